@@ -1,0 +1,59 @@
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+
+# Only the tests need torch, so nobody else downloads it. An exact version lets pip take the CPU
+# build (2.13.0+cpu) wherever the package source offers one, and the ordinary build elsewhere.
+TORCH := torch==2.13.0
+
+# More workers than this cost more in start-up than they save.
+WORKERS ?= auto --maxprocesses 8
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
+
+demo: $(VENV)/.runtime ## run examples/demo.py, which draws out/demo.png
+	$(PY) examples/demo.py
+
+# The tests run in several processes: one BLAS thread each keeps them from competing for the cores.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+test: export MKL_NUM_THREADS := 1
+test: export MPLBACKEND := Agg
+test: $(VENV)/.test ## check style, types and imports, then run the tests and doctests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest -n $(WORKERS)
+
+bench: $(VENV)/.runtime ## measure the speed of the engine
+	$(PY) benchmarks/engine.py
+
+clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null \
+		|| { echo "error: $(PYTHON) not found: install Python 3.11 or newer, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: adadim needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) -V 2>&1): say make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "error: $(PYTHON) cannot make virtual environments: install its venv module (on Debian and Ubuntu, the package python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.created pyproject.toml
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.created pyproject.toml
+	$(PIP) $(TORCH)
+	$(PIP) -e '.[dev]'
+	@touch $@

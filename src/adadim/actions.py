@@ -1,0 +1,222 @@
+"""The action set: features of every arm, prefix truncations and the expressive closure."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adadim.arrays import ALL, Array, Rows, as_numpy, is_numpy, like, namespace
+from adadim.errors import NormWarning
+
+__all__ = ["ActionSet"]
+
+NORM_SLACK = 1e-9  # rounding on the unit sphere
+
+
+class ActionSet:
+    """Arms of R replications, each a vector of d ordered features.
+
+    Parameters
+    ----------
+    features : array (K, d) or (R, K, d)
+        One row per arm. NumPy or torch; everything computed from it stays in that library, on that device.
+    levels : sequence of int, optional
+        Truncation levels of an expressive set. The arms are then the K rows of `features` cut after the first
+        `levels[0]` features, then the same rows cut after `levels[1]`, and so on: arm ``b * K + k`` is row k with
+        everything after feature ``levels[b]`` set to zero. Levels increase, and the last is at most d.
+
+    Attributes
+    ----------
+    base : array (R, K_0, d)
+        The rows given.
+    levels : tuple of int
+        ``(d,)`` unless the set is an expressive closure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> closed = ActionSet(np.full((2, 4), 0.5), levels=[1, 4])
+    >>> closed.arms, closed.dim
+    (4, 4)
+    >>> closed.dense(0)[0]
+    array([0.5, 0. , 0. , 0. ])
+    """
+
+    def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
+        base = _checked(features)
+        self.xp = namespace(base)
+        self.base = base
+        self.replications, self.base_arms, self.dim = (int(n) for n in base.shape)
+        self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
+        self.expressive = levels is not None
+        self.arms = self.base_arms * len(self.levels)
+
+    def __repr__(self) -> str:
+        closure = f", levels={list(self.levels)}" if self.expressive else ""
+        return f"ActionSet({self.replications} x {self.arms} arms, dim={self.dim}{closure})"
+
+    def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
+        """Arms seen through their first `dim` features, without duplicates.
+
+        Returns the truncated set and, for each of its arms, the arm of this set to pull. In an expressive set the
+        arms cut at levels >= `dim` look alike; the longest stands for them. With ``supported=True`` only arms that
+        are zero after feature `dim` remain (those for which a model in `dim` features is still linear); if
+        there are none, the shortest level stands in.
+        """
+        if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not 1 <= dim <= self.dim:
+            raise ValueError(f"dim must be an integer in 1..{self.dim} (the number of features), got {dim!r}")
+        if not self.expressive:
+            kept, blocks = None, [0]
+        elif supported:
+            blocks = [b for b, level in enumerate(self.levels) if level <= dim] or [0]
+            kept = [min(self.levels[b], dim) for b in blocks]
+        else:
+            blocks = [b for b, level in enumerate(self.levels) if level < dim]
+            if self.levels[-1] >= dim:
+                blocks.append(len(self.levels) - 1)
+            kept = [min(self.levels[b], dim) for b in blocks]
+        index = (np.asarray(blocks)[:, None] * self.base_arms + np.arange(self.base_arms)).ravel()
+        pull = like(index, self.base)
+        if dim == self.dim and len(blocks) == len(self.levels):
+            return self, pull
+        cut = object.__new__(ActionSet)
+        cut.xp, cut.expressive, cut.dim = self.xp, self.expressive, int(dim)
+        cut.replications, cut.base_arms = self.replications, self.base_arms
+        cut.levels = (int(dim),) if kept is None else tuple(kept)
+        cut.base = self._packed(self.base[:, :, : int(dim)])
+        cut.arms = cut.base_arms * len(cut.levels)
+        return cut, pull
+
+    def rescaled(self) -> ActionSet:
+        """The same arms divided, in each replication, by the norm of the longest."""
+        xp = self.xp
+        longest = xp.sqrt(xp.max(self.squared_norms(), axis=-1))
+        scaled = object.__new__(ActionSet)
+        scaled.__dict__.update(self.__dict__)
+        scaled.base = self.base / longest[:, None, None]
+        return scaled
+
+    def squared_norms(self) -> Array:
+        """Squared length of every arm, (R, K)."""
+        xp = self.xp
+        parts = [xp.sum(self.base[:, :, lo:hi] ** 2, axis=-1) for lo, hi in self.segments()]
+        for b in range(1, len(parts)):
+            parts[b] = parts[b] + parts[b - 1]
+        return xp.concat(parts, axis=-1)
+
+    def segments(self) -> list[tuple[int, int]]:
+        """Feature ranges between successive levels."""
+        return list(zip((0, *self.levels[:-1]), self.levels, strict=True))
+
+    def dense(self, replication: int) -> Array:
+        """All arms of one replication as a matrix (K, d)."""
+        rows = self.base[replication]
+        if not self.expressive:
+            return rows
+        stacked = self.xp.concat([rows] * len(self.levels), axis=0)
+        for b, level in enumerate(self.levels):
+            stacked[b * self.base_arms : (b + 1) * self.base_arms, level:] = 0.0
+        return stacked
+
+    def vector(self, replication: int, arm: int) -> Array:
+        """Features of one arm up to its level (what follows is zero)."""
+        block, row = divmod(arm, self.base_arms)
+        return self.base[replication, row, : self.levels[block]]
+
+    def vectors(self, arms: Array, rows: Rows = ALL) -> Array:
+        """Features of one arm per replication, (n, d)."""
+        xp = self.xp
+        ids = like(np.arange(self.replications), self.base)[rows]
+        chosen = self.base[ids, arms % self.base_arms]
+        if not self.expressive:
+            return chosen
+        level = like(np.asarray(self.levels), self.base)[arms // self.base_arms]
+        beyond = like(np.arange(self.dim), self.base)[None, :] >= level[:, None]
+        return xp.where(beyond, xp.zeros_like(chosen), chosen)
+
+    def project(self, vectors: Array, rows: Rows = ALL) -> Array:
+        """Inner product of every arm with one vector per replication, (n, K).
+
+        Truncations share their prefix, so an expressive set costs one pass over its base arms.
+        """
+        xp = self.xp
+        if is_numpy(xp):
+            ids = np.arange(self.replications)[rows]
+            out = np.empty((len(ids), self.arms))
+            for i, r in enumerate(ids):
+                self.project_row(r, vectors[i], out[i])
+            return out
+        base = self.base[rows]
+        parts = [xp.matmul(base[:, :, lo:hi], vectors[:, lo:hi, None])[..., 0] for lo, hi in self.segments()]
+        for b in range(1, len(parts)):
+            parts[b] = parts[b] + parts[b - 1]
+        return xp.concat(parts, axis=-1)
+
+    def project_row(self, replication: int, vector: Array, out: Array) -> None:
+        """Write `project` of a single replication into `out` (NumPy only)."""
+        base, width = self.base[replication], self.base_arms
+        if not self.expressive:
+            np.dot(base, vector, out=out)
+            return
+        for b, (lo, hi) in enumerate(self.segments()):
+            block = out[b * width : (b + 1) * width]
+            np.dot(base[:, lo:hi], vector[lo:hi], out=block)
+            if b:
+                block += out[(b - 1) * width : b * width]
+
+    def _packed(self, part: Array) -> Array:
+        """Contiguous copy that keeps replications which share one set of features shared."""
+        if not is_numpy(self.xp):
+            return part.contiguous()
+        if part.strides[0] == 0:
+            return np.broadcast_to(np.ascontiguousarray(part[0]), part.shape)
+        return np.ascontiguousarray(part)
+
+
+def _checked(features: Array) -> Array:
+    xp = namespace(features)
+    array = np.asarray(features) if is_numpy(xp) else features
+    if array.ndim not in (2, 3):
+        raise ValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
+    if array.ndim == 2:
+        array = array[None]
+    if 0 in tuple(array.shape):
+        raise ValueError(
+            f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
+        )
+    kind = str(array.dtype).split(".")[-1]
+    if not kind.startswith(("float", "int", "uint", "bool")):
+        raise TypeError(f"features must be real numbers, got dtype {array.dtype}")
+    if kind != "float64":
+        array = xp.astype(array, xp.float64)
+    if is_numpy(xp) and array.strides[0] != 0:
+        array = np.ascontiguousarray(array)
+    finite = as_numpy(xp.all(xp.isfinite(array), axis=-1))
+    if not finite.all():
+        r, k = (int(i) for i in np.argwhere(~finite)[0])
+        raise ValueError(f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry")
+    longest = float(xp.sqrt(xp.max(xp.sum(array * array, axis=-1))))
+    if longest > 1 + NORM_SLACK:
+        warnings.warn(
+            f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "
+            "most 1 and do not hold as stated; divide the features by that norm to restore them",
+            NormWarning,
+            stacklevel=4,
+        )
+    return array
+
+
+def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
+    given: tuple[Any, ...] = tuple(levels)
+    if not given:
+        raise ValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
+    for level in given:
+        if isinstance(level, bool) or not isinstance(level, int | np.integer) or not 1 <= level <= dim:
+            raise ValueError(f"levels must be integers in 1..{dim} (the number of features), got {level!r}")
+    if any(b <= a for a, b in itertools.pairwise(given)):
+        raise ValueError(f"levels must increase, got {list(given)}")
+    return tuple(int(level) for level in given)

@@ -1,0 +1,56 @@
+"""The array library of the input: NumPy in, NumPy out; torch in, torch out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_namespace
+from array_api_compat import device as device_of
+
+Array = Any
+"""A NumPy array or a torch tensor."""
+
+Rows = Any
+"""Which replications a call concerns: `ALL`, or an integer array without repeats."""
+
+ALL = slice(None)
+
+__all__ = ["ALL", "Array", "Rows", "as_numpy", "device_of", "is_numpy", "like", "namespace", "positions"]
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array-API namespace shared by all arguments; a `TypeError` names what was mixed."""
+    given = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
+    try:
+        return array_namespace(*given)
+    except TypeError as error:
+        kinds = sorted({f"{type(a).__module__.split('.')[0]}.{type(a).__name__}" for a in given})
+        raise TypeError(f"arrays of one library are needed (all NumPy or all torch), got {', '.join(kinds)}") from error
+
+
+def is_numpy(xp: Any) -> bool:
+    """Whether the namespace is NumPy's."""
+    return bool(is_numpy_namespace(xp))
+
+
+def as_numpy(array: Array) -> np.ndarray[Any, Any]:
+    """Copy to host memory if needed."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def like(values: Any, reference: Array, dtype: Any = None) -> Array:
+    """`values` in the library and on the device of `reference`."""
+    xp = array_namespace(reference)
+    if is_numpy_namespace(xp):
+        return np.asarray(values, dtype=dtype)
+    return xp.asarray(values, dtype=dtype, device=device_of(reference))
+
+
+def positions(rows: Rows, count: int) -> np.ndarray[Any, Any]:
+    """The replications that `rows` stands for, as host integers."""
+    if isinstance(rows, slice):
+        return np.arange(count)
+    return as_numpy(rows)

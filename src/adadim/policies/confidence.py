@@ -1,0 +1,111 @@
+"""Confidence radii and the indices of K-armed bandits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.arrays import Array, namespace
+from adadim.problem import check_positive
+
+__all__ = [
+    "Bonus",
+    "Index",
+    "Radius",
+    "check_bonus",
+    "check_radius",
+    "noise_radius",
+    "oful_radius",
+    "optimism",
+    "paper_radius",
+    "self_normalised_bonus",
+    "subgaussian_bonus",
+    "ucb1_bonus",
+]
+
+Radius = Literal["noise", "full", "paper", "oful"] | float
+Bonus = Literal["norm", "squared"]
+Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
+
+
+def noise_radius(noise: float | Array, horizon: int, arms: int) -> Any:
+    """sigma sqrt(2 ln(2 T^1.5 K)): the noise part of the width for confidence 1 / sqrt(T).
+
+    Examples
+    --------
+    >>> round(noise_radius(0.1, 2500, 1200), 6)
+    0.624809
+    """
+    return noise * math.sqrt(2 * math.log(2 * horizon**1.5 * arms))
+
+
+def paper_radius(horizon: int, arms: int, total_horizon: int | None = None) -> float:
+    """alpha + 2 ln T of the paper's Lemma, with alpha = 2 sqrt(ln(2 T^1.5 K)) (ridge 1, sqrt(2)-sub-Gaussian).
+
+    Examples
+    --------
+    >>> round(paper_radius(2500, 1200), 6)
+    24.484221
+    """
+    return float(noise_radius(math.sqrt(2), horizon, arms)) + 2 * math.log(total_horizon or horizon)
+
+
+def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, logdet: Array) -> Array:
+    """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oful_radius(0.1, 0.1, 1.0, 1 / 50, np.zeros(1)).round(6)
+    array([0.595943])
+    """
+    xp = namespace(logdet)
+    return noise * xp.sqrt(2 * math.log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
+
+
+def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
+    """Optimistic score of every arm: mean + radius * width, or * width^2 for the released code's bonus."""
+    if bonus == "norm":
+        return mean + radius * namespace(mean).sqrt(width2)
+    return mean + radius * width2
+
+
+def ucb1_bonus(n: Array, t: Array) -> Array:
+    """sqrt(2 ln t / n), for rewards in [0, 1] (Auer et al. 2002)."""
+    xp = namespace(n)
+    return xp.sqrt(2 * xp.log(t) / n)
+
+
+def subgaussian_bonus(n: Array, scale: Array, delta: float) -> Array:
+    """sigma sqrt(2 ln(1/delta) / n)."""
+    return scale * namespace(n).sqrt(2 * math.log(1 / delta) / n)
+
+
+def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float, released: bool = False) -> Array:
+    """sigma sqrt((1+n)/n^2 (1 + 2 ln(m sqrt(1+n)/delta))): an anytime bound (Abbasi-Yadkori et al. 2011).
+
+    ``released=True`` is what the authors' code computes instead: no sigma, and 1/delta outside the logarithm.
+    """
+    xp = namespace(n)
+    spread = (1 + n) / n**2
+    if released:
+        return xp.sqrt(spread * (1 + 4 / delta * xp.log(arms * xp.sqrt(1 + n))))
+    return scale * xp.sqrt(spread * (1 + 2 * xp.log(arms * xp.sqrt(1 + n) / delta)))
+
+
+def check_radius(radius: Radius, scale: float) -> None:
+    """Raise unless `radius` is a known rule or a non-negative number, and `scale` a positive one."""
+    check_positive(scale, "scale", "a factor on the radius")
+    if isinstance(radius, str):
+        if radius not in ("noise", "full", "paper", "oful"):
+            raise ValueError(f"radius must be 'noise', 'full', 'paper', 'oful' or a number, got {radius!r}")
+    elif isinstance(radius, bool) or not np.isfinite(radius) or radius < 0:
+        raise ValueError(f"radius must be a non-negative finite number or a rule, got {radius!r}")
+
+
+def check_bonus(bonus: str) -> None:
+    """Raise unless `bonus` is a known shape."""
+    if bonus not in ("norm", "squared"):
+        raise ValueError(f"bonus must be 'norm' (theory) or 'squared' (released code), got {bonus!r}")

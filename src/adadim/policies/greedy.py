@@ -1,0 +1,51 @@
+"""Greedy: the arm that looks best, without exploration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adadim.policies.base import Learner, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.ties import Ties
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["Greedy"]
+
+
+@dataclass(frozen=True)
+class Greedy(Policy):
+    """Pull the arm with the largest ridge estimate (`LinUCB` with radius 0).
+
+    A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
+    sublinear guarantee).
+
+    Parameters
+    ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.Greedy(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> learner.select()
+    array([0])
+    """
+
+    ridge: float = 0.1
+    dim: int | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        self._linucb()
+
+    def _linucb(self) -> LinUCB:
+        return LinUCB(ridge=self.ridge, dim=self.dim, radius=0.0, ties=self.ties)
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return self._linucb()._start(problem, streams)

@@ -1,0 +1,169 @@
+"""LinUCB: optimism with ridge regression (Chu et al. 2011), in all features or the first few."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from adadim.arrays import ALL, Array, Rows, as_numpy, like
+from adadim.errors import ForeignArmError
+from adadim.policies.base import Learner, Policy
+from adadim.policies.confidence import (
+    Bonus,
+    Radius,
+    check_bonus,
+    check_radius,
+    noise_radius,
+    oful_radius,
+    optimism,
+    paper_radius,
+)
+from adadim.policies.ties import Ties, argmax, check_ties
+from adadim.posterior import Form, posterior
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["LinUCB", "LinUCBLearner"]
+
+
+@dataclass(frozen=True)
+class LinUCB(Policy):
+    """Pull the arm with the largest estimated mean plus confidence width.
+
+    Use it when you know how many features matter (`dim`), or when d is small against the horizon. Prefer a
+    policy that adapts when d is large and you do not know: in too few features LinUCB is biased for ever, in all of
+    them it pays for each.
+
+    Parameters
+    ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    bonus : {"norm", "squared"}
+        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    radius : {"noise", "full", "paper", "oful"} or float
+        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times
+        `theta_norm`, the bound for a fixed design. "paper": the constants of the paper's corollary, which assume
+        ridge 1 and unit noise. "oful": the self-normalised bound, valid for adaptive designs.
+    scale : float
+        Factor on the radius.
+    theta_norm : float
+        Bound on the norm of theta, for "full" and "oful".
+    arms : {"distinct", "supported"}
+        On an expressive set with `dim` < d: all arms that differ in the first `dim` features, or only those that are
+        zero afterwards, for which the model is still linear.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Notes
+    -----
+    LinUCB itself has no sqrt(dT) proof, since its data depend on its choices; `SupLinUCB` has one, and
+    ``radius="oful"`` gives O~(d sqrt(T)) for rewards linear in the features used, norms of at most 1 and
+    sub-Gaussian noise.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=100, dim=20, intrinsic_dim=3, horizon=300, replications=range(4))
+    >>> ambient = adadim.simulate(adadim.LinUCB(), instance)
+    >>> oracle = adadim.simulate(adadim.LinUCB(dim=3), instance)
+    >>> bool(oracle.final.mean() < ambient.final.mean())
+    True
+    """
+
+    ridge: float = 0.1
+    bonus: Bonus = "norm"
+    dim: int | None = None
+    radius: Radius = "noise"
+    scale: float = 1.0
+    theta_norm: float = 1.0
+    arms: Literal["distinct", "supported"] = "distinct"
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        check_bonus(self.bonus)
+        check_radius(self.radius, self.scale)
+        check_ties(self.ties)
+        if self.dim is not None and (isinstance(self.dim, bool) or self.dim < 1):
+            raise ValueError(f"dim must be at least 1, or None for all features, got {self.dim!r}")
+        if self.arms not in ("distinct", "supported"):
+            raise ValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
+
+    def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
+        return LinUCBLearner(self, problem, streams)
+
+
+class LinUCBLearner(Learner):
+    """State of `LinUCB`: a posterior on the (truncated) arms."""
+
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self.policy = policy
+        self._streams = streams
+        dim = problem.dim if policy.dim is None else policy.dim
+        seen, self._pull = problem.actions.truncate(dim, supported=policy.arms == "supported")
+        self._whole = seen.arms == problem.arms
+        if not self._whole:
+            self._place = like([-1] * problem.arms, seen.base)
+            self._place[self._pull] = like(range(seen.arms), seen.base)
+        self.posterior = posterior(seen, policy.ridge, policy.form)
+
+    def radius(self, rows: Rows = ALL) -> Any:
+        """Current multiplier of the width; one per replication for "oful"."""
+        policy, problem, arms = self.policy, self.problem, self.posterior.actions.arms
+        if policy.radius == "noise":
+            value: Any = noise_radius(problem.noise, problem.horizon, arms)
+        elif policy.radius == "full":
+            value = noise_radius(problem.noise, problem.horizon, arms)
+            value += math.sqrt(policy.ridge) * policy.theta_norm
+        elif policy.radius == "paper":
+            value = paper_radius(problem.horizon, arms)
+        elif policy.radius == "oful":
+            logdet, delta = self.posterior.logdet[rows], 1 / math.sqrt(problem.horizon)
+            value = oful_radius(problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
+        else:
+            value = float(policy.radius)
+        return policy.scale * value
+
+    def scores(self, rows: Rows = ALL) -> Array:
+        """Optimistic score of every arm of the (truncated) set."""
+        state = self.posterior
+        return optimism(state.mean[rows], state.width2[rows], self.radius(rows), self.policy.bonus)
+
+    def _select(self, rows: Rows) -> Array:
+        draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
+        chosen = argmax(self.scores(rows), draws)
+        return chosen if self._whole else self._pull[chosen]
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        if not self._whole:
+            local = self._place[arms]
+            if as_numpy(local).min() < 0:
+                raise ForeignArmError(
+                    f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
+                )
+            arms = local
+        self.posterior.update(arms, rewards, rows)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Dimension, pulls and leading arm of each replication."""
+        counts = as_numpy(self.posterior.counts)
+        pull = as_numpy(self._pull)
+        return [
+            {
+                "replication": r,
+                "dim": self.posterior.actions.dim,
+                "pulls": int(n.sum()),
+                "distinct arms pulled": int((n > 0).sum()),
+                "most pulled arm": int(pull[n.argmax()]),
+                "its pulls": int(n.max()),
+            }
+            for r, n in zip(self.problem.replications, counts, strict=True)
+        ]

@@ -1,0 +1,107 @@
+"""An adapter for policies written for one replication, with plain ints and floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.policies.base import Learner, Policy
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["Single", "SingleLearner", "SingleProblem"]
+
+
+@dataclass(frozen=True, eq=False)
+class SingleProblem:
+    """What a policy for one replication may know."""
+
+    features: np.ndarray[Any, Any]
+    """Features (K, d)."""
+    horizon: int
+    """Number of rounds."""
+    noise: float
+    """Sub-Gaussian scale of the noise."""
+    reward_range: float | None
+    """Range of the mean rewards, if known."""
+
+
+class SingleLearner(Protocol):
+    """A learner for one replication."""
+
+    def select(self) -> int:
+        """Arm to pull next."""
+        ...
+
+    def update(self, arm: int, reward: float) -> None:
+        """Learn from a reward."""
+        ...
+
+
+@dataclass(frozen=True)
+class Single(Policy):
+    """Run a policy written for a single replication wherever a policy is expected.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(problem, rng)`` returns an object with ``select() -> int`` and ``update(arm, reward)``. It is called once
+        per replication, with a `SingleProblem` and that replication's own random generator; take all randomness
+        from the generator, and results are reproducible.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> class Stubborn:
+    ...     def __init__(self, problem, rng):
+    ...         self.arm = int(rng.integers(len(problem.features)))
+    ...
+    ...     def select(self):
+    ...         return self.arm
+    ...
+    ...     def update(self, arm, reward):
+    ...         pass
+    >>> instance = adadim.instances.sphere(arms=9, dim=4, intrinsic_dim=2, horizon=30, replications=range(2))
+    >>> adadim.simulate(adadim.Single(Stubborn), instance).pulls.max(axis=1)
+    array([30, 30])
+    """
+
+    make: Callable[[SingleProblem, np.random.Generator], SingleLearner]
+
+    def __post_init__(self) -> None:
+        if not callable(self.make):
+            raise TypeError(f"make must be callable as make(problem, rng), got {self.make!r}")
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return _Lifted(self, problem, streams)
+
+
+class _Lifted(Learner):
+    def __init__(self, policy: Single, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        ranges = [None] * len(problem) if problem.reward_range is None else problem.reward_range.tolist()
+        self.learners = [
+            policy.make(
+                SingleProblem(as_numpy(problem.actions.dense(r)), problem.horizon, problem.noise, ranges[r]),
+                streams.generators[r],
+            )
+            for r in range(len(problem))
+        ]
+
+    def _select(self, rows: Rows) -> Array:
+        arms = np.array([self.learners[r].select() for r in positions(rows, len(self.learners))], dtype=np.int64)
+        if arms.min() < 0 or arms.max() >= self.problem.arms:
+            bad = int(arms[(arms < 0) | (arms >= self.problem.arms)][0])
+            raise ValueError(
+                f"{type(self.learners[0]).__name__}.select() must be in 0..{self.problem.arms - 1}, got {bad}"
+            )
+        return like(arms, self.problem.actions.base)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        told = zip(as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
+        for r, (arm, reward) in zip(positions(rows, len(self.learners)), told, strict=True):
+            self.learners[r].update(arm, reward)

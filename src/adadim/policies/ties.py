@@ -1,0 +1,55 @@
+"""Choosing the largest score, ties broken uniformly at random."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from adadim.arrays import Array, is_numpy, like, namespace
+
+__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties"]
+
+Ties = Literal["random", "lowest"]
+
+TOLERANCE = 1e-10
+"""Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
+
+
+def check_ties(ties: str) -> None:
+    """Raise unless `ties` is a known rule."""
+    if ties not in ("random", "lowest"):
+        raise ValueError(f"ties must be 'random' or 'lowest' (index), got {ties!r}")
+
+
+def argmax(scores: Array, uniforms: Array | None) -> Array:
+    """Position of the largest score in each row.
+
+    Parameters
+    ----------
+    scores : array (n, K)
+        Scores; -inf excludes an arm.
+    uniforms : array (n,) or None
+        One uniform draw per row, which picks among ties; None takes the lowest index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> argmax(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]), np.array([0.4]))
+    array([1])
+    """
+    xp = namespace(scores)
+    top = xp.max(scores, axis=-1)
+    slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
+    tied = scores >= (top - slack)[:, None]
+    if not is_numpy(xp):
+        rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+        draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
+        wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
+        return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
+    chosen = tied.argmax(axis=-1)
+    if uniforms is not None:
+        count = np.count_nonzero(tied, axis=-1)
+        for i in np.flatnonzero(count > 1):
+            chosen[i] = np.flatnonzero(tied[i])[int(uniforms[i] * count[i])]
+    return chosen

@@ -1,0 +1,143 @@
+"""UCB: optimism for K unrelated arms, the features ignored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, like, namespace
+from adadim.policies.base import Learner, Policy
+from adadim.policies.confidence import (
+    Index,
+    self_normalised_bonus,
+    subgaussian_bonus,
+    ucb1_bonus,
+)
+from adadim.policies.ties import Ties, argmax, check_ties
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["UCB", "ArmStatistics"]
+
+
+@dataclass(frozen=True)
+class UCB(Policy):
+    """Pull the arm with the largest empirical mean plus confidence width; every arm once first.
+
+    Use it for few arms whose features say nothing; with K >> d features that do, prefer `LinUCB`.
+
+    Parameters
+    ----------
+    index : {"self-normalised", "subgaussian", "ucb1", "released"}
+        "self-normalised" is valid at all times at once; "subgaussian" is sigma sqrt(2 ln(1/delta)/n); "ucb1" assumes
+        rewards in [0, 1]; "released" is the index of the paper's released code, kept for comparison.
+    delta : float, optional
+        Confidence; by default 1/T^2 for "subgaussian" and 1/sqrt(T) otherwise.
+    scale : float
+        Factor on the width.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Notes
+    -----
+    Regret O(sqrt(K T ln T)) for sub-Gaussian noise of the scale the problem states.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.UCB(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> for reward in (0.1, 0.5, 0.2):
+    ...     arms = learner.select()
+    ...     learner.update(arms, [reward])
+    >>> learner.select()
+    array([1])
+    """
+
+    index: Index = "self-normalised"
+    delta: float | None = None
+    scale: float = 1.0
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        if self.index not in ("self-normalised", "subgaussian", "ucb1", "released"):
+            raise ValueError(
+                f"index must be 'self-normalised', 'subgaussian', 'ucb1' or 'released', got {self.index!r}"
+            )
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+        check_positive(self.scale, "scale", "a factor on the width")
+        check_ties(self.ties)
+
+    def confidence(self, horizon: int) -> float:
+        """The delta in force for a horizon."""
+        if self.delta is not None:
+            return self.delta
+        return horizon**-2.0 if self.index == "subgaussian" else 1 / math.sqrt(horizon)
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return _UCBLearner(self, problem, streams)
+
+
+class ArmStatistics:
+    """Pulls and reward sums of `arms` unrelated arms in each replication, and their UCB scores."""
+
+    def __init__(self, policy: UCB, arms: int, scale: Any, horizon: int, reference: Array) -> None:
+        count = reference.shape[0]
+        xp, place = namespace(reference), device_of(reference)
+        self.xp, self.policy, self.arms, self.scale, self.horizon = xp, policy, arms, scale, horizon
+        self.counts = xp.zeros((count, arms), dtype=xp.float64, device=place)
+        self.sums = xp.zeros((count, arms), dtype=xp.float64, device=place)
+        self._ids = like(np.arange(count), reference)
+
+    def add(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
+        """Count one pull per replication."""
+        at = (self._ids[rows], arms)
+        self.counts[at] += 1.0
+        self.sums[at] += rewards
+
+    def scores(self, rows: Rows = ALL) -> Array:
+        """UCB index of every arm; infinite for arms never pulled."""
+        xp, policy, n = self.xp, self.policy, self.counts[rows]
+        played = xp.where(n > 0, n, xp.ones_like(n))
+        delta = policy.confidence(self.horizon)
+        scale = self.scale[rows][:, None] if hasattr(self.scale, "shape") and self.scale.ndim else self.scale
+        if policy.index == "subgaussian":
+            width = subgaussian_bonus(played, scale, delta)
+        elif policy.index == "ucb1":
+            width = ucb1_bonus(played, xp.clip(xp.sum(n, axis=-1), 1.0, None)[:, None])
+        else:
+            width = self_normalised_bonus(played, self.arms, scale, delta, released=policy.index == "released")
+        index = self.sums[rows] / played + policy.scale * width
+        return xp.where(n > 0, index, xp.full_like(index, math.inf))
+
+
+class _UCBLearner(Learner):
+    def __init__(self, policy: UCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self._streams = streams
+        self.policy = policy
+        base = problem.actions.base
+        self.statistics = ArmStatistics(policy, problem.arms, problem.noise, problem.horizon, base)
+
+    def _select(self, rows: Rows) -> Array:
+        draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
+        return argmax(self.statistics.scores(rows), draws)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        self.statistics.add(arms, rewards, rows)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Pulls and leading arm of each replication."""
+        counts = as_numpy(self.statistics.counts)
+        return [
+            {
+                "replication": r,
+                "pulls": int(n.sum()),
+                "most pulled arm": int(n.argmax()),
+                "its pulls": int(n.max()),
+            }
+            for r, n in zip(self.problem.replications, counts, strict=True)
+        ]

@@ -1,0 +1,123 @@
+"""What both forms of the posterior share: the state that policies read, and the update of it.
+
+With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r changes everything through one vector,
+g = A V^-1 a_x:
+
+    c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
+
+A form only has to find g for an arm that was not the last one pulled. Pulling the same arm again shrinks g by c, so a
+run of n pulls is one rank-one change of V^-1 with weight n / (1 + n g_x), g as before the run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.arrays import ALL, Array, Rows, device_of, is_numpy, like, positions
+from adadim.problem import check_positive
+
+__all__ = ["Posterior"]
+
+
+class Posterior(ABC):
+    """Exact ridge regression seen from the arms.
+
+    Parameters
+    ----------
+    actions : ActionSet
+        The arms.
+    ridge : float
+        Regularisation lambda of the least squares.
+
+    Attributes
+    ----------
+    mean : array (R, K)
+        Estimated mean reward <a, theta_hat> of every arm.
+    width2 : array (R, K)
+        Squared width a^T V^-1 a of every arm.
+    counts, sums : array (R, K)
+        Pulls of every arm and the sum of its rewards; they determine all the rest (see `rebuild`).
+    logdet : array (R,)
+        ln det(V / ridge).
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        self.actions = actions
+        self.ridge = check_positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        self.xp = xp = actions.xp
+        self._numpy = is_numpy(xp)
+        shape, place = (actions.replications, actions.arms), device_of(actions.base)
+        self.width2 = actions.squared_norms() / self.ridge
+        self.mean = xp.zeros(shape, dtype=xp.float64, device=place)
+        self.sums = xp.zeros(shape, dtype=xp.float64, device=place)
+        self.counts = xp.zeros(shape, dtype=xp.int64, device=place)
+        self.logdet = xp.zeros(shape[0], dtype=xp.float64, device=place)
+        self._ids = like(np.arange(shape[0]), actions.base)
+        self._g = xp.zeros(shape, dtype=xp.float64, device=place)
+        self._last = xp.full(shape[:1], -1, dtype=xp.int64, device=place)
+        self._run = xp.zeros(shape[:1], dtype=xp.float64, device=place)
+        self._stretch = xp.ones(shape[:1], dtype=xp.float64, device=place)
+
+    def update(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
+        """Absorb one pull for each replication in `rows`."""
+        xp = self.xp
+        self._point(arms, rows)
+        at = (self._ids[rows], arms)
+        g = self._g[rows]
+        s = self._g[at]
+        c = 1.0 / (1.0 + s)
+        self.mean[rows] += (c * (rewards - self.mean[at]))[:, None] * g
+        shrunk = c[:, None] * g
+        self.width2[rows] = xp.clip(self.width2[rows] - shrunk * g, 0.0, None)
+        self._g[rows] = shrunk
+        self._run[rows] += 1.0
+        self._stretch[rows] *= 1.0 + s
+        self.logdet[rows] += xp.log1p(s)
+        self.counts[at] += 1
+        self.sums[at] += rewards
+
+    def rebuild(self, counts: Array, sums: Array, rows: Rows = ALL) -> None:
+        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a Cholesky factorisation.
+
+        The order of the pulls is immaterial. Use it to restore a checkpoint, to start from data gathered in
+        other dimensions, or to wipe out rounding.
+        """
+        xp = self.xp
+        for i, r in enumerate(positions(rows, self.actions.replications)):
+            arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
+            identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
+            factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
+            whitened = xp.linalg.solve(factor, arms.T)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
+            self.width2[r] = xp.sum(whitened * whitened, axis=0)
+            self.mean[r] = whitened.T @ (whitened @ sums[i])
+            self.logdet[r] = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor))) - self.actions.dim * np.log(self.ridge)
+            self.counts[r], self.sums[r] = counts[i], sums[i]
+            self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0.0, 1.0
+            self._restart(r, factor, whitened)
+
+    def _point(self, arms: Array, rows: Rows) -> None:
+        """Make `_g` the direction g of the arms about to be pulled."""
+        if not self._numpy:
+            self._turn_batch(arms, rows)
+            self._run[rows] = 0.0
+            self._stretch[rows] = 1.0
+            return
+        turned = arms != self._last[rows]
+        for r, x in zip(self._ids[rows][turned].tolist(), arms[turned].tolist(), strict=True):
+            self._turn(r, x, float(self._run[r]), float(self._stretch[r]))
+            self._last[r], self._run[r], self._stretch[r] = x, 0.0, 1.0
+
+    @abstractmethod
+    def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        """Fold the finished run into the form's own state and write g of arm `x` into `_g[r]` (NumPy)."""
+
+    @abstractmethod
+    def _turn_batch(self, arms: Array, rows: Rows) -> None:
+        """Do the same as `_turn` for a batch at once, every pull a run of its own (any array library)."""
+
+    @abstractmethod
+    def _restart(self, r: int, factor: Array, whitened: Array) -> None:
+        """Set the form's own state from the Cholesky factor L of V and L^-1 A^T."""

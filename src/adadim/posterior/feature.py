@@ -1,0 +1,56 @@
+"""The feature form: V^-1 itself, for K >> d.
+
+u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`).
+"""
+
+from __future__ import annotations
+
+from scipy.linalg.blas import dsymv, dsyr
+
+from adadim.actions import ActionSet
+from adadim.arrays import Array, Rows, device_of
+from adadim.posterior.base import Posterior
+
+__all__ = ["FeaturePosterior"]
+
+
+class FeaturePosterior(Posterior):
+    """Ridge posterior held as a d x d matrix; parameters and attributes as in `Posterior`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        xp, count, dim = self.xp, actions.replications, actions.dim
+        place = device_of(actions.base)
+        identity = xp.eye(dim, dtype=xp.float64, device=place)
+        # NumPy: only the lower triangle is kept up to date.
+        self._w = xp.stack([identity / self.ridge] * count)
+        self._u = xp.zeros((count, dim), dtype=xp.float64, device=place)
+
+    def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
+        if run:
+            dsyr(-run / stretch, self._u[r], a=w, overwrite_a=1, lower=0)
+        arm = self.actions.vector(r, x)
+        m = len(arm)
+        if m == self.actions.dim:
+            u = dsymv(1.0, w, arm, lower=0)
+        else:
+            u = self._u[r]
+            u[:m] = dsymv(1.0, w[:m, :m], arm, lower=0)
+            u[m:] = arm @ w[:m, m:]
+        self._u[r] = u
+        self.actions.project_row(r, u, self._g[r])
+
+    def _turn_batch(self, arms: Array, rows: Rows) -> None:
+        xp = self.xp
+        u = self._u[rows]
+        weight = self._run[rows] / self._stretch[rows]
+        self._w[rows] -= weight[:, None, None] * u[:, :, None] * u[:, None, :]
+        self._u[rows] = xp.matmul(self._w[rows], self.actions.vectors(arms, rows)[..., None])[..., 0]
+        self._g[rows] = self.actions.project(self._u[rows], rows)
+
+    def _restart(self, r: int, factor: Array, whitened: Array) -> None:
+        xp = self.xp
+        root = xp.linalg.inv(factor)
+        self._w[r] = root.T @ root
+        self._u[r] = 0.0

@@ -1,0 +1,85 @@
+"""The Gram form: inner products of all arms in the metric V^-1, for K up to a few d.
+
+P holds A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs since then, so that
+
+    g = P[x] - H[:, x]^T H.
+
+Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is BLAS-3.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.linalg.blas import dsyrk
+
+from adadim.actions import ActionSet
+from adadim.arrays import Array, Rows, device_of, namespace
+from adadim.posterior.base import Posterior
+
+__all__ = ["GramPosterior"]
+
+BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
+
+
+class GramPosterior(Posterior):
+    """Ridge posterior held as a K x K matrix; parameters and attributes as in `Posterior`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        xp, count, arms = self.xp, actions.replications, actions.arms
+        place = device_of(actions.base)
+        self._h = xp.zeros((count, BLOCK, arms), dtype=xp.float64, device=place)
+        self._fill = [0] * count  # rows of H in use (NumPy)
+        self._slot = 0  # row of H that the next batch writes (other libraries)
+        if self._numpy:
+            # Lower triangle only: syrk writes one half, and reading a symmetric row from one half is cheap.
+            self._p = xp.empty((count, arms, arms))
+            for r in range(count):
+                _rank_update(self._p[r], actions.dense(r).T, 1.0 / self.ridge, 0.0)
+        else:
+            dense = xp.stack([actions.dense(r) for r in range(count)])
+            self._p = xp.matmul(dense, xp.matrix_transpose(dense)) / self.ridge
+
+    def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
+        if run:
+            # g has shrunk by `stretch` since the run began: weight n / stretch on (stretch g)(stretch g)^T.
+            h[used] = g
+            h[used] *= math.sqrt(run * stretch)
+            used += 1
+            if used == BLOCK:
+                _rank_update(p, h, -1.0, 1.0)
+                used = 0
+            self._fill[r] = used
+        g[:x] = p[x, :x]
+        g[x:] = p[x:, x]
+        if used:
+            g -= h[:used, x] @ h[:used]
+
+    def _turn_batch(self, arms: Array, rows: Rows) -> None:
+        xp, ids = self.xp, self._ids[rows]
+        weight = xp.sqrt(self._run[rows] * self._stretch[rows])
+        self._h[ids, self._slot] = weight[:, None] * self._g[rows]
+        self._slot += 1
+        if self._slot == BLOCK:
+            self._p -= xp.matmul(xp.matrix_transpose(self._h), self._h)
+            self._h[...] = 0.0
+            self._slot = 0
+        h = self._h[rows, : self._slot]
+        column = xp.take_along_axis(h, xp.broadcast_to(arms[:, None, None], (h.shape[0], h.shape[1], 1)), axis=-1)
+        self._g[rows] = self._p[ids, arms] - xp.sum(column * h, axis=1)
+
+    def _restart(self, r: int, factor: Array, whitened: Array) -> None:
+        if self._numpy:
+            _rank_update(self._p[r], whitened, 1.0, 0.0)
+        else:
+            self._p[r] = whitened.T @ whitened
+        self._h[r] = 0.0
+        self._fill[r] = 0
+
+
+def _rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
+    """Lower triangle of p = beta p + alpha rows^T rows, in place."""
+    rows = namespace(rows).asarray(rows, order="C")
+    dsyrk(alpha, rows.T, beta=beta, c=p.T, overwrite_c=1, lower=0)

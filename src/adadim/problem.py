@@ -1,0 +1,227 @@
+"""What a policy may know (`Problem`), and the hidden truth behind it (`Instance`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.arrays import Array, as_numpy, device_of, is_numpy, like, namespace
+from adadim.randomness import Purpose, Streams, check_replications
+
+__all__ = ["Instance", "Problem", "check_positive"]
+
+Rewards = Literal["gaussian", "bernoulli"]
+
+
+class Problem:
+    """A linear bandit problem as a policy sees it.
+
+    Parameters
+    ----------
+    features : array (K, d), array (R, K, d) or ActionSet
+        Features of the arms, most basic first; R > 1 for independent replications in lock step.
+    horizon : int
+        Number of rounds T.
+    noise : float
+        Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]).
+    reward_range : float or array (R,), optional
+        Difference between the largest and the smallest mean reward, if known.
+    replications : sequence of int, optional
+        Replication numbers, which key the random streams; ``range(R)`` by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = Problem(np.eye(3), horizon=100, noise=0.1)
+    >>> problem.arms, problem.dim, problem.horizon
+    (3, 3, 100)
+    """
+
+    def __init__(
+        self,
+        features: Array | ActionSet,
+        *,
+        horizon: int,
+        noise: float,
+        reward_range: float | Array | None = None,
+        replications: Sequence[int] | None = None,
+    ) -> None:
+        self.actions = features if isinstance(features, ActionSet) else ActionSet(features)
+        self.horizon = _check_horizon(horizon)
+        self.noise = check_positive(noise, "noise", "the sub-Gaussian scale of the reward noise, e.g. 0.1")
+        count = self.actions.replications
+        self.replications = check_replications(range(count) if replications is None else replications)
+        if len(self.replications) != count:
+            raise ValueError(f"features hold {count} replications, but {len(self.replications)} numbers were given")
+        self.reward_range = None if reward_range is None else _check_range(reward_range, count)
+
+    @property
+    def arms(self) -> int:
+        """Number of arms K."""
+        return self.actions.arms
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        return self.actions.dim
+
+    @property
+    def xp(self) -> Any:
+        """Array namespace of the features."""
+        return self.actions.xp
+
+    def __len__(self) -> int:
+        return len(self.replications)
+
+    def __repr__(self) -> str:
+        return (
+            f"Problem({self.actions!r}, horizon={self.horizon}, noise={self.noise}, "
+            f"reward_range={'known' if self.reward_range is not None else None})"
+        )
+
+    def with_horizon(self, horizon: int) -> Problem:
+        """The same problem over another number of rounds."""
+        changed = object.__new__(Problem)
+        changed.__dict__.update(self.__dict__)
+        changed.horizon = _check_horizon(horizon)
+        return changed
+
+
+class Instance:
+    """A problem together with its mean rewards and the law of its noise.
+
+    Parameters
+    ----------
+    features : array or ActionSet
+        As in `Problem`.
+    theta : array (d,) or (R, d), optional
+        Reward parameter; the mean of an arm is its inner product with theta.
+    means : array (K,) or (R, K), optional
+        Mean reward of every arm, for rewards that are not linear in the features. Give `theta` or `means`.
+    horizon, noise, replications
+        As in `Problem`.
+    rewards : {"gaussian", "bernoulli"}
+        Gaussian rewards with standard deviation `noise`, or clicks: 1 with probability equal to the mean, else 0
+        (`noise` is then 0.5, the sub-Gaussian scale of a click, unless given).
+    reward_range : "true", "unknown", float or array (R,)
+        What the policy is told about the range of the means; by default the truth, as in the paper's experiments.
+
+    Attributes
+    ----------
+    problem : Problem
+        What the policy may know.
+    means : array (R, K)
+        Mean reward of every arm.
+    best : array (R,)
+        Largest mean reward.
+    theta : array (R, d) or None
+        The reward parameter, where there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> instance = Instance(np.eye(2), theta=[0.2, 0.9], horizon=50, noise=0.1)
+    >>> instance.best
+    array([0.9])
+    """
+
+    def __init__(
+        self,
+        features: Array | ActionSet,
+        *,
+        theta: Array | None = None,
+        means: Array | None = None,
+        horizon: int,
+        noise: float | None = None,
+        rewards: Rewards = "gaussian",
+        reward_range: float | Array | Literal["true", "unknown"] = "true",
+        replications: Sequence[int] | None = None,
+    ) -> None:
+        actions = features if isinstance(features, ActionSet) else ActionSet(features)
+        if rewards not in ("gaussian", "bernoulli"):
+            raise ValueError(f"rewards must be 'gaussian' or 'bernoulli', got {rewards!r}")
+        if (theta is None) == (means is None):
+            raise ValueError("give exactly one of theta (linear rewards) and means (any rewards)")
+        if noise is None:
+            if rewards == "gaussian":
+                raise ValueError("noise is needed for Gaussian rewards: their standard deviation, e.g. noise=0.1")
+            noise = 0.5
+        self.rewards = rewards
+        if theta is not None:
+            self.theta = _check_rows(theta, "theta", actions.replications, actions.dim, actions.base)
+            self.means = actions.project(self.theta)
+        else:
+            self.theta = None
+            self.means = _check_rows(means, "means", actions.replications, actions.arms, actions.base)
+        xp = actions.xp
+        if rewards == "bernoulli":
+            low, high = float(xp.min(self.means)), float(xp.max(self.means))
+            if low < 0 or high > 1:
+                raise ValueError(f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}")
+        self.best = xp.max(self.means, axis=-1)
+        known: float | Array | None
+        if isinstance(reward_range, str):
+            if reward_range not in ("true", "unknown"):
+                raise ValueError(f"reward_range must be 'true', 'unknown' or a number, got {reward_range!r}")
+            spread = as_numpy(self.best - xp.min(self.means, axis=-1))
+            known = spread if reward_range == "true" else None
+        else:
+            known = reward_range
+        self.problem = Problem(actions, horizon=horizon, noise=noise, reward_range=known, replications=replications)
+
+    def __repr__(self) -> str:
+        return f"Instance({self.problem!r}, rewards={self.rewards!r})"
+
+    def noise_streams(self, seed: int) -> Streams:
+        """Reward noise of every replication; the same for every policy that meets this instance."""
+        return Streams(seed, Purpose.NOISE, self.problem.replications)
+
+    def pull(self, arms: Array, streams: Streams) -> Array:
+        """Rewards of one round, one arm per replication."""
+        ids = like(np.arange(len(self.problem)), self.means)
+        mean = self.means[ids, arms]
+        if self.rewards == "bernoulli":
+            clicked = like(streams.uniforms(), mean) < mean
+            return namespace(mean).astype(clicked, mean.dtype)
+        return mean + self.problem.noise * like(streams.normals(), mean)
+
+
+def _check_horizon(horizon: int) -> int:
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ValueError(f"horizon must be an integer of at least 1 (the number of rounds), got {horizon!r}")
+    return int(horizon)
+
+
+def check_positive(value: float, name: str, meaning: str) -> float:
+    """Return `value` as a float, or say what is wrong with it."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be a positive finite number ({meaning}), got {value!r}")
+    return float(value)
+
+
+def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
+    values = np.broadcast_to(np.asarray(as_numpy(reward_range), dtype=float), (count,))
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
+    return values
+
+
+def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:
+    """`values` as (count, width) floats beside `reference`; a single row serves every replication."""
+    xp = namespace(reference, values) if not isinstance(values, list | tuple) else namespace(reference)
+    array = like(values, reference)
+    if array.ndim == 1:
+        array = array[None]
+    if tuple(array.shape) not in ((1, width), (count, width)):
+        raise ValueError(f"{name} must have shape ({width},) or ({count}, {width}), got {tuple(array.shape)}")
+    array = xp.astype(array, xp.float64)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} must be finite, but has a NaN or infinite entry")
+    if not is_numpy(xp) and device_of(array) != device_of(reference):
+        raise ValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
+    full = xp.broadcast_to(array, (count, width))
+    return full.copy() if is_numpy(xp) else full.contiguous()

@@ -1,0 +1,141 @@
+"""The loop: select, pull, update, for all replications in lock step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from adadim.arrays import ALL, as_numpy, like
+from adadim.policies.base import Learner, Policy
+from adadim.problem import Instance
+from adadim.randomness import check_seed
+
+__all__ = ["Outcome", "simulate"]
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+RECORDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of running a policy on an instance.
+
+    Attributes
+    ----------
+    times : int array (n,)
+        Rounds at which the regret was recorded.
+    regret : float array (R, n)
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled.
+    pulls : int array (R, K)
+        How often each arm was pulled.
+    learner : Learner
+        The learner after the last round.
+    """
+
+    times: IntArray
+    regret: FloatArray
+    pulls: IntArray
+    learner: Learner = field(repr=False)
+
+    @property
+    def final(self) -> FloatArray:
+        """Regret after the last recorded round, (R,)."""
+        return self.regret[:, -1]
+
+
+def simulate(
+    policy: Policy,
+    instance: Instance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Run a policy on every replication of an instance.
+
+    Parameters
+    ----------
+    policy : Policy
+        What to run.
+    instance : Instance
+        Where to run it; its horizon is the number of rounds.
+    seed : int
+        Seed of the reward noise and of the policy's own randomness. Every policy run with the same seed meets the
+        same noise in the same replication.
+    record : int or sequence of int, optional
+        Rounds after which to record the regret: a number of evenly spaced ones (100 by default; never more than the
+        horizon), or the rounds themselves.
+    progress : callable, optional
+        Called as ``progress(rounds_done, horizon)`` at every record point.
+
+    Returns
+    -------
+    Outcome
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=60, dim=10, intrinsic_dim=2, horizon=200, replications=range(3))
+    >>> outcome = adadim.simulate(adadim.LinUCB(dim=2), instance, record=[50, 200])
+    >>> outcome.times, outcome.regret.shape
+    (array([ 50, 200]), (3, 2))
+    """
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be an adadim policy such as LinUCB(), got {type(policy).__name__}")
+    if not isinstance(instance, Instance):
+        raise TypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+    seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
+    # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
+    with threadpool_limits(1, user_api="blas"):
+        return _run(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
+
+
+def _run(
+    learner: Learner,
+    instance: Instance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None] | None,
+) -> Outcome:
+    horizon = instance.problem.horizon
+    noise = instance.noise_streams(seed)
+    means = instance.means
+    gaps = instance.best[:, None] - means
+    ids = like(np.arange(len(instance.problem)), means)
+    pulls = like(np.zeros(tuple(means.shape), dtype=np.int64), means)
+    regret = instance.best * 0.0
+    recorded, points = [], iter(times.tolist())
+    due = next(points)
+    for t in range(1, horizon + 1):
+        arms = learner._select(ALL)
+        learner._update(arms, instance.pull(arms, noise), ALL)
+        regret = regret + gaps[ids, arms]
+        pulls[ids, arms] += 1
+        if t == due:
+            recorded.append(as_numpy(regret))
+            due = next(points, 0)
+            if progress is not None:
+                progress(t, horizon)
+    return Outcome(times, np.stack(recorded, axis=1), as_numpy(pulls), learner)
+
+
+def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
+    """Rounds at which the regret is recorded, increasing."""
+    if record is None:
+        record = RECORDS
+    if isinstance(record, int | np.integer) and not isinstance(record, bool):
+        if record < 1:
+            raise ValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
+        count = min(int(record), horizon)
+        return np.array([horizon * (i + 1) // count for i in range(count)])
+    times = np.asarray(record)
+    if times.ndim != 1 or not times.size or times.dtype.kind not in "iu":
+        raise ValueError(f"record must be an integer or a non-empty sequence of rounds, got {record!r}")
+    if times[0] < 1 or times[-1] > horizon or (np.diff(times) <= 0).any():
+        raise ValueError(f"record must hold increasing rounds in 1..{horizon} (the horizon), got {times.tolist()}")
+    return times.astype(np.int64)
