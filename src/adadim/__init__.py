@@ -12,7 +12,21 @@ from importlib.metadata import version as _version
 from adadim import instances, theory
 from adadim.actions import ActionSet
 from adadim.errors import ForeignArmError, NormWarning, NotSelectedError
-from adadim.policies import UCB, Greedy, Learner, LinUCB, Policy, Random, Single, SupLinUCB
+from adadim.policies import (
+    UCB,
+    Corral,
+    DynamicBalancing,
+    Greedy,
+    Learner,
+    LinUCB,
+    LinUCBPlusPlus,
+    LinUCBPlusPlusCorral,
+    Policy,
+    Random,
+    Single,
+    SmoothCorral,
+    SupLinUCB,
+)
 from adadim.problem import Instance, Problem
 from adadim.simulate import Outcome, simulate
 
@@ -21,11 +35,15 @@ __version__ = _version("adadim")
 __all__ = [
     "UCB",
     "ActionSet",
+    "Corral",
+    "DynamicBalancing",
     "ForeignArmError",
     "Greedy",
     "Instance",
     "Learner",
     "LinUCB",
+    "LinUCBPlusPlus",
+    "LinUCBPlusPlusCorral",
     "NormWarning",
     "NotSelectedError",
     "Outcome",
@@ -33,6 +51,7 @@ __all__ = [
     "Problem",
     "Random",
     "Single",
+    "SmoothCorral",
     "SupLinUCB",
     "instances",
     "simulate",

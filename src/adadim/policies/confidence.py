@@ -19,7 +19,6 @@ __all__ = [
     "noise_radius",
     "oful_radius",
     "optimism",
-    "paper_radius",
     "self_normalised_bonus",
     "subgaussian_bonus",
     "ucb1_bonus",
@@ -39,17 +38,6 @@ def noise_radius(noise: float | Array, horizon: int, arms: int) -> Any:
     0.624809
     """
     return noise * math.sqrt(2 * math.log(2 * horizon**1.5 * arms))
-
-
-def paper_radius(horizon: int, arms: int, total_horizon: int | None = None) -> float:
-    """alpha + 2 ln T of the paper's Lemma, with alpha = 2 sqrt(ln(2 T^1.5 K)) (ridge 1, sqrt(2)-sub-Gaussian).
-
-    Examples
-    --------
-    >>> round(paper_radius(2500, 1200), 6)
-    24.484221
-    """
-    return float(noise_radius(math.sqrt(2), horizon, arms)) + 2 * math.log(total_horizon or horizon)
 
 
 def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, logdet: Array) -> Array:

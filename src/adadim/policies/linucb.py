@@ -17,12 +17,12 @@ from adadim.policies.confidence import (
     noise_radius,
     oful_radius,
     optimism,
-    paper_radius,
 )
 from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
+from adadim.theory import confidence_radius
 
 __all__ = ["LinUCB", "LinUCBLearner"]
 
@@ -54,6 +54,9 @@ class LinUCB(Policy):
     arms : {"distinct", "supported"}
         On an expressive set with `dim` < d: all arms that differ in the first `dim` features, or only those that are
         zero afterwards, for which the model is still linear.
+    first_pull : {"optimistic", "uniform"}
+        How the first arm is chosen: by its score (the longest arm), or uniformly, as the released code does for the
+        base learners of Dynamic Balancing.
     form : {"auto", "gram", "feature"}
         How the posterior is held; the choices are the same.
     ties : {"random", "lowest"}
@@ -82,6 +85,7 @@ class LinUCB(Policy):
     scale: float = 1.0
     theta_norm: float = 1.0
     arms: Literal["distinct", "supported"] = "distinct"
+    first_pull: Literal["optimistic", "uniform"] = "optimistic"
     form: Form = "auto"
     ties: Ties = "random"
 
@@ -95,6 +99,8 @@ class LinUCB(Policy):
             raise ValueError(f"dim must be at least 1, or None for all features, got {self.dim!r}")
         if self.arms not in ("distinct", "supported"):
             raise ValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
+        if self.first_pull not in ("optimistic", "uniform"):
+            raise ValueError(f"first_pull must be 'optimistic' or 'uniform', got {self.first_pull!r}")
 
     def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
         return LinUCBLearner(self, problem, streams)
@@ -124,7 +130,7 @@ class LinUCBLearner(Learner):
             value = noise_radius(problem.noise, problem.horizon, arms)
             value += math.sqrt(policy.ridge) * policy.theta_norm
         elif policy.radius == "paper":
-            value = paper_radius(problem.horizon, arms)
+            value = confidence_radius(max(2, problem.horizon), arms)
         elif policy.radius == "oful":
             logdet, delta = self.posterior.logdet[rows], 1 / math.sqrt(problem.horizon)
             value = oful_radius(problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
@@ -139,7 +145,12 @@ class LinUCBLearner(Learner):
 
     def _select(self, rows: Rows) -> Array:
         draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
-        chosen = argmax(self.scores(rows), draws)
+        scores = self.scores(rows)
+        if self.policy.first_pull == "uniform":
+            xp = self.xp
+            started = xp.any(self.posterior.counts[rows] > 0, axis=-1)
+            scores = xp.where(started[:, None], scores, xp.zeros_like(scores))
+        chosen = argmax(scores, draws)
         return chosen if self._whole else self._pull[chosen]
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from adadim.actions import ActionSet
 from adadim.arrays import Array, Rows, as_numpy, like
 from adadim.policies.base import Learner, Policy
-from adadim.policies.confidence import Radius, check_radius, noise_radius, paper_radius
+from adadim.policies.confidence import Radius, check_radius, noise_radius
 from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, Posterior, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
+from adadim.theory import confidence_radius
 
 __all__ = ["Levels", "SupLinUCB"]
 
@@ -85,7 +86,7 @@ class SupLinUCB(Policy):
         elif self.radius == "full":
             value = float(noise_radius(noise, horizon, arms)) + math.sqrt(self.ridge) * self.theta_norm
         elif self.radius == "paper":
-            value = paper_radius(horizon, arms)
+            value = confidence_radius(max(2, horizon), arms)
         else:
             value = float(self.radius)
         return self.scale * value

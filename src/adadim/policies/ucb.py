@@ -82,9 +82,12 @@ class UCB(Policy):
 
 
 class ArmStatistics:
-    """Pulls and reward sums of `arms` unrelated arms in each replication, and their UCB scores."""
+    """Pulls and reward sums of `arms` unrelated arms in each replication, and their UCB scores.
 
-    def __init__(self, policy: UCB, arms: int, scale: Any, horizon: int, reference: Array) -> None:
+    `scale` is the sub-Gaussian scale of the rewards: one number, or an array (R, arms).
+    """
+
+    def __init__(self, policy: UCB, arms: int, scale: float | Array, horizon: int, reference: Array) -> None:
         count = reference.shape[0]
         xp, place = namespace(reference), device_of(reference)
         self.xp, self.policy, self.arms, self.scale, self.horizon = xp, policy, arms, scale, horizon
@@ -103,7 +106,7 @@ class ArmStatistics:
         xp, policy, n = self.xp, self.policy, self.counts[rows]
         played = xp.where(n > 0, n, xp.ones_like(n))
         delta = policy.confidence(self.horizon)
-        scale = self.scale[rows][:, None] if hasattr(self.scale, "shape") and self.scale.ndim else self.scale
+        scale = self.scale if isinstance(self.scale, float) else self.scale[rows]
         if policy.index == "subgaussian":
             width = subgaussian_bonus(played, scale, delta)
         elif policy.index == "ucb1":

@@ -1,0 +1,235 @@
+"""LinUCB++ (the paper's Algorithm 1): LinUCB in ever fewer features, remembering by mixture-arms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.arrays import Array, Rows, as_numpy, like
+from adadim.policies.base import Policy
+from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, noise_radius, optimism
+from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
+from adadim.policies.suplinucb import Levels
+from adadim.policies.ties import Ties, argmax, check_ties
+from adadim.posterior import Form, posterior
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+from adadim.theory import Iteration, confidence_radius
+
+__all__ = ["LinUCBPlusPlus"]
+
+
+@dataclass(frozen=True)
+class LinUCBPlusPlus(Policy):
+    """Adapt to an unknown number of relevant features, at the price that theory says must be paid.
+
+    Iterations of doubling length learn from scratch in halving numbers of features. Each leaves behind a virtual
+    mixture-arm, which replays what it did: once the dimension has fallen below d*, pulling those keeps the regret
+    at the level reached while the model was still right.
+
+    Use it when d is large against the horizon and d* unknown. When d is small (d <= sqrt(T), say) plain `LinUCB` loses
+    less, and when d* is known ``LinUCB(dim=d*)`` does.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha.
+        0.5 favours easy problems; (1 + alpha) / 2 is best if alpha is known.
+    ridge : float
+        Regularisation lambda of the least squares.
+    bonus : {"norm", "squared"}
+        Width as in the theory, or squared, as in the authors' released code.
+    radius : {"noise", "full", "paper"} or float
+        Multiplier of the width, as in `LinUCB`, with the length of the iteration as the horizon. Mixture-arms use the
+        same rule with their own noise scale (see Notes).
+    scale : float
+        Factor on the radius.
+    rescale : bool
+        Divide the truncated features by the largest norm among them, as the released code does.
+    expressive : bool, optional
+        Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
+        truncation. By default whatever the action set allows.
+    solver : {"linucb", "suplinucb"}
+        What runs in an iteration; the theorem is about "suplinucb" (with ``ridge=1, radius="paper"``).
+    form : {"auto", "gram", "feature"}
+        How the posterior is held.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Notes
+    -----
+    Guarantee (Theorems 3 and 4 of the paper): with SupLinUCB inside and an expressive action set the regret is
+    O(ln^{7/2}(KT ln T) T^min(max(beta, 1+alpha-beta), 1)) for every d* = T^alpha at once, and no algorithm is better
+    for all alpha. Without an expressive set the truncated model is misspecified and the guarantee is lost
+    (`LinUCBPlusPlusCorral` restores it); in experiments it works all the same.
+
+    A mixture-arm is sigma_v-sub-Gaussian with sigma_v^2 = sigma^2 + (range/2)^2, where range is the range of the
+    means: `Problem.reward_range` if given. Otherwise sigma_v is estimated by the standard deviation of the rewards
+    that made the mixture, a heuristic: the worst case, range 2, would make mixture-arms useless.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=3, horizon=600, replications=range(4))
+    >>> plain = adadim.simulate(adadim.LinUCB(), instance)
+    >>> adaptive = adadim.simulate(adadim.LinUCBPlusPlus(), instance)
+    >>> bool(adaptive.final.mean() < plain.final.mean())
+    True
+    >>> adaptive.learner.describe()[0]["dim"]
+    8
+    """
+
+    beta: float = 0.5
+    ridge: float = 0.1
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: float = 1.0
+    theta_norm: float = 1.0
+    rescale: bool = False
+    expressive: bool | None = None
+    solver: Literal["linucb", "suplinucb"] = "linucb"
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        check_bonus(self.bonus)
+        check_radius(self.radius, self.scale)
+        check_ties(self.ties)
+        if self.radius == "oful":
+            raise ValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+        if self.solver not in ("linucb", "suplinucb"):
+            raise ValueError(f"solver must be 'linucb' or 'suplinucb', got {self.solver!r}")
+        if self.solver == "suplinucb" and self.bonus == "squared":
+            raise ValueError("bonus='squared' is a deviation of the released LinUCB; use it with solver='linucb'")
+
+    def width_multiplier(self, noise: Any, horizon: int, arms: int, total: int) -> Any:
+        """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
+        if isinstance(self.radius, int | float):
+            return self.scale * self.radius + 0.0 * noise
+        if self.radius == "paper":
+            # Every arm sqrt(2)-sub-Gaussian, ||theta^<d_i>|| <= 2 ln T (Lemma "linucb" of the paper's appendix B).
+            value = confidence_radius(max(2, horizon), arms, norm_bound=2 * math.log(total)) + 0.0 * noise
+        else:
+            value = noise_radius(noise, horizon, arms)
+            if self.radius == "full":
+                # Virtual coordinates are orthogonal blocks, so theta_norm bounds each block on its own.
+                value = value + math.sqrt(self.ridge) * self.theta_norm
+        return self.scale * value
+
+    def _start(self, problem: Problem, streams: Streams) -> IteratedLearner:
+        return _LinUCBPlusPlusLearner(self, problem, streams)
+
+
+class _LinUCBPlusPlusLearner(IteratedLearner):
+    def __init__(self, policy: LinUCBPlusPlus, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy.beta, problem, streams)
+        self.policy = policy
+        self.expressive = check_expressive(policy.expressive, problem)
+
+    def _solver(self, iteration: Iteration) -> Solver:
+        solver = _SupLinUCBSolver if self.policy.solver == "suplinucb" else _LinUCBSolver
+        return solver(self, iteration)
+
+
+class _Modified:
+    """The modified problem of one iteration: truncated real arms, and a dimension of its own for each mixture-arm."""
+
+    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+        policy, problem = learner.policy, learner.problem
+        self.policy, self.xp, self.streams = policy, learner.xp, learner._streams
+        self.virtual = iteration.index - 1
+        self.total = problem.arms
+        actions, self.pull = problem.actions.truncate(iteration.dim, supported=learner.expressive)
+        self.actions = actions.rescaled() if policy.rescale else actions
+        self.whole = actions.arms == problem.arms
+        if not self.whole:
+            place = np.zeros(problem.arms + self.virtual, dtype=np.int64)
+            place[as_numpy(self.pull)] = np.arange(actions.arms)
+            place[problem.arms :] = actions.arms + np.arange(self.virtual)
+            self.place = like(place, actions.base)
+            every = np.concatenate([as_numpy(self.pull), problem.arms + np.arange(self.virtual)])
+            self.pull = like(every, actions.base)
+        arms, length = actions.arms + self.virtual, iteration.length
+        self.radius = policy.width_multiplier(problem.noise, length, arms, problem.horizon)
+        noise = learner.virtual_noise(self.virtual)
+        self.virtual_radius = policy.width_multiplier(noise, length, arms, problem.horizon)
+
+    def draws(self, rows: Rows) -> Array | None:
+        return self.streams.uniforms(rows) if self.policy.ties == "random" else None
+
+    def outward(self, local: Array) -> Array:
+        """Choices as real arms and K + j, from positions in the modified set."""
+        return local if self.whole else self.pull[local]
+
+    def inward(self, choice: Array) -> Array:
+        return choice if self.whole else self.place[choice]
+
+
+class _LinUCBSolver(_Modified):
+    """LinUCB on the modified problem.
+
+    V is block diagonal with a diagonal virtual block, so a mixture-arm pulled n times with rewards summing to s has
+    mean s / (ridge + n) and squared width 1 / (ridge + n).
+    """
+
+    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+        super().__init__(learner, iteration)
+        self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
+        zeros = self.virtual_radius * 0.0
+        self.pulls, self.sums = zeros + 0.0, zeros + 0.0
+
+    def scores(self, rows: Rows) -> Array:
+        state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
+        real = optimism(state.mean[rows], state.width2[rows], self.radius, bonus)
+        if not self.virtual:
+            return real
+        precision = ridge + self.pulls[rows]
+        virtual = optimism(self.sums[rows] / precision, 1.0 / precision, self.virtual_radius[rows], bonus)
+        return self.xp.concat([real, virtual], axis=-1)
+
+    def _select(self, rows: Rows) -> Array:
+        return self.outward(argmax(self.scores(rows), self.draws(rows)))
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        local = self.inward(arms)
+        virtual = local >= self.actions.arms
+        chosen = as_numpy(virtual)
+        if not chosen.any():
+            self.posterior.update(local, rewards, rows)
+            return
+        base = self.actions.base
+        ids = np.arange(self.actions.replications)[rows if isinstance(rows, slice) else as_numpy(rows)]
+        at, real = like(np.flatnonzero(chosen), base), like(np.flatnonzero(~chosen), base)
+        if len(real):
+            self.posterior.update(local[real], rewards[real], like(ids[~chosen], base))
+        index = (like(ids[chosen], base), local[at] - self.actions.arms)
+        self.pulls[index] += 1.0
+        self.sums[index] += rewards[at]
+
+
+class _SupLinUCBSolver(_Modified):
+    """SupLinUCB on the modified problem, the version of Theorem 3."""
+
+    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+        super().__init__(learner, iteration)
+        policy = self.policy
+        self.levels = Levels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
+        self.widths: Any = self.radius
+        if self.virtual:
+            real = self.virtual_radius[:, :1] * 0.0 + self.radius
+            self.widths = self.xp.concat(
+                [self.xp.repeat(real, self.actions.arms, axis=1), self.virtual_radius], axis=-1
+            )
+
+    def _select(self, rows: Rows) -> Array:
+        radius = self.widths[rows] if self.virtual else self.widths
+        return self.outward(self.levels.select(radius, self.draws(rows), rows))
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        self.levels.update(self.inward(arms), rewards, rows)

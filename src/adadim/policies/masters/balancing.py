@@ -1,0 +1,207 @@
+"""Dynamic Balancing (Cutkosky et al. 2021): play the base whose claimed regret is least, drop claims that fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.policies.base import Learner, Policy
+from adadim.policies.iterations import check_beta
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bases import FloatArray, check_bases, groups, resolve_bases, start_bases
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["DynamicBalancing"]
+
+Bound = Callable[[FloatArray, FloatArray, int], FloatArray]
+
+
+@dataclass(frozen=True)
+class DynamicBalancing(Policy):
+    """Balance the claimed regrets of several base learners, and stop playing those whose claim the data refute.
+
+    Each round plays the active base with the least v_i R_i(n_i), R_i being its candidate regret bound after n_i plays.
+    A base is inactive while even the most favourable reading of its rewards, mean + width + R_i(n_i)/n_i, falls short
+    of what some base is sure to have achieved; it may come back. Use it when you trust the form of the bounds; it pays
+    for trying every base in proportion.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions.
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a nested base in all d features.
+    bound : {"log", "sqrt"} or callable
+        Candidate bounds R_i(n) for a base in d_i features. "log", the paper's:
+        max(sqrt(d_i n ln(max(K n^1.5 ln n, 1))^3), 1). "sqrt": max(sqrt(d_i), T^(beta - 1/2)) sqrt(n). A callable gets
+        (d_i, n, K) as arrays and returns an array.
+    beta : float in [0.5, 1)
+        Place on the Pareto frontier, for ``bound="sqrt"``.
+    scalings, biases : tuple of float, optional
+        v_i (default 1) and b_i (default 0): how often each base is tried, and how much better it must look to count.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    c : float
+        Factor on the width, 1 for rewards within an interval of length 1.
+    reference : {"lower", "upper"}
+        What a base is compared with: the largest lower confidence value, as the proof needs, or the largest upper
+        one, as in the released code.
+    width : {"guarded", "released"}
+        c sqrt(ln(M max(ln n, 1) / delta) / n), or with ln(max(M ln(n) / delta, 1)), which is 0 at n = 1.
+    ties : {"active", "all"}
+        Draw among the active bases with the least potential, or, as the released code does, among all bases
+        with that potential.
+
+    Notes
+    -----
+    With correct bounds and the "lower" reference a well-specified base is never dropped (with probability 1 - delta)
+    and the regret is O~(d* sqrt(T)) for bounds of order sqrt(d_i n), without an expressive action set.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.DynamicBalancing(bound="sqrt"), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds of each base"])
+    200
+    """
+
+    bases: tuple[Policy, ...] = ()
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
+    bound: Literal["log", "sqrt"] | Bound = "log"
+    beta: float = 0.5
+    scalings: tuple[float, ...] | None = None
+    biases: tuple[float, ...] | None = None
+    delta: float | None = None
+    c: float = 1.0
+    reference: Literal["lower", "upper"] = "lower"
+    width: Literal["guarded", "released"] = "guarded"
+    ties: Literal["active", "all"] = "active"
+
+    def __post_init__(self) -> None:
+        check_bases(self.bases, self.base)
+        check_beta(self.beta)
+        check_positive(self.c, "c", "a factor on the confidence width")
+        if not callable(self.bound) and self.bound not in ("log", "sqrt"):
+            raise ValueError(f"bound must be 'log', 'sqrt' or a callable, got {self.bound!r}")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+        for name, allowed in (
+            ("reference", ("lower", "upper")),
+            ("width", ("guarded", "released")),
+            ("ties", ("active", "all")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        if self.scalings is not None and min(self.scalings, default=1.0) <= 0:
+            raise ValueError(f"scalings must be positive, got {self.scalings!r}")
+        if self.biases is not None and min(self.biases, default=0.0) < 0:
+            raise ValueError(f"biases must not be negative, got {self.biases!r}")
+
+    def candidate(self, dims: FloatArray, plays: FloatArray, arms: int, horizon: int) -> FloatArray:
+        """R_i(n_i); 0 for a base never played."""
+        n = np.maximum(plays, 1.0)
+        if callable(self.bound):
+            value = self.bound(dims, n, arms)
+        elif self.bound == "sqrt":
+            value = np.maximum(np.sqrt(dims), horizon ** (self.beta - 0.5)) * np.sqrt(n)
+        else:
+            inner = np.log(np.maximum(arms * n**1.5 * np.log(n), 1.0))
+            value = np.maximum(np.sqrt(dims * n * inner**3), 1.0)
+        return np.where(plays > 0, value, 0.0)
+
+    def confidence(self, plays: FloatArray, bases: int, delta: float) -> FloatArray:
+        """Width of a base's mean reward after `plays` plays (at least 1)."""
+        if self.width == "guarded":
+            log = np.log(bases * np.maximum(np.log(plays), 1.0) / delta)
+        else:
+            log = np.log(np.maximum(bases * np.log(plays) / delta, 1.0))
+        value: FloatArray = self.c * np.sqrt(log / plays)
+        return value
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return _BalancingLearner(self, problem, streams)
+
+
+class _BalancingLearner(Learner):
+    takes_any_arm = False
+
+    def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self.policy, self._streams = policy, streams
+        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
+        count = len(self.policies)
+        self.scalings = _per_base(policy.scalings, 1.0, count, "scalings")
+        self.biases = _per_base(policy.biases, 0.0, count, "biases")
+        self.bases = start_bases(self.policies, problem, streams)
+        self.dims = np.array([float(getattr(p, "dim", None) or problem.dim) for p in self.policies])
+        self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
+        self.plays = np.zeros((len(problem), count))
+        self.rewards = np.zeros((len(problem), count))
+        self.active = np.ones((len(problem), count), dtype=bool)
+        self.potential = np.zeros((len(problem), count))
+        self._chosen = np.zeros(len(problem), dtype=np.int64)
+
+    def _select(self, rows: Rows) -> Array:
+        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        potential, active = self.potential[ids], self.active[ids]
+        least = np.where(active, potential, np.inf).min(axis=-1)
+        tied = potential == least[:, None]
+        if self.policy.ties == "active":
+            tied &= active
+        rank = np.cumsum(tied, axis=-1)
+        wanted = np.floor(self._streams.uniforms(rows) * rank[:, -1]) + 1
+        chosen = (rank >= wanted[:, None]).argmax(axis=-1)
+        self._chosen[ids] = chosen
+        arms = like(np.zeros(len(ids), dtype=np.int64), base)
+        for b, members, places in groups(chosen, rows, len(self.problem), base):
+            arms[places] = self.bases[b]._select(members)
+        return arms
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        chosen = self._chosen[ids]
+        for b, members, places in groups(chosen, rows, len(self.problem), base):
+            self.bases[b]._update(arms[places], rewards[places], members)
+        self.plays[ids, chosen] += 1.0
+        self.rewards[ids, chosen] += as_numpy(rewards)
+        policy, plays = self.policy, self.plays[ids]
+        played, n = plays > 0, np.maximum(plays, 1.0)
+        bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
+        self.potential[ids] = self.scalings * bound
+        value = self.rewards[ids] / n - self.biases
+        width = policy.confidence(n, len(self.bases), self.delta)
+        achieved = value - width if policy.reference == "lower" else value + width
+        best = np.where(played, achieved, -np.inf).max(axis=-1)
+        self.active[ids] = ~played | (value + width + bound / n >= best[:, None])
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Plays, mean reward and state of each base, in each replication."""
+        mean = self.rewards / np.maximum(self.plays, 1.0)
+        return [
+            {
+                "replication": number,
+                "bases": [repr(policy) for policy in self.policies],
+                "rounds of each base": self.plays[r].astype(int).tolist(),
+                "mean reward of each base": mean[r].tolist(),
+                "active": self.active[r].tolist(),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]
+
+
+def _per_base(values: tuple[float, ...] | None, default: float, count: int, name: str) -> FloatArray:
+    if values is None:
+        return np.full(count, default)
+    if len(values) != count:
+        raise ValueError(f"{name} must have one entry for each of the {count} bases, got {len(values)}")
+    return np.array(values, dtype=float)

@@ -1,0 +1,76 @@
+"""What masters share: their base learners, and rewards turned into losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.policies.base import Learner, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["check_bases", "check_loss_range", "groups", "loss", "nested_dims", "resolve_bases", "start_bases"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def nested_dims(dim: int, ambient: bool = False) -> list[int]:
+    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`.
+
+    Examples
+    --------
+    >>> nested_dims(600)
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    >>> nested_dims(600, ambient=True)[-1]
+    600
+    """
+    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
+    return [*dims, dim] if ambient and dims[-1] < dim else dims
+
+
+def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
+    """Raise unless `bases` is a tuple of policies (maybe empty) and `base` a LinUCB."""
+    if not isinstance(bases, tuple) or not all(isinstance(b, Policy) for b in bases):
+        raise TypeError(f"bases must be a tuple of policies (empty for nested dimensions), got {bases!r}")
+    if not isinstance(base, LinUCB):
+        raise TypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
+
+
+def resolve_bases(bases: tuple[Policy, ...], base: LinUCB, ambient: bool, dim: int) -> tuple[Policy, ...]:
+    """The base policies: those given, or `base` in nested dimensions."""
+    return bases or tuple(replace(base, dim=m) for m in nested_dims(dim, ambient))
+
+
+def start_bases(policies: tuple[Policy, ...], problem: Problem, streams: Streams) -> list[Learner]:
+    """Start every base, each with streams of its own (children 1, 2, ...)."""
+    return [policy._start(problem, streams.child(i + 1)) for i, policy in enumerate(policies)]
+
+
+def groups(chosen: IntArray, rows: Rows, count: int, reference: Array) -> Iterator[tuple[int, Rows, Any]]:
+    """(base, replications, their places in `rows`) for each base that some replication chose."""
+    if (chosen == chosen[0]).all():
+        yield int(chosen[0]), rows, slice(None)
+        return
+    ids = positions(rows, count)
+    for i in np.unique(chosen):
+        at = np.flatnonzero(chosen == i)
+        yield int(i), like(ids[at], reference), like(at, reference)
+
+
+def check_loss_range(loss_range: tuple[float, float]) -> None:
+    """Raise unless `loss_range` is (lo, hi) with lo < hi."""
+    if len(loss_range) != 2 or not all(map(math.isfinite, loss_range)) or not loss_range[0] < loss_range[1]:
+        raise ValueError(f"loss_range must be (lowest, highest) reward with lowest < highest, got {loss_range!r}")
+
+
+def loss(rewards: Array, loss_range: tuple[float, float]) -> FloatArray:
+    """Rewards in [lo, hi] as losses in [0, 1], clipped."""
+    lo, hi = loss_range
+    return np.clip((hi - as_numpy(rewards)) / (hi - lo), 0.0, 1.0)

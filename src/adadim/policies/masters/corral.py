@@ -1,0 +1,132 @@
+"""Corral (Agarwal, Luo, Neyshabur and Schapire 2017)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.policies.base import Learner, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bases import check_bases, check_loss_range, groups, loss, resolve_bases, start_bases
+from adadim.policies.masters.distributions import LogBarrier
+from adadim.policies.masters.smoothing import sample
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["Corral"]
+
+
+@dataclass(frozen=True)
+class Corral(Policy):
+    """Let an adversarial master find the best of several base learners.
+
+    Use it with bases that stay good when fed importance-weighted losses. Bases such as `LinUCB` do not: run them with
+    ``feedback="stochastic"`` (no guarantee), or smoothed, by `SmoothCorral`.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions.
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a nested base in all d features.
+    eta : float, optional
+        Learning rate; T^-1/2 by default.
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
+
+    Notes
+    -----
+    Against a base whose regret under importance weights grows by at most a factor rho (its largest inverse
+    probability), regret O~(sqrt(MT) + M R(T)) with eta = min(1 / (40 R(T) ln T), sqrt(M / T)).
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=30, dim=8, intrinsic_dim=2, horizon=100)
+    >>> outcome = adadim.simulate(adadim.Corral(bases=(adadim.LinUCB(dim=2), adadim.Random())), instance)
+    >>> len(outcome.learner.describe()[0]["probabilities"])
+    2
+    """
+
+    bases: tuple[Policy, ...] = ()
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
+    eta: float | None = None
+    feedback: Literal["stochastic", "importance"] = "stochastic"
+    loss_range: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_bases(self.bases, self.base)
+        check_loss_range(self.loss_range)
+        if self.eta is not None:
+            check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
+        if self.feedback not in ("stochastic", "importance"):
+            raise ValueError(f"feedback must be 'stochastic' or 'importance', got {self.feedback!r}")
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return _CorralLearner(self, problem, streams)
+
+
+class _CorralLearner(Learner):
+    takes_any_arm = False
+
+    def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self.policy, self._streams = policy, streams
+        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
+        self.bases = start_bases(self.policies, problem, streams)
+        eta = policy.eta or 1 / math.sqrt(problem.horizon)
+        self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon)
+        self.counts = np.zeros((len(problem), len(self.bases)), dtype=np.int64)
+        self._chosen = np.zeros(len(problem), dtype=np.int64)
+        self._proposed: list[Array] = []
+
+    def _select(self, rows: Rows) -> Array:
+        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        chosen = sample(self.master.probabilities(ids), self._streams.uniforms(rows))
+        self._chosen[ids] = chosen
+        if self.policy.feedback == "importance":
+            self._proposed = [learner._select(rows) for learner in self.bases]
+            return like(np.stack([as_numpy(arms) for arms in self._proposed])[chosen, np.arange(len(ids))], base)
+        arms = like(np.zeros(len(ids), dtype=np.int64), base)
+        for b, members, places in groups(chosen, rows, len(self.problem), base):
+            arms[places] = self.bases[b]._select(members)
+        return arms
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        chosen, losses = self._chosen[ids], loss(rewards, self.policy.loss_range)
+        self.counts[ids, chosen] += 1
+        if self.policy.feedback == "importance":
+            lo, hi = self.policy.loss_range
+            weighted = losses / self.master.pbar[ids, chosen]
+            for b, learner in enumerate(self.bases):
+                # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
+                told = hi - (hi - lo) * np.where(chosen == b, weighted, 0.0)
+                learner._update(self._proposed[b], like(told, base), rows)
+        else:
+            for b, members, places in groups(chosen, rows, len(self.problem), base):
+                self.bases[b]._update(arms[places], rewards[places], members)
+        self.master.update(chosen, losses, ids)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Probabilities, rounds and learning rates of each base, in each replication."""
+        return [
+            {
+                "replication": number,
+                "bases": [repr(policy) for policy in self.policies],
+                "probabilities": self.master.pbar[r].tolist(),
+                "rounds of each base": self.counts[r].tolist(),
+                "learning rates": self.master.eta[r].tolist(),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]

@@ -1,0 +1,160 @@
+"""LinUCB++ with Corral (the paper's Algorithm 2): mixture-arms without an expressive action set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.arrays import Array, Rows
+from adadim.policies.base import Policy
+from adadim.policies.confidence import Bonus, Index, Radius
+from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bases import check_loss_range
+from adadim.policies.masters.distributions import LogBarrier
+from adadim.policies.masters.smoothing import Feedback, SmoothedBases
+from adadim.policies.ties import Ties, argmax
+from adadim.policies.ucb import UCB, ArmStatistics
+from adadim.problem import Problem
+from adadim.randomness import Streams
+from adadim.theory import Iteration
+
+__all__ = ["LinUCBPlusPlusCorral"]
+
+
+@dataclass(frozen=True)
+class LinUCBPlusPlusCorral(Policy):
+    """Adapt to an unknown number of relevant features, with a guarantee for every action set.
+
+    The iterations and mixture-arms are those of `LinUCBPlusPlus`, but real arms and mixture-arms are learned apart: by
+    `LinUCB` in d_i features, which may be misspecified, and by `UCB`, which is not, under a smoothed corral of the
+    two. In experiments the corral costs more than the misspecification does: prefer `LinUCBPlusPlus` in practice.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be, as in `LinUCBPlusPlus`.
+    ridge, bonus, radius, scale, ties
+        Of the `LinUCB` inside, whose horizon is the length of the iteration.
+    index : {"self-normalised", "subgaussian", "ucb1", "released"}
+        Index of the `UCB` on mixture-arms.
+    feedback : {"step2", "mean", "sum"}
+        Which losses of a two-step round the master sees.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
+    replay : bool
+        False drops the second step of every round.
+    expressive : bool, optional
+        Use only arms supported on the iteration's features; by default whatever the action set allows.
+
+    Notes
+    -----
+    Theorem 5 of the paper: the rate function theta_beta, Pareto optimal, without an expressive action set. The
+    master's learning rate is 1 / sqrt(d_i DeltaT_i). Iteration 1 has no mixture-arm and is plain `LinUCB`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=40, intrinsic_dim=2, horizon=300)
+    >>> outcome = adadim.simulate(adadim.LinUCBPlusPlusCorral(), instance)
+    >>> outcome.learner.describe()[0]["iteration"]
+    3
+    """
+
+    beta: float = 0.5
+    ridge: float = 0.1
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: float = 1.0
+    index: Index = "self-normalised"
+    feedback: Feedback = "step2"
+    loss_range: tuple[float, float] = (-1.0, 1.0)
+    replay: bool = True
+    expressive: bool | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_loss_range(self.loss_range)
+        if self.feedback not in ("step2", "mean", "sum"):
+            raise ValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+        UCB(index=self.index)
+        self.linucb(1, supported=False)
+
+    def linucb(self, dim: int, supported: bool) -> LinUCB:
+        """The LinUCB of an iteration."""
+        return LinUCB(
+            ridge=self.ridge,
+            bonus=self.bonus,
+            dim=dim,
+            radius=self.radius,
+            scale=self.scale,
+            arms="supported" if supported else "distinct",
+            ties=self.ties,
+        )
+
+    def _start(self, problem: Problem, streams: Streams) -> IteratedLearner:
+        return _LinUCBPlusPlusCorralLearner(self, problem, streams)
+
+
+class _LinUCBPlusPlusCorralLearner(IteratedLearner):
+    def __init__(self, policy: LinUCBPlusPlusCorral, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy.beta, problem, streams)
+        self.policy = policy
+        self.expressive = check_expressive(policy.expressive, problem)
+
+    def _solver(self, iteration: Iteration) -> Solver:
+        policy, problem, earlier = self.policy, self.problem, iteration.index - 1
+        streams = self._streams.child(iteration.index)
+        inner = problem.with_horizon(iteration.length)
+        linucb = policy.linucb(iteration.dim, self.expressive)._start(inner, self._streams)
+        if not earlier:
+            return linucb
+        ucb = _MixtureUCB(self, iteration, streams.child(0))
+        eta = 1 / math.sqrt(iteration.dim * iteration.length)
+        rounds = math.ceil(iteration.length / 2) if policy.replay else iteration.length
+        return SmoothedBases(
+            [linucb, ucb],
+            LogBarrier(len(problem), 2, eta, rounds),
+            len(problem),
+            streams,
+            policy.replay,
+            policy.feedback,
+            policy.loss_range,
+            problem.actions.base,
+        )
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Add the corral's probabilities and rounds (LinUCB, UCB on mixture-arms) to what the iterations tell."""
+        told = super().describe()
+        for r, entry in enumerate(told):
+            solver = self._solvers.get(int(self._iteration[r]))
+            if isinstance(solver, SmoothedBases):
+                entry["probabilities"] = solver.master.probabilities(np.array([r]))[0].tolist()
+                entry["rounds of each base"] = solver.counts[r].tolist()
+        return told
+
+
+class _MixtureUCB:
+    """UCB over the mixture-arms of the finished iterations."""
+
+    def __init__(self, learner: _LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
+        policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
+        self.real, self.ties, self.streams = problem.arms, policy.ties, streams
+        self.statistics = ArmStatistics(
+            UCB(index=policy.index),
+            earlier,
+            learner.virtual_noise(earlier),
+            iteration.length,
+            problem.actions.base,
+        )
+
+    def _select(self, rows: Rows) -> Array:
+        draws = self.streams.uniforms(rows) if self.ties == "random" else None
+        return self.real + argmax(self.statistics.scores(rows), draws)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        self.statistics.add(arms - self.real, rewards, rows)

@@ -1,0 +1,136 @@
+"""Smooth Corral (Pacchiano et al. 2020): a corral of smoothed base learners."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.arrays import Array, Rows
+from adadim.policies.base import Learner, Policy
+from adadim.policies.iterations import check_beta
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bases import check_bases, check_loss_range, resolve_bases, start_bases
+from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution
+from adadim.policies.masters.smoothing import Feedback, SmoothedBases
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["SmoothCorral"]
+
+
+@dataclass(frozen=True)
+class SmoothCorral(Policy):
+    """Let an adversarial master find the best of several base learners, each smoothed by replaying its past.
+
+    By default the bases are `LinUCB` in 1, 2, 4, ... features. Use it when the candidates differ in kind and the
+    best is unknown; on nested dimensions `LinUCBPlusPlus` has less regret in the paper's experiments, since a master
+    pays for every base it tries and for the replays.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions.
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a nested base in all d features (2^ceil(log2 d) - 1 powers of two need not reach d).
+    beta : float in [0.5, 1)
+        Learning rate eta = T^-beta, which is where on the Pareto frontier the guarantee lies.
+    eta : float, optional
+        Learning rate, instead of T^-beta.
+    master : {"corral", "exp3p"}
+        Log-barrier mirror descent or EXP3.P (which takes its textbook tuning, not `eta`).
+    feedback : {"step2", "mean", "sum"}
+        Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0. The safe (-1, 1) leaves losses close together when rewards are; a
+        tighter range discriminates better.
+    replay : bool
+        False drops the second step of every round: Stochastic Corral, without the guarantee.
+
+    Notes
+    -----
+    With bases whose regret is O~(sqrt(d_i t)) with high probability, the regret is O~(T^max(beta, 1 + alpha - beta))
+    for d* = T^alpha (appendix C of the paper), without an expressive action set.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.SmoothCorral(loss_range=(-0.5, 0.5)), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds of each base"])
+    100
+    """
+
+    bases: tuple[Policy, ...] = ()
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
+    beta: float = 0.5
+    eta: float | None = None
+    master: Literal["corral", "exp3p"] = "corral"
+    feedback: Feedback = "step2"
+    loss_range: tuple[float, float] = (-1.0, 1.0)
+    replay: bool = True
+
+    def __post_init__(self) -> None:
+        check_bases(self.bases, self.base)
+        check_beta(self.beta)
+        check_loss_range(self.loss_range)
+        if self.eta is not None:
+            check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
+        if self.master not in ("corral", "exp3p"):
+            raise ValueError(f"master must be 'corral' or 'exp3p', got {self.master!r}")
+        if self.feedback not in ("step2", "mean", "sum"):
+            raise ValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+
+    def distribution(self, replications: int, bases: int, horizon: int) -> MasterDistribution:
+        """Fresh master probabilities for a run of `horizon` rounds."""
+        rounds = math.ceil(horizon / 2) if self.replay else horizon
+        if self.master == "exp3p":
+            return Exp3P(replications, bases, rounds)
+        return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds)
+
+    def _start(self, problem: Problem, streams: Streams) -> Learner:
+        return _SmoothCorralLearner(self, problem, streams)
+
+
+class _SmoothCorralLearner(Learner):
+    takes_any_arm = False
+
+    def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
+        bases = start_bases(self.policies, problem, streams)
+        master = policy.distribution(len(problem), len(bases), problem.horizon)
+        self.smoothed = SmoothedBases(
+            bases,
+            master,
+            len(problem),
+            streams,
+            policy.replay,
+            policy.feedback,
+            policy.loss_range,
+            problem.actions.base,
+        )
+
+    def _select(self, rows: Rows) -> Array:
+        return self.smoothed._select(rows)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        self.smoothed._update(arms, rewards, rows)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Probabilities and rounds of each base, in each replication."""
+        p = self.smoothed.master.probabilities(np.arange(len(self.problem)))
+        return [
+            {
+                "replication": number,
+                "bases": [repr(policy) for policy in self.policies],
+                "probabilities": p[r].tolist(),
+                "rounds of each base": self.smoothed.counts[r].tolist(),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]
