@@ -54,6 +54,7 @@ class ActionSet:
         self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
         self.expressive = levels is not None
         self.arms = self.base_arms * len(self.levels)
+        self._columns: Array | None = None
 
     def __repr__(self) -> str:
         closure = f", levels={list(self.levels)}" if self.expressive else ""
@@ -89,15 +90,18 @@ class ActionSet:
         cut.levels = (int(dim),) if kept is None else tuple(kept)
         cut.base = self._packed(self.base[:, :, : int(dim)])
         cut.arms = cut.base_arms * len(cut.levels)
+        cut._columns = None
         return cut, pull
 
     def rescaled(self) -> ActionSet:
-        """The same arms divided, in each replication, by the norm of the longest."""
+        """The same arms divided, in each replication, by the norm of the longest (arms that are all zero stay so)."""
         xp = self.xp
         longest = xp.sqrt(xp.max(self.squared_norms(), axis=-1))
+        longest = xp.where(longest > 0, longest, xp.ones_like(longest))
         scaled = object.__new__(ActionSet)
         scaled.__dict__.update(self.__dict__)
         scaled.base = self.base / longest[:, None, None]
+        scaled._columns = None
         return scaled
 
     def squared_norms(self) -> Array:
@@ -123,9 +127,13 @@ class ActionSet:
         return stacked
 
     def vector(self, replication: int, arm: int) -> Array:
-        """Features of one arm up to its level (what follows is zero)."""
+        """Features of one arm, (d,)."""
+        if not self.expressive:
+            return self.base[replication, arm]
         block, row = divmod(arm, self.base_arms)
-        return self.base[replication, row, : self.levels[block]]
+        cut = self.base[replication, row] + 0.0
+        cut[self.levels[block] :] = 0.0
+        return cut
 
     def vectors(self, arms: Array, rows: Rows = ALL) -> Array:
         """Features of one arm per replication, (n, d)."""
@@ -158,13 +166,16 @@ class ActionSet:
 
     def project_row(self, replication: int, vector: Array, out: Array) -> None:
         """Write `project` of a single replication into `out` (NumPy only)."""
-        base, width = self.base[replication], self.base_arms
         if not self.expressive:
-            np.dot(base, vector, out=out)
+            np.dot(self.base[replication], vector, out=out)
             return
+        if self._columns is None:
+            # Feature-major, so that the features between two levels are one contiguous block.
+            self._columns = self._packed(self.base.transpose(0, 2, 1))
+        columns, width = self._columns[replication], self.base_arms
         for b, (lo, hi) in enumerate(self.segments()):
             block = out[b * width : (b + 1) * width]
-            np.dot(base[:, lo:hi], vector[lo:hi], out=block)
+            np.dot(vector[lo:hi], columns[lo:hi], out=block)
             if b:
                 block += out[(b - 1) * width : b * width]
 

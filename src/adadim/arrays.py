@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_namespace
+from array_api_compat import numpy as array_api_numpy
 from array_api_compat import device as device_of
 
 Array = Any
 """A NumPy array or a torch tensor."""
 
 Rows = Any
-"""Which replications a call concerns: `ALL`, or an integer array without repeats."""
+"""Which replications a call concerns: a slice (`ALL`, or a single one), or an integer array without repeats."""
 
 ALL = slice(None)
 
@@ -21,6 +22,8 @@ __all__ = ["ALL", "Array", "Rows", "as_numpy", "device_of", "is_numpy", "like", 
 
 def namespace(*arrays: Array) -> Any:
     """Array-API namespace shared by all arguments; a `TypeError` names what was mixed."""
+    if all(type(a) is np.ndarray for a in arrays):
+        return array_api_numpy
     given = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
     try:
         return array_namespace(*given)
@@ -43,14 +46,13 @@ def as_numpy(array: Array) -> np.ndarray[Any, Any]:
 
 def like(values: Any, reference: Array, dtype: Any = None) -> Array:
     """`values` in the library and on the device of `reference`."""
-    xp = array_namespace(reference)
-    if is_numpy_namespace(xp):
+    if isinstance(reference, np.ndarray):
         return np.asarray(values, dtype=dtype)
-    return xp.asarray(values, dtype=dtype, device=device_of(reference))
+    return array_namespace(reference).asarray(values, dtype=dtype, device=device_of(reference))
 
 
 def positions(rows: Rows, count: int) -> np.ndarray[Any, Any]:
     """The replications that `rows` stands for, as host integers."""
     if isinstance(rows, slice):
-        return np.arange(count)
+        return np.arange(count)[rows]
     return as_numpy(rows)

@@ -162,6 +162,7 @@ class Instance:
             if low < 0 or high > 1:
                 raise ValueError(f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}")
         self.best = xp.max(self.means, axis=-1)
+        self._ids = like(np.arange(actions.replications), self.means)
         known: float | Array | None
         if isinstance(reward_range, str):
             if reward_range not in ("true", "unknown"):
@@ -181,8 +182,7 @@ class Instance:
 
     def pull(self, arms: Array, streams: Streams) -> Array:
         """Rewards of one round, one arm per replication."""
-        ids = like(np.arange(len(self.problem)), self.means)
-        mean = self.means[ids, arms]
+        mean = self.means[self._ids, arms]
         if self.rewards == "bernoulli":
             clicked = like(streams.uniforms(), mean) < mean
             return namespace(mean).astype(clicked, mean.dtype)
@@ -204,7 +204,10 @@ def check_positive(value: float, name: str, meaning: str) -> float:
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
-    values = np.broadcast_to(np.asarray(as_numpy(reward_range), dtype=float), (count,))
+    given = np.asarray(as_numpy(reward_range), dtype=float)
+    if given.shape not in ((), (count,)):
+        raise ValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
+    values = np.broadcast_to(given, (count,))
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
     return values

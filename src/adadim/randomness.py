@@ -82,6 +82,7 @@ class Streams:
             for r in self.replications
         ]
         self._cursor = np.full(len(self.generators), BLOCK)
+        self._level = True  # every replication has drawn equally often
         self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
 
     def child(self, index: int) -> Streams:
@@ -97,6 +98,10 @@ class Streams:
         return self._next(rows, normal=True)
 
     def _next(self, rows: Rows, *, normal: bool) -> FloatArray:
+        if isinstance(rows, slice) and rows == ALL and (at := self._cursor[0]) < BLOCK and self._level:
+            self._cursor += 1
+            return self._buffer[:, at].copy()
+        self._level = isinstance(rows, slice) and rows == ALL and self._level
         chosen = positions(rows, len(self.generators))
         at = self._cursor[chosen]
         if at.max(initial=0) >= BLOCK:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, is_numpy, like, namespace
+from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, is_numpy, like, namespace, positions
 from adadim.errors import ForeignArmError, NotSelectedError
 from adadim.problem import Problem
 from adadim.randomness import Purpose, Streams
@@ -53,17 +53,18 @@ class Learner(ABC):
         """Arm to pull next in each replication, an integer array."""
         place = self._checked_rows(rows)
         arms = self._select(place)
-        self._pending[place] = as_numpy(arms)
+        self._pending[positions(place, len(self.problem))] = as_numpy(arms)
         return arms
 
     def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
         """Learn from the rewards of `arms`, one per replication."""
         place = self._checked_rows(rows)
-        pending = self._pending[place]
+        ids = positions(place, len(self.problem))
+        pending = self._pending[ids]
         if (pending < 0).any():
+            missing = self.problem.replications[ids[pending < 0][0]]
             raise NotSelectedError(
-                f"update before select: replication {int(np.flatnonzero(pending < 0)[0])} has no pending decision; "
-                "call select() first"
+                f"update before select: replication {missing} has no pending decision; call select() first"
             )
         arms, rewards = self._checked_arms(arms, len(pending)), self._checked_rewards(rewards, len(pending))
         if not self.takes_any_arm and (as_numpy(arms) != pending).any():
@@ -72,7 +73,7 @@ class Learner(ABC):
                 f"{pending.tolist()}, update got {as_numpy(arms).tolist()}"
             )
         self._update(arms, rewards, place)
-        self._pending[place] = -1
+        self._pending[ids] = -1
 
     def describe(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers, for people."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, is_numpy, like, positions
+from adadim.arrays import ALL, Array, Rows, as_numpy, like, positions
 from adadim.policies.base import Learner
 from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
@@ -46,10 +46,15 @@ class IteratedLearner(Learner):
         self._rounds = np.zeros(count, dtype=np.int64)
         self._choice = like(np.zeros(count, dtype=np.int64), base)
         self._ids = like(np.arange(count), base)
-        # Pulls of this iteration (real and virtual), of each mixture in all, and (n, sum, sum of squares) of rewards.
+        # Pulls of this iteration (real and virtual), of each mixture before it, and this iteration's (n, sum, sum of
+        # squares) of rewards.
         self._counts = like(np.zeros((count, problem.arms + self.schedule.p)), base)
         self._drawn = like(np.zeros((count, self.schedule.p)), base)
-        self._moments = like(np.zeros((self.schedule.p, count, 3)), base)
+        self._moments = like(np.zeros((count, 3)), base)
+        self._scales = like(np.zeros((count, self.schedule.p)), base)
+        if problem.reward_range is not None:
+            known = np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
+            self._scales[...] = like(known, base)[:, None]
 
     @abstractmethod
     def _solver(self, iteration: Iteration) -> Solver:
@@ -59,16 +64,10 @@ class IteratedLearner(Learner):
         """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier).
 
         sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of
-        the rewards that made the mixture, at least sigma.
+        the rewards that made the mixture, at least sigma. The array is live: a replication that finishes an
+        iteration after others have fills in its own.
         """
-        problem, xp = self.problem, self.xp
-        if problem.reward_range is not None:
-            known = np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
-            return like(np.repeat(known[:, None], earlier, axis=1), problem.actions.base)
-        n, total, squares = (xp.matrix_transpose(self._moments[:earlier, :, i]) for i in range(3))
-        n = xp.clip(n, 1.0, None)
-        spread = xp.sqrt(xp.clip(squares / n - (total / n) ** 2, 0.0, None))
-        return xp.clip(spread, problem.noise, None)
+        return self._scales[:, :earlier]
 
     def _groups(self, rows: Rows) -> list[tuple[int, Rows, Any]]:
         """(iteration, replications, their places in `rows`) for each iteration under way."""
@@ -91,29 +90,23 @@ class IteratedLearner(Learner):
 
     def _realise(self, choice: Array, rows: Rows) -> Array:
         """Real arms behind the choices: a mixture-arm draws one."""
-        xp, real = self.xp, self.problem.arms
-        virtual = choice >= real
-        if is_numpy(xp):
-            at = np.flatnonzero(virtual)
-            if not at.size:
-                return choice
-            members, arms = positions(rows, len(self.problem))[at], choice.copy()
-            arms[at] = self.mixtures.draw(choice[at] - real, self._draws.uniforms(members), members)
-            return arms
-        if not self.mixtures.q:
+        real, base = self.problem.arms, self.problem.actions.base
+        virtual = np.flatnonzero(as_numpy(choice) >= real)
+        if not virtual.size:
             return choice
-        drawn = self.mixtures.draw(xp.clip(choice - real, 0, None), self._draws.uniforms(rows), rows)
-        return xp.where(virtual, drawn, choice)
+        members, at = positions(rows, len(self.problem))[virtual], like(virtual, base)
+        arms = choice + 0
+        arms[at] = self.mixtures.draw(choice[at] - real, self._draws.uniforms(members), like(members, base))
+        return arms
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         for i, members, places in self._groups(rows):
             choice, gained = self._choice[members], rewards[places]
             self._solvers[i]._update(choice, gained, members)
             self._counts[self._ids[members], choice] += 1.0
-            moments = self._moments[i]
-            moments[members, 0] += 1.0
-            moments[members, 1] += gained
-            moments[members, 2] += gained * gained
+            self._moments[members, 0] += 1.0
+            self._moments[members, 1] += gained
+            self._moments[members, 2] += gained * gained
             host = positions(members, len(self.problem))
             self._rounds[host] += 1
             iteration = self.schedule.iterations[i]
@@ -127,6 +120,12 @@ class IteratedLearner(Learner):
         self.mixtures.add(i, self._counts[rows, :real], self._counts[rows, real : real + i], rows)
         self._drawn[rows] += self._counts[rows, real:]
         self._counts[rows] = 0.0
+        if self.problem.reward_range is None:
+            xp, moments = self.xp, self._moments[rows]
+            n, total, squares = moments[:, 0], moments[:, 1], moments[:, 2]
+            spread = xp.sqrt(xp.clip(squares / n - (total / n) ** 2, 0.0, None))
+            self._scales[rows, i] = xp.clip(spread, self.problem.noise, None)
+        self._moments[rows] = 0.0
         if i + 1 < len(self.schedule.iterations):
             self._iteration[as_numpy(rows)] += 1
         if (self._iteration > i).all():

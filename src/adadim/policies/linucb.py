@@ -120,22 +120,15 @@ class LinUCBLearner(Learner):
             self._place = like([-1] * problem.arms, seen.base)
             self._place[self._pull] = like(range(seen.arms), seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
+        self._radius = policy.scale * _fixed_radius(policy, problem, seen.arms)
 
     def radius(self, rows: Rows = ALL) -> Any:
         """Current multiplier of the width; one per replication for "oful"."""
-        policy, problem, arms = self.policy, self.problem, self.posterior.actions.arms
-        if policy.radius == "noise":
-            value: Any = noise_radius(problem.noise, problem.horizon, arms)
-        elif policy.radius == "full":
-            value = noise_radius(problem.noise, problem.horizon, arms)
-            value += math.sqrt(policy.ridge) * policy.theta_norm
-        elif policy.radius == "paper":
-            value = confidence_radius(max(2, problem.horizon), arms)
-        elif policy.radius == "oful":
-            logdet, delta = self.posterior.logdet[rows], 1 / math.sqrt(problem.horizon)
-            value = oful_radius(problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
-        else:
-            value = float(policy.radius)
+        policy = self.policy
+        if policy.radius != "oful":
+            return self._radius
+        logdet, delta = self.posterior.logdet[rows], 1 / math.sqrt(self.problem.horizon)
+        value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
         return policy.scale * value
 
     def scores(self, rows: Rows = ALL) -> Array:
@@ -178,3 +171,15 @@ class LinUCBLearner(Learner):
             }
             for r, n in zip(self.problem.replications, counts, strict=True)
         ]
+
+
+def _fixed_radius(policy: LinUCB, problem: Problem, arms: int) -> float:
+    """Radius before scaling, for the rules that do not depend on the data ("oful" does, and gets 0)."""
+    noise = float(noise_radius(problem.noise, problem.horizon, arms))
+    rules = {
+        "noise": noise,
+        "full": noise + math.sqrt(policy.ridge) * policy.theta_norm,
+        "paper": confidence_radius(max(2, problem.horizon), arms),
+        "oful": 0.0,
+    }
+    return rules[policy.radius] if isinstance(policy.radius, str) else float(policy.radius)

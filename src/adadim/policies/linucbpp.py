@@ -155,10 +155,13 @@ class _Modified:
             self.place = like(place, actions.base)
             every = np.concatenate([as_numpy(self.pull), problem.arms + np.arange(self.virtual)])
             self.pull = like(every, actions.base)
-        arms, length = actions.arms + self.virtual, iteration.length
-        self.radius = policy.width_multiplier(problem.noise, length, arms, problem.horizon)
-        noise = learner.virtual_noise(self.virtual)
-        self.virtual_radius = policy.width_multiplier(noise, length, arms, problem.horizon)
+        self.size = (iteration.length, actions.arms + self.virtual, problem.horizon)
+        self.radius = policy.width_multiplier(problem.noise, *self.size)
+        self.virtual_noise = learner.virtual_noise(self.virtual)
+
+    def virtual_radius(self, rows: Rows) -> Array:
+        """Radius of every mixture-arm."""
+        return self.policy.width_multiplier(self.virtual_noise[rows], *self.size)
 
     def draws(self, rows: Rows) -> Array | None:
         return self.streams.uniforms(rows) if self.policy.ties == "random" else None
@@ -181,8 +184,7 @@ class _LinUCBSolver(_Modified):
     def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
-        zeros = self.virtual_radius * 0.0
-        self.pulls, self.sums = zeros + 0.0, zeros + 0.0
+        self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
 
     def scores(self, rows: Rows) -> Array:
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
@@ -190,7 +192,7 @@ class _LinUCBSolver(_Modified):
         if not self.virtual:
             return real
         precision = ridge + self.pulls[rows]
-        virtual = optimism(self.sums[rows] / precision, 1.0 / precision, self.virtual_radius[rows], bonus)
+        virtual = optimism(self.sums[rows] / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
         return self.xp.concat([real, virtual], axis=-1)
 
     def _select(self, rows: Rows) -> Array:
@@ -220,15 +222,17 @@ class _SupLinUCBSolver(_Modified):
         super().__init__(learner, iteration)
         policy = self.policy
         self.levels = Levels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
-        self.widths: Any = self.radius
-        if self.virtual:
-            real = self.virtual_radius[:, :1] * 0.0 + self.radius
-            self.widths = self.xp.concat(
-                [self.xp.repeat(real, self.actions.arms, axis=1), self.virtual_radius], axis=-1
-            )
+
+    def radii(self, rows: Rows) -> Any:
+        """Radius of every real arm, then of every mixture-arm."""
+        if not self.virtual:
+            return self.radius
+        virtual = self.virtual_radius(rows)
+        real = self.xp.repeat(virtual[:, :1] * 0.0 + self.radius, self.actions.arms, axis=1)
+        return self.xp.concat([real, virtual], axis=-1)
 
     def _select(self, rows: Rows) -> Array:
-        radius = self.widths[rows] if self.virtual else self.widths
+        radius = self.radii(rows)
         return self.outward(self.levels.select(radius, self.draws(rows), rows))
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:

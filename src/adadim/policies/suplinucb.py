@@ -12,7 +12,7 @@ from adadim.actions import ActionSet
 from adadim.arrays import Array, Rows, as_numpy, like
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius, check_radius, noise_radius
-from adadim.policies.ties import Ties, argmax, check_ties
+from adadim.policies.ties import TOLERANCE, Ties, argmax, check_ties
 from adadim.posterior import Form, Posterior, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
@@ -142,8 +142,9 @@ class Levels:
             wide = xp.where(alive, width, lowest)
             widest = as_numpy(xp.max(wide, axis=-1))
             scale = 2.0 ** -(level + 1)
-            exploit = undecided & (widest <= self.finest)
-            explore = undecided & ~exploit & (widest > scale)
+            # A width within rounding of the threshold has reached it: on unit arms they are equal after 4^s - 1 pulls.
+            exploit = undecided & (widest <= self.finest * (1 + TOLERANCE))
+            explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
             if exploit.any():
                 chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
                 self._chosen_level[ids[exploit]] = -1

@@ -39,17 +39,25 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
     array([1])
     """
     xp = namespace(scores)
+    if is_numpy(xp):
+        return _argmax_numpy(scores, uniforms)
     top = xp.max(scores, axis=-1)
     slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
     tied = scores >= (top - slack)[:, None]
-    if not is_numpy(xp):
-        rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
-        draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
-        wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
-        return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
-    chosen = tied.argmax(axis=-1)
-    if uniforms is not None:
-        count = np.count_nonzero(tied, axis=-1)
-        for i in np.flatnonzero(count > 1):
-            chosen[i] = np.flatnonzero(tied[i])[int(uniforms[i] * count[i])]
+    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+    draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
+    wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
+    return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
+
+
+def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    chosen = scores.argmax(axis=-1)
+    top = scores[np.arange(len(scores)), chosen]
+    slack = np.where(np.isfinite(top), TOLERANCE * np.abs(top), 0.0)
+    tied = scores >= (top - slack)[:, None]
+    if np.count_nonzero(tied) > len(scores):
+        for i in range(len(scores)):
+            candidates = np.flatnonzero(tied[i])
+            if len(candidates) > 1:
+                chosen[i] = candidates[0 if uniforms is None else int(uniforms[i] * len(candidates))]
     return chosen

@@ -63,19 +63,26 @@ class Posterior(ABC):
 
     def update(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
         """Absorb one pull for each replication in `rows`."""
-        xp = self.xp
         self._point(arms, rows)
         at = (self._ids[rows], arms)
-        g = self._g[rows]
         s = self._g[at]
         c = 1.0 / (1.0 + s)
-        self.mean[rows] += (c * (rewards - self.mean[at]))[:, None] * g
-        shrunk = c[:, None] * g
-        self.width2[rows] = xp.clip(self.width2[rows] - shrunk * g, 0.0, None)
-        self._g[rows] = shrunk
+        surprise = c * (rewards - self.mean[at])
+        mean, width2, g = self.mean[rows], self.width2[rows], self._g[rows]
+        mean += surprise[:, None] * g
+        drop = g * g
+        drop *= c[:, None]
+        width2 -= drop
+        if self._numpy:
+            np.maximum(width2, 0.0, out=width2)
+        else:
+            width2.clamp_(min=0.0)
+        g *= c[:, None]
+        if not isinstance(rows, slice):  # an integer index gave copies, a slice views
+            self.mean[rows], self.width2[rows], self._g[rows] = mean, width2, g
         self._run[rows] += 1.0
         self._stretch[rows] *= 1.0 + s
-        self.logdet[rows] += xp.log1p(s)
+        self.logdet[rows] += self.xp.log1p(s)
         self.counts[at] += 1
         self.sums[at] += rewards
 

@@ -30,15 +30,8 @@ class FeaturePosterior(Posterior):
         w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
         if run:
             dsyr(-run / stretch, self._u[r], a=w, overwrite_a=1, lower=0)
-        arm = self.actions.vector(r, x)
-        m = len(arm)
-        if m == self.actions.dim:
-            u = dsymv(1.0, w, arm, lower=0)
-        else:
-            u = self._u[r]
-            u[:m] = dsymv(1.0, w[:m, :m], arm, lower=0)
-            u[m:] = arm @ w[:m, m:]
-        self._u[r] = u
+        u = self._u[r]
+        dsymv(1.0, w, self.actions.vector(r, x), beta=0.0, y=u, overwrite_y=1, lower=0)
         self.actions.project_row(r, u, self._g[r])
 
     def _turn_batch(self, arms: Array, rows: Rows) -> None:

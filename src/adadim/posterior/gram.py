@@ -14,12 +14,13 @@ import math
 from scipy.linalg.blas import dsyrk
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, Rows, device_of, namespace
+from adadim.arrays import Array, Rows, device_of
 from adadim.posterior.base import Posterior
 
 __all__ = ["GramPosterior"]
 
 BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
+HISTORY = 128  # runs before the K x K matrix is built at all: about when it starts to pay
 
 
 class GramPosterior(Posterior):
@@ -29,14 +30,15 @@ class GramPosterior(Posterior):
         super().__init__(actions, ridge)
         xp, count, arms = self.xp, actions.replications, actions.arms
         place = device_of(actions.base)
-        self._h = xp.zeros((count, BLOCK, arms), dtype=xp.float64, device=place)
+        self._h = xp.zeros((count, HISTORY if self._numpy else BLOCK, arms), dtype=xp.float64, device=place)
         self._fill = [0] * count  # rows of H in use (NumPy)
         self._slot = 0  # row of H that the next batch writes (other libraries)
+        self._built = [not self._numpy] * count
         if self._numpy:
-            # Lower triangle only: syrk writes one half, and reading a symmetric row from one half is cheap.
+            # Lower triangle only: syrk writes one half, and reading a symmetric row from one half is cheap. Before it
+            # is built the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
+            # played never pays for the K x K matrix.
             self._p = xp.empty((count, arms, arms))
-            for r in range(count):
-                _rank_update(self._p[r], actions.dense(r).T, 1.0 / self.ridge, 0.0)
         else:
             dense = xp.stack([actions.dense(r) for r in range(count)])
             self._p = xp.matmul(dense, xp.matrix_transpose(dense)) / self.ridge
@@ -48,12 +50,18 @@ class GramPosterior(Posterior):
             h[used] = g
             h[used] *= math.sqrt(run * stretch)
             used += 1
-            if used == BLOCK:
-                _rank_update(p, h, -1.0, 1.0)
+            if used == (BLOCK if self._built[r] else HISTORY):
+                if not self._built[r]:
+                    _rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
+                    self._built[r] = True
+                _rank_update(p, h[:used], -1.0, 1.0)
                 used = 0
             self._fill[r] = used
-        g[:x] = p[x, :x]
-        g[x:] = p[x:, x]
+        if self._built[r]:
+            g[:x] = p[x, :x]
+            g[x:] = p[x:, x]
+        else:
+            self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
             g -= h[:used, x] @ h[:used]
 
@@ -76,10 +84,13 @@ class GramPosterior(Posterior):
         else:
             self._p[r] = whitened.T @ whitened
         self._h[r] = 0.0
-        self._fill[r] = 0
+        self._fill[r], self._built[r] = 0, True
 
 
 def _rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
     """Lower triangle of p = beta p + alpha rows^T rows, in place."""
-    rows = namespace(rows).asarray(rows, order="C")
-    dsyrk(alpha, rows.T, beta=beta, c=p.T, overwrite_c=1, lower=0)
+    # rows is C- or Fortran-contiguous; either way syrk reads it in place.
+    if rows.flags.c_contiguous:
+        dsyrk(alpha, rows.T, beta=beta, c=p.T, overwrite_c=1, lower=0)
+    else:
+        dsyrk(alpha, rows, beta=beta, c=p.T, overwrite_c=1, lower=0, trans=1)

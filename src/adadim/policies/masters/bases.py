@@ -61,7 +61,10 @@ def groups(chosen: IntArray, rows: Rows, count: int, reference: Array) -> Iterat
     ids = positions(rows, count)
     for i in np.unique(chosen):
         at = np.flatnonzero(chosen == i)
-        yield int(i), like(ids[at], reference), like(at, reference)
+        if len(at) == 1:  # a slice makes views where an index makes copies
+            yield int(i), slice(ids[at[0]], ids[at[0]] + 1), slice(at[0], at[0] + 1)
+        else:
+            yield int(i), like(ids[at], reference), like(at, reference)
 
 
 def check_loss_range(loss_range: tuple[float, float]) -> None:

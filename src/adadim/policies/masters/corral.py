@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, like, positions
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, groups, loss, resolve_bases, start_bases
@@ -88,15 +88,16 @@ class _CorralLearner(Learner):
         self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon)
         self.counts = np.zeros((len(problem), len(self.bases)), dtype=np.int64)
         self._chosen = np.zeros(len(problem), dtype=np.int64)
-        self._proposed: list[Array] = []
+        self._proposed = like(np.zeros((len(self.bases), len(problem)), dtype=np.int64), problem.actions.base)
 
     def _select(self, rows: Rows) -> Array:
         ids, base = positions(rows, len(self.problem)), self.problem.actions.base
         chosen = sample(self.master.probabilities(ids), self._streams.uniforms(rows))
         self._chosen[ids] = chosen
         if self.policy.feedback == "importance":
-            self._proposed = [learner._select(rows) for learner in self.bases]
-            return like(np.stack([as_numpy(arms) for arms in self._proposed])[chosen, np.arange(len(ids))], base)
+            for b, learner in enumerate(self.bases):
+                self._proposed[b, rows] = learner._select(rows)
+            return self._proposed[like(chosen, base), like(ids, base)]
         arms = like(np.zeros(len(ids), dtype=np.int64), base)
         for b, members, places in groups(chosen, rows, len(self.problem), base):
             arms[places] = self.bases[b]._select(members)
@@ -112,7 +113,7 @@ class _CorralLearner(Learner):
             for b, learner in enumerate(self.bases):
                 # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
                 told = hi - (hi - lo) * np.where(chosen == b, weighted, 0.0)
-                learner._update(self._proposed[b], like(told, base), rows)
+                learner._update(self._proposed[b, rows], like(told, base), rows)
         else:
             for b, members, places in groups(chosen, rows, len(self.problem), base):
                 self.bases[b]._update(arms[places], rewards[places], members)

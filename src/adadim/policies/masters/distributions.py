@@ -47,7 +47,8 @@ def log_barrier_step(p: FloatArray, losses: FloatArray, eta: FloatArray) -> tupl
         slack = inverse + eta * (losses - multiplier[:, None])
         terms = 1.0 / slack
         total = terms.sum(axis=-1)
-        if (np.abs(total - 1.0) <= ACCURACY).all():
+        settled = np.abs(total - 1.0) <= ACCURACY
+        if settled.all():
             break
         below = total < 1.0  # f increases: the root lies above
         low, high = np.where(below, multiplier, low), np.where(below, high, multiplier)
@@ -55,7 +56,8 @@ def log_barrier_step(p: FloatArray, losses: FloatArray, eta: FloatArray) -> tupl
         step = total * (1.0 - total) / (eta * terms * terms).sum(axis=-1)
         proposal = multiplier + step
         inside = (proposal > low) & (proposal < high)
-        following = np.where(inside, proposal, 0.5 * (low + high))
+        # A settled row stays put: its last bit must not depend on the rows beside it.
+        following = np.where(settled, multiplier, np.where(inside, proposal, 0.5 * (low + high)))
         if (following == multiplier).all():
             break
         multiplier = following

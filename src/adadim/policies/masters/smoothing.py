@@ -93,8 +93,6 @@ class SmoothedBases:
             for b, members, places in groups(chosen, fresh, len(self.chosen), self.reference):
                 proposed = as_numpy(self.bases[b]._select(members))
                 arms[first[as_numpy(places) if not isinstance(places, slice) else places]] = proposed
-                for r, arm in zip(positions(members, len(self.chosen)).tolist(), proposed.tolist(), strict=True):
-                    self.history[r][b].append(arm)
         return like(arms, self.reference)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
@@ -108,7 +106,10 @@ class SmoothedBases:
             place = like(first, self.reference)
             told = (arms, rewards) if whole else (arms[place], rewards[place])
             for b, members, places in groups(self.chosen[ids[first]], fresh, len(self.chosen), self.reference):
-                self.bases[b]._update(told[0][places], told[1][places], members)
+                played = told[0][places]
+                self.bases[b]._update(played, told[1][places], members)
+                for r, arm in zip(positions(members, len(self.chosen)), as_numpy(played).tolist(), strict=True):
+                    self.history[r][b].append(arm)
             self._first_loss[ids[first]] = losses[first]
         ended = np.flatnonzero(again) if self.replay else first
         if ended.size:
