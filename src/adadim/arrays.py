@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_namespace
-from array_api_compat import numpy as array_api_numpy
 from array_api_compat import device as device_of
+from array_api_compat import numpy as array_api_numpy
 
 Array = Any
 """A NumPy array or a torch tensor."""

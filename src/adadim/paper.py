@@ -1,8 +1,9 @@
-"""The paper's experiments: its policies."""
+"""The paper's experiments: its policies, and its figures as studies."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from adadim.policies import (
     DynamicBalancing,
@@ -12,10 +13,108 @@ from adadim.policies import (
     Policy,
     SmoothCorral,
 )
+from adadim.study import Study, to_spec
 
-__all__ = ["Variant", "policies"]
+__all__ = ["FIGURES", "VARIANTS", "Figure", "Variant", "policies", "study"]
 
 Variant = Literal["theory", "released"]
+VARIANTS: tuple[Variant, ...] = ("released", "theory")
+
+HORIZON = 2500
+DIMS = (5, 10, 15, 20, 25, 30, 35)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the paper's figures with experiments.
+
+    Attributes
+    ----------
+    name : str
+        As in the paper: "fig2a", ...
+    title : str
+        What it shows.
+    curves : bool
+        Regret over time at one d*, or final regret against the hardness level alpha.
+    theta : str
+        Shape of the reward parameter.
+    expressive : bool
+        Whether the action set is closed under truncation.
+    """
+
+    name: str
+    title: str
+    curves: bool
+    theta: str = "uniform"
+    expressive: bool = False
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Intrinsic dimensions d* it shows."""
+        return (12,) if self.curves else DIMS
+
+    def instances(self) -> dict[str, dict[str, Any]]:
+        """The instances behind it, by name ("d12" for d* = 12)."""
+        arms, dim = (800, 400) if self.expressive else (1200, 600)
+        common = {
+            "kind": "sphere",
+            "arms": arms,
+            "dim": dim,
+            "horizon": HORIZON,
+            "noise": 0.1,
+            "theta": self.theta,
+            "expressive": self.expressive,
+        }
+        return {f"d{d}": {**common, "intrinsic_dim": d} for d in self.dims}
+
+
+FIGURES = {
+    figure.name: figure
+    for figure in (
+        Figure("fig2a", "Regret over time", curves=True),
+        Figure("fig2b", "Regret against hardness", curves=False),
+        Figure("fig3a", "Regret over time, expressive action set", curves=True, expressive=True),
+        Figure("fig3b", "Regret against hardness, expressive action set", curves=False, expressive=True),
+        Figure("fig4a", "Regret against hardness, decaying theta", curves=False, theta="decay"),
+        Figure("fig4b", "Regret against hardness, flipped theta", curves=False, theta="flip"),
+    )
+}
+"""The paper's figures with experiments, by name."""
+
+
+def study(figure: str, variant: Variant = "theory", trials: int = 100, seed: int = 0) -> Study:
+    """The study behind one of the paper's figures.
+
+    Parameters
+    ----------
+    figure : str
+        A key of `FIGURES`.
+    variant : {"theory", "released"}
+        As in `policies`.
+    trials : int
+        Replications, each with an instance of its own; the paper has 100.
+    seed : int
+        Seed of instances, noise and policies.
+
+    Examples
+    --------
+    >>> plan = study("fig2b", trials=3)
+    >>> plan.name, len(plan.cells)
+    ('fig2b-theory', 42)
+    """
+    if figure not in FIGURES:
+        raise ValueError(f"figure must be one of {', '.join(FIGURES)}, got {figure!r}")
+    shown = FIGURES[figure]
+    chosen: dict[str, Any] = dict(policies(variant, expressive=shown.expressive))
+    chosen["oracle"] = {**to_spec(replace(chosen["oracle"], dim=1)), "dim": "@intrinsic_dim"}
+    return Study(
+        name=f"{figure}-{variant}",
+        instances=shown.instances(),
+        policies=chosen,
+        trials=trials,
+        seed=seed,
+        record=100 if shown.curves else 10,
+    )
 
 
 def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: bool = False) -> dict[str, Policy]:

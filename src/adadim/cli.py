@@ -1,0 +1,351 @@
+"""The `adadim` command: argument handling and printing, nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+import adadim
+from adadim import paper, report, study
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help=(
+        "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
+        "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
+        "experiment, draws the regret curves and holds the paper's sentences against them. Everything it computes is "
+        "kept, so running it again with more trials only adds what is missing."
+    ),
+)
+
+out = Console()
+err = Console(stderr=True)
+
+EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+
+WhichFigure = StrEnum("WhichFigure", [*paper.FIGURES, "all"])  # type: ignore[misc]
+WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
+WhichBand = StrEnum("WhichBand", ["ci", "std"])
+WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
+
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
+Folder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper, or all.", show_default=False)],
+    trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")] = 100,
+    variant: Annotated[
+        WhichVariant,
+        typer.Option(help="'theory' follows the paper's text, 'released' its code where the two differ."),
+    ] = WhichVariant.released,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and claims go.")] = Path(
+        "results"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")] = 0,
+    jobs: Jobs = None,
+    batch: Batch = None,
+    band: Shading = WhichBand.ci,
+    quiet: Quiet = False,
+) -> None:
+    """Run the paper's experiments, draw its figures, and hold its claims against the data.
+
+    Runs what is missing in the results folder and nothing else. Interrupt it whenever you like: the same command goes
+    on where it stopped, and more trials later add to what is there.
+
+    Example: adadim reproduce fig2a --trials 20
+    """
+    names = list(paper.FIGURES) if figure == "all" else [str(figure)]
+    variants = list(paper.VARIANTS) if variant == WhichVariant.both else [str(variant)]
+    with _errors():
+        plans = [paper.study(name, v, trials=trials, seed=seed) for name in names for v in variants]  # type: ignore[arg-type]
+        for plan in plans:
+            results = _run(plan, out_folder / plan.name, jobs, batch, quiet)
+            for path in _draw(results, out_folder / "figures" / plan.name, band):
+                _say(f"wrote {path}", quiet)
+        verdicts = report.claims(_paper_results(out_folder))
+        _write_claims(verdicts, out_folder)
+    if not quiet:
+        out.print(_claims_table(v for v in verdicts if v.figure in names and v.variant in variants))
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A study as a TOML file.", show_default=False)],
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Results folder; by default results/NAME OF THE STUDY.")
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(help="A Python file with policies or instances of your own. It is executed: trust it."),
+    ] = None,
+    trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
+    jobs: Jobs = None,
+    batch: Batch = None,
+    band: Shading = WhichBand.ci,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study of your own, and draw it.
+
+    A study is a TOML file:
+
+        name = "mine"; trials = 20
+
+        [instances.easy] with kind = "sphere", arms = 200, dim = 50, intrinsic_dim = 4, horizon = 1000
+
+        [policies.adaptive] with kind = "LinUCBPlusPlus"
+
+    Example: adadim run study.toml --plugin my_policy.py
+    """
+    with _errors():
+        plugins: dict[str, Any] = {}
+        for path in plugin or []:
+            plugins |= study.load_plugin(path)
+        plan = study.Study.from_toml(file, plugins=plugins)
+        if trials is not None:
+            plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
+        if dry_run:
+            out.print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
+            return
+        folder = out_folder or Path("results") / plan.name
+        results = _run(plan, folder, jobs, batch, quiet)
+        for path in _draw(results, folder / "figures" / plan.name, band):
+            _say(f"wrote {path}", quiet)
+    if not quiet:
+        out.print(_summary_table(results))
+
+
+@app.command()
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Tell how far a study in a results folder has come.
+
+    Given a folder made by [bold]reproduce[/bold], tells of every study in it. The exit code is 0 if nothing is
+    missing, else 1.
+    """
+    with _errors():
+        told = [study.status(path) for path in _study_folders(folder)]
+    if as_json:
+        typer.echo(
+            json.dumps(
+                [
+                    {
+                        "name": s.name,
+                        "done": s.done,
+                        "total": s.total,
+                        "complete": s.complete,
+                        "cells": [asdict(c) for c in s.cells],
+                    }
+                    for s in told
+                ],
+                indent=2,
+            )
+        )
+    else:
+        table = Table("study", "done", "wanted", "cells", "")
+        for s in told:
+            table.add_row(
+                s.name, str(s.done), str(s.total), str(len(s.cells)), "complete" if s.complete else "incomplete"
+            )
+        out.print(table)
+    if not all(s.complete for s in told):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def figure(
+    folder: Folder,
+    band: Shading = WhichBand.ci,
+    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
+) -> None:
+    """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
+    with _errors():
+        for path in _study_folders(folder):
+            results = study.load(path)
+            for written in _draw(results, (out_folder or folder / "figures") / results.name, band):
+                _say(f"wrote {written}", quiet=False)
+
+
+@app.command()
+def claims(folder: Folder, as_json: AsJson = False) -> None:
+    """Hold the paper's claims against the results in a folder made by [bold]reproduce[/bold]."""
+    with _errors():
+        verdicts = report.claims(_paper_results(folder))
+        if not verdicts:
+            raise study.StoreError(f"no figure of the paper in {folder}; try: adadim reproduce fig2a --out {folder}")
+    if as_json:
+        typer.echo(json.dumps([asdict(v) for v in verdicts], indent=2))
+    else:
+        out.print(_claims_table(verdicts))
+
+
+@app.command()
+def export(
+    folder: Folder,
+    kind: Annotated[WhichFormat, typer.Option("--format", "-f", help="Format of the table.")] = WhichFormat.csv,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; by default NAME.csv or NAME.parquet here.")
+    ] = None,
+) -> None:
+    """Write all results of a study as one table: instance, policy, replication, time, regret."""
+    with _errors():
+        folders = _study_folders(folder)
+        if out_file is not None and len(folders) > 1:
+            raise study.StoreError(f"{folder} holds {len(folders)} studies; export one of them: {folders[0]}")
+        for path in folders:
+            results = study.load(path)
+            target = out_file or Path(f"{results.name}.{kind}")
+            part = target.with_name(f".{target.name}.part")
+            if kind == WhichFormat.csv:
+                results.frame().write_csv(part)
+            else:
+                results.frame().write_parquet(part)
+            part.replace(target)
+            _say(f"wrote {target}", quiet=False)
+
+
+@app.command()
+def policies(as_json: AsJson = False) -> None:
+    """List the policies, a line each, with their hyper-parameters."""
+    rows = []
+    for name, kind in study.policy_kinds().items():
+        first = (inspect.getdoc(kind) or "").split("\n")[0]
+        shown = [
+            str(p).split(": ")[0] + (f"={p.default!r}" if isinstance(p.default, int | float | str | None) else "")
+            for p in inspect.signature(kind).parameters.values()
+        ]
+        rows.append({"name": name, "what": first, "parameters": shown})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("policy", "what it does", "hyper-parameters")
+    for row in rows:
+        table.add_row(str(row["name"]), str(row["what"]), ", ".join(row["parameters"]))
+    out.print(table)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(adadim.__version__)
+        raise typer.Exit
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Turn errors that a person can mend into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("interrupted; what was finished is kept, and the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except study.RunError as error:
+        err.print(f"[red]error:[/red] {error}", highlight=False)
+        raise typer.Exit(EXIT_FAILED) from error
+    except (ValueError, TypeError, OSError) as error:
+        err.print(f"[red]error:[/red] {error}", highlight=False)
+        raise typer.Exit(EXIT_INPUT) from error
+
+
+def _run(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool) -> study.Results:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=quiet or not sys.stderr.isatty()) as bar:
+        task = bar.add_task(plan.name, total=None)
+
+        def progress(done: int, total: int, unit: study.Unit | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress)
+
+
+def _draw(results: study.Results, stem: Path, band: str) -> list[Path]:
+    name = results.name.split("-")[0]
+    title = paper.FIGURES[name].title + f" ({results.name.split('-')[1]})" if name in paper.FIGURES else results.name
+    return report.save(report.draw(results, band=str(band), title=title), results, stem)  # type: ignore[arg-type]
+
+
+def _study_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds a study, else the studies right below it."""
+    if not folder.is_dir():
+        raise study.StoreError(f"{folder} is not a folder")
+    found = (
+        [folder] if (folder / "manifest.json").exists() else sorted(p.parent for p in folder.glob("*/manifest.json"))
+    )
+    if not found:
+        raise study.StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
+    return found
+
+
+def _paper_results(folder: Path) -> dict[tuple[str, str], study.Results]:
+    named = {f"{name}-{variant}": (name, variant) for name in paper.FIGURES for variant in paper.VARIANTS}
+    return {named[path.name]: study.load(path) for path in _study_folders(folder) if path.name in named}
+
+
+def _write_claims(verdicts: list[report.Verdict], folder: Path) -> None:
+    texts = {
+        "claims.md": report.claims_markdown(verdicts),
+        "claims.json": json.dumps([asdict(v) for v in verdicts], indent=2),
+    }
+    for name, text in texts.items():
+        part = folder / f".{name}.part"
+        part.write_text(text)
+        part.replace(folder / name)
+
+
+def _claims_table(verdicts: Any) -> Table:
+    table = Table("figure", "claim", "variant", "value", "95% interval", "verdict", title="The paper's claims")
+    colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+    for v in verdicts:
+        verdict = f"[{colours[v.verdict]}]{v.verdict}[/]"
+        table.add_row(
+            v.figure, v.claim, v.variant, f"{v.value:.3g}", f"[{v.low:.3g}, {v.high:.3g}]".replace("[", r"\["), verdict
+        )
+    return table
+
+
+def _summary_table(results: study.Results) -> Table:
+    table = Table(
+        "instance", "policy", "trials", "mean regret", "std", title=f"{results.name}: regret after the last round"
+    )
+    for instance, policy in results.cells():
+        final = results.final(instance, policy)
+        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
+        table.add_row(instance, policy, str(len(final)), f"{final.mean():.4g}", spread)
+    return table
+
+
+def _say(text: str, quiet: bool) -> None:
+    if not quiet:
+        out.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,86 @@
+"""The cells of a study, and the units of work they are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adadim.policies.base import Policy
+from adadim.problem import Instance
+from adadim.study.kinds import Generator
+from adadim.study.parts import InstanceSpec
+
+__all__ = ["FORMAT", "Cell", "Unit"]
+
+FORMAT = 1
+"""Version of what is stored and of how it is computed: raise it when a release changes either."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy on one instance of a study, all replications.
+
+    Attributes
+    ----------
+    id : str
+        Hash of everything that decides the result: instance, policy, seed, record points and `FORMAT`. Names and
+        the number of trials are not part of it.
+    instance, policy : str
+        Names in the study.
+    identity : dict
+        What was hashed, as plain JSON.
+    agent : Policy
+        The policy, with what it takes from the instance filled in.
+    times : tuple of int
+        Rounds at which the regret is recorded.
+    arms, dim, horizon : int
+        Size of the instance.
+    """
+
+    id: str
+    instance: str
+    policy: str
+    identity: Mapping[str, Any]
+    agent: Policy
+    times: tuple[int, ...]
+    seed: int
+    arms: int
+    dim: int
+    horizon: int
+    generator: Generator = field(repr=False)
+    params: Mapping[str, Any] = field(repr=False)
+
+    def make(self, replications: Iterable[int]) -> Instance:
+        """Build the instance in the given replications."""
+        return InstanceSpec.make(self.generator, self.params, replications, self.seed)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A block of replications of a cell: what is computed and stored in one piece.
+
+    Attributes
+    ----------
+    cell : Cell
+        What is run.
+    start, stop : int
+        The replications from `start` to `stop` - 1.
+    """
+
+    cell: Cell
+    start: int
+    stop: int
+
+    @property
+    def id(self) -> str:
+        """Name of the unit and of its file."""
+        return f"{self.cell.id}-{self.start:06d}-{self.stop:06d}"
+
+    @property
+    def cost(self) -> float:
+        """Rough amount of work, to order units and to guess the time left."""
+        return float(self.stop - self.start) * self.cell.horizon * self.cell.arms * self.cell.dim
+
+    def __str__(self) -> str:
+        return f"{self.cell.policy} on {self.cell.instance}, replications {self.start} to {self.stop - 1}"

@@ -1,0 +1,238 @@
+"""Who runs a study: this process or several, each writing what it computed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal
+
+import joblib
+from threadpoolctl import threadpool_limits
+
+from adadim.simulate import simulate
+from adadim.study.cells import Cell, Unit
+from adadim.study.kinds import StudyError
+from adadim.study.parts import identity
+from adadim.study.results import Results, missing
+from adadim.study.spec import Study
+from adadim.study.store import Span, Store
+
+__all__ = ["Progress", "RunError", "batch_size", "run"]
+
+Progress = Callable[[int, int, Unit | None], None]
+"""Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
+
+Outcome = Literal["computed", "found", "busy"]
+
+BATCH = 8  # on a CPU more replications in lock step gain nothing, and their matrices leave the cache
+SHARE = 0.5  # of the machine's memory, for all workers together
+COPIES = 4  # of the largest matrices that a policy and its bases may hold at once
+POLL = 0.2  # seconds between looks at what another run is computing
+
+_TURNS: dict[Path, threading.Lock] = {}
+
+
+class RunError(RuntimeError):
+    """A run that stopped early; what was finished is stored, and running again goes on from there."""
+
+
+def run(
+    study: Study,
+    folder: str | Path,
+    jobs: int | None = None,
+    batch: int | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Compute what is missing of a study, and return all of it.
+
+    Finished blocks of replications are safe: after Ctrl-C, a crash or ``kill -9`` the next run goes on with what is
+    missing. More trials, instances or policies later add to what is there. Several runs may work on
+    one folder at the same time: each leaves alone what another is computing, and waits for it in the end. The results
+    depend on the study alone, not on `jobs`, `batch`, interruptions or order.
+
+    Parameters
+    ----------
+    study : Study
+        What to run.
+    folder : path
+        Where the results are kept; it is made if need be.
+    jobs : int, optional
+        Number of processes; by default one per core. 1 computes in this process. Within
+        ``joblib.parallel_config(backend=...)`` another backend of joblib does the work.
+    batch : int, optional
+        Largest number of replications computed in lock step and stored in one file; by default `batch_size`, or less
+        if some process would have nothing to do.
+    progress : callable, optional
+        Called as ``progress(units done, units in all, unit)``, first with 0 and None.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    StoreError
+        The folder cannot be used as it is, or the disk is full.
+    RunError
+        A policy raised an error, or worker processes died.
+
+    Examples
+    --------
+    >>> import tempfile, adadim
+    >>> from adadim.study import status
+    >>> study = Study(
+    ...     name="small",
+    ...     instances={"easy": {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}},
+    ...     policies={"LinUCB": adadim.LinUCB(), "oracle": {"kind": "LinUCB", "dim": "@intrinsic_dim"}},
+    ...     trials=4,
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run(study, folder, jobs=1)
+    ...     final = results.final("easy", "oracle")
+    ...     complete = status(folder).complete
+    >>> final.shape, complete
+    ((4,), True)
+    """
+    if not isinstance(study, Study):
+        raise StudyError(f"expected a Study, got {type(study).__name__}; Study.from_toml reads one from a file")
+    jobs = joblib.cpu_count() if jobs is None else _at_least_one(jobs, "jobs")
+    batch = None if batch is None else _at_least_one(batch, "batch")
+    store = Store(folder)
+    # Locks keep processes apart, not the threads of one process: those take turns.
+    with _TURNS.setdefault(store.folder.resolve(), threading.Lock()):
+        entries = [_entry(cell) for cell in study.cells]
+        manifest = store.open(study.name, entries, identity(study.to_dict(), "study"))
+        stored = store.index()
+        for cell in study.cells:
+            for span in stored.get(cell.id, []):
+                store.check(cell.id, span)
+        _fill(study, store, jobs, batch, progress or (lambda done, total, unit: None))
+    return Results(folder, manifest)
+
+
+def batch_size(cell: Cell, jobs: int = 1) -> int:
+    """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 8.
+
+    Counts the features, K d numbers, and the products between arms, K^2 numbers, four times over.
+
+    Examples
+    --------
+    >>> instance = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
+    >>> study = Study("small", {"easy": instance}, {"random": {"kind": "Random"}}, trials=1)
+    >>> batch_size(study.cells[0], jobs=2)
+    8
+    """
+    needed = COPIES * 8 * (cell.arms * cell.dim + min(cell.arms**2, cell.arms * cell.dim * 5 + cell.dim**2))
+    return max(1, min(BATCH, int(SHARE * _memory() / jobs / needed)))
+
+
+def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: int | None = None) -> list[Unit]:
+    """Units that compute what is missing, the longest first.
+
+    Blocks begin at multiples of the batch, so that an interrupted run is completed with the files it would have
+    written itself.
+    """
+    different = {cell.id: cell for cell in study.cells}
+    fair = math.ceil(len(different) * study.trials / jobs)
+    units = []
+    for cell in different.values():
+        size = batch or min(batch_size(cell, jobs), fair)
+        units += [Unit(cell, *span) for span in _spans(missing(stored.get(cell.id, ()), study.trials), size)]
+    return sorted(units, key=lambda unit: -unit.cost)
+
+
+def compute(store: Store, unit: Unit) -> Outcome:
+    """Compute and store a unit, unless it is there by now or another process is at it."""
+    cell, span = unit.cell, (unit.start, unit.stop)
+    with store.claim(cell.id, span) as mine:
+        if not mine:
+            return "busy"
+        absent = {r for r in missing(store.index().get(cell.id, ()), unit.stop) if r >= unit.start}
+        if len(absent) < unit.stop - unit.start:  # another run was faster, perhaps with other blocks
+            return "busy" if absent else "found"
+        try:
+            # The instance too is built with one thread, or its last bits might depend on the number of workers.
+            with threadpool_limits(1, user_api="blas"):
+                instance = cell.make(range(unit.start, unit.stop))
+                outcome = simulate(cell.agent, instance, seed=cell.seed, record=cell.times)
+        except Exception as error:
+            hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
+            raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
+        store.write(unit, outcome.regret)
+    return "computed"
+
+
+def _fill(study: Study, store: Store, jobs: int, batch: int | None, progress: Progress) -> None:
+    done = deaths = 0
+    units = plan(study, store.index(), jobs, batch)
+    progress(0, len(units), None)
+    while units:
+        total, before, died = done + len(units), done, False
+        try:
+            with closing(_outcomes(store, units, jobs)) as outcomes:
+                for position, outcome in outcomes:
+                    if outcome != "busy":
+                        done += 1
+                        progress(done, total, units[position])
+        except BrokenProcessPool as error:
+            died = True
+            deaths = deaths + 1 if done == before else 1
+            if deaths > 1:
+                raise RunError(
+                    "worker processes died twice without finishing anything (killed, out of memory, or crashed by a "
+                    f"policy); among what they were to compute: {units[0]}. Finished blocks are stored: run again, "
+                    "with fewer jobs or a smaller batch"
+                ) from error
+        if done == before and not died:
+            time.sleep(POLL)
+        units = plan(study, store.index(), jobs, batch)
+
+
+def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[int, Outcome]]:
+    """Position and outcome of each unit, as they come."""
+    if jobs == 1:
+        yield from ((position, compute(store, unit)) for position, unit in enumerate(units))
+        return
+    # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
+    count = min(jobs, max(2, len(units)))
+    workers = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
+        yield from workers(joblib.delayed(_numbered)(store, position, unit) for position, unit in enumerate(units))
+
+
+def _numbered(store: Store, position: int, unit: Unit) -> tuple[int, Outcome]:
+    return position, compute(store, unit)
+
+
+def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:
+    """Runs of consecutive numbers that do not cross a multiple of `size`."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: (pair[1] - pair[0], pair[1] // size)):
+        run = [number for _, number in group]
+        yield run[0], run[-1] + 1
+
+
+def _entry(cell: Cell) -> dict[str, Any]:
+    return {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity}
+
+
+def _at_least_one(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise StudyError(f"{name}: must be an integer of at least 1, got {value!r}")
+    return value
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine (not those free now: the choice of blocks should not vary)."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 4e9

@@ -1,0 +1,228 @@
+"""What came of a study: reading a results folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adadim.study.kinds import suggestion
+from adadim.study.store import Span, Store, StoreError
+
+__all__ = ["CellStatus", "Results", "Status", "load", "missing", "status"]
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """How far one policy on one instance has come.
+
+    Attributes
+    ----------
+    instance, policy : str
+        Names in the study.
+    done, trials : int
+        Replications stored, and wanted.
+    """
+
+    instance: str
+    policy: str
+    done: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a study has come.
+
+    Attributes
+    ----------
+    name : str
+        The study.
+    cells : tuple of CellStatus
+        Every policy on every instance, in the order of the study.
+    unused : int
+        Blocks in the folder that the study, as last run, does not use.
+    """
+
+    name: str
+    cells: tuple[CellStatus, ...]
+    unused: int
+
+    @property
+    def done(self) -> int:
+        """Replications stored, over all cells."""
+        return sum(cell.done for cell in self.cells)
+
+    @property
+    def total(self) -> int:
+        """Replications wanted, over all cells."""
+        return sum(cell.trials for cell in self.cells)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.done == self.total
+
+
+class Results:
+    """The results of a study, read from its folder when asked for.
+
+    Replications come in order of their number, each once, whatever blocks they were computed in. Reading needs
+    neither the study nor the policies' code, and works while a run is under way: what is stored is there.
+
+    Parameters
+    ----------
+    folder : path
+        A results folder.
+    manifest : mapping, optional
+        Which of its results; by default those of the study last run in it.
+
+    Attributes
+    ----------
+    name : str
+        The study.
+    trials : int
+        Replications wanted.
+    instances, policies : tuple of str
+        Names, in the order of the study.
+    study : dict
+        The study as it was written, see `Study.to_dict`; functions appear as their names.
+    version : str
+        The adadim that last ran the study.
+    """
+
+    def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None) -> None:
+        self._store = Store(folder)
+        manifest = self._store.describe() if manifest is None else manifest
+        self.folder = self._store.folder
+        self.study: dict[str, Any] = manifest["study"]
+        self.version: str = manifest["adadim"]
+        self.name: str = self.study["name"]
+        self.trials: int = self.study["trials"]
+        self.instances: tuple[str, ...] = tuple(self.study["instances"])
+        self.policies: tuple[str, ...] = tuple(self.study["policies"])
+        self._cells = {(cell["instance"], cell["policy"]): cell for cell in manifest["cells"]}
+        self._read: dict[str, tuple[IntArray, FloatArray]] = {}
+
+    def __repr__(self) -> str:
+        return f"Results({self.name!r}, {len(self._cells)} cells, {self.trials} trials)"
+
+    def cells(self) -> tuple[tuple[str, str], ...]:
+        """Pairs (instance, policy) that the study runs."""
+        return tuple(self._cells)
+
+    def parameters(self, instance: str) -> dict[str, Any]:
+        """Parameters of an instance, defaults included, and its `kind`."""
+        for (name, _), cell in self._cells.items():
+            if name == instance:
+                written = cell["spec"]["instance"]
+                return {"kind": written["kind"], **written["params"]}
+        raise StoreError(f"no instance {instance!r} in {self.folder}; {suggestion(instance, self.instances)}")
+
+    def replications(self, instance: str, policy: str) -> IntArray:
+        """Numbers of the replications that are stored."""
+        return self._arrays(instance, policy)[0]
+
+    def curves(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
+        """Rounds recorded (n,), and the regret after them, (replications, n)."""
+        regret = self._arrays(instance, policy)[1]
+        return np.array(self._cell(instance, policy)["spec"]["times"]), regret
+
+    def final(self, instance: str, policy: str) -> FloatArray:
+        """Regret after the last recorded round, (replications,)."""
+        last: FloatArray = self._arrays(instance, policy)[1][:, -1]
+        return last
+
+    def frame(self) -> pl.DataFrame:
+        """All results as a table: instance, policy, replication, time, regret."""
+        parts = []
+        for instance, policy in self._cells:
+            numbers, (times, regret) = self.replications(instance, policy), self.curves(instance, policy)
+            columns = {
+                "replication": np.repeat(numbers, len(times)),
+                "time": np.tile(times, len(numbers)),
+                "regret": regret.ravel(),
+            }
+            named = [pl.lit(instance).alias("instance"), pl.lit(policy).alias("policy")]
+            parts.append(pl.DataFrame(columns).select(*named, "replication", "time", "regret"))
+        return pl.concat(parts)
+
+    def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
+        if (instance, policy) in self._cells:
+            cell: Mapping[str, Any] = self._cells[instance, policy]
+            return cell
+        for key, name, known in (("instance", instance, self.instances), ("policy", policy, self.policies)):
+            if name not in known:
+                raise StoreError(f"no {key} {name!r} in {self.folder}; {suggestion(name, known)}")
+        raise StoreError(f"policy {policy!r} does not run on instance {instance!r} in this study (see its key 'only')")
+
+    def _arrays(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
+        cell = self._cell(instance, policy)
+        identifier, width = cell["id"], len(cell["spec"]["times"])
+        if identifier not in self._read:
+            regret = np.full((self.trials, width), np.nan)
+            present = np.zeros(self.trials, dtype=bool)
+            for span in self._store.index().get(identifier, []):
+                if span[0] < self.trials:
+                    block = self._store.read(identifier, span)[: self.trials - span[0]]
+                    regret[span[0] : span[1]] = block
+                    present[span[0] : span[1]] = True
+            numbers = np.flatnonzero(present)
+            kept = regret[numbers]
+            kept.setflags(write=False)
+            self._read[identifier] = (numbers, kept)
+        return self._read[identifier]
+
+
+def load(folder: str | Path) -> Results:
+    """Open the results in a folder, complete or not.
+
+    Examples
+    --------
+    >>> load("no/such/folder")
+    Traceback (most recent call last):
+    adadim.study.store.StoreError: no/such/folder/manifest.json: there is none, so this is not a results folder; ...
+    """
+    return Results(folder)
+
+
+def status(folder: str | Path) -> Status:
+    """How far the study in a folder has come; reads file names and metadata only.
+
+    See `run` for an example.
+    """
+    store = Store(folder)
+    manifest = store.describe()
+    trials = manifest["study"]["trials"]
+    stored = store.index()
+    cells = []
+    for cell in manifest["cells"]:
+        spans = stored.get(cell["id"], [])
+        for span in spans:
+            store.check(cell["id"], span)
+        done = trials - len(missing(spans, trials))
+        cells.append(CellStatus(cell["instance"], cell["policy"], done, trials))
+    used = {cell["id"] for cell in manifest["cells"]}
+    unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
+    return Status(manifest["study"]["name"], tuple(cells), unused)
+
+
+def missing(spans: Iterable[Span], trials: int) -> list[int]:
+    """Replications below `trials` that no span covers.
+
+    Examples
+    --------
+    >>> missing([(0, 2), (3, 4)], 6)
+    [2, 4, 5]
+    """
+    absent = np.ones(trials, dtype=bool)
+    for start, stop in spans:
+        absent[start:stop] = False
+    return [int(r) for r in np.flatnonzero(absent)]
