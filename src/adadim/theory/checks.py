@@ -1,0 +1,43 @@
+"""Checks that the rest of `adadim.theory` shares."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ONE", "FloatArray", "check_alphas", "check_failure", "check_rate_beta", "integer", "require"]
+
+FloatArray = NDArray[np.float64]
+
+ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
+
+
+def require(ok: bool | np.bool, name: str, wants: str, got: object) -> None:
+    """Raise a ValueError that names the value unless `ok`."""
+    if not ok:
+        raise ValueError(f"{name} must {wants}, got {got}")
+
+
+def integer(name: str, value: int, least: int = 1) -> int:
+    """Return an integer of at least `least`."""
+    ok = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    require(ok, name, f"be an integer >= {least}", value)
+    return int(value)
+
+
+def check_rate_beta(beta: float) -> float:
+    """Return beta if it is in [1/2, 1)."""
+    require(0.5 <= beta < 1.0, "beta", "lie in [1/2, 1)", beta)
+    return float(beta)
+
+
+def check_failure(failure: float) -> float:
+    """Return a probability strictly between 0 and 1."""
+    require(0.0 < failure < 1.0, "failure", "lie in (0, 1)", failure)
+    return float(failure)
+
+
+def check_alphas(alpha: ArrayLike) -> FloatArray:
+    """Return hardness levels in [0, 1] as an array."""
+    values = np.asarray(alpha, dtype=np.float64)
+    wrong = values[~((values >= 0.0) & (values <= 1.0))]
+    require(wrong.size == 0, "alpha", "lie in [0, 1]", wrong)
+    return values

@@ -1,0 +1,158 @@
+"""Rate functions, the Pareto frontier, and upper bounds."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_rate_beta, integer, require
+
+__all__ = [
+    "confidence_radius",
+    "dominates",
+    "linucbpp_bound_order",
+    "modified_linucb_bound_order",
+    "nonadaptive_rate",
+    "pareto_rate",
+    "rate_lower_bound",
+    "recommended_beta",
+]
+
+F = TypeVar("F", float, FloatArray)
+
+
+def nonadaptive_rate(alpha: F) -> F:
+    """Rate (1 + alpha)/2 of LinUCB told alpha (Section 2); ``alpha`` is a number or an array.
+
+    Examples
+    --------
+    >>> nonadaptive_rate(0.5)
+    0.75
+    """
+    return _like(alpha, (1.0 + check_alphas(alpha)) / 2.0)
+
+
+def pareto_rate(alpha: F, beta: float) -> F:
+    """Pareto optimal rate theta_beta(alpha) = min(max(beta, 1 + alpha - beta), 1) (Theorem 4).
+
+    Examples
+    --------
+    >>> pareto_rate(0.25, beta=0.5)
+    0.75
+    >>> pareto_rate(np.array([0.0, 0.5, 1.0]), beta=0.75)
+    array([0.75, 0.75, 1.  ])
+    """
+    return rate_lower_bound(alpha, check_rate_beta(beta))
+
+
+def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:
+    """Least rate at ``alpha`` of any algorithm whose rate at 0 is ``rate_at_zero`` (Theorem 2).
+
+    Examples
+    --------
+    >>> rate_lower_bound(0.25, rate_at_zero=1.0)
+    1.0
+    """
+    require(0.5 <= rate_at_zero <= 1.0, "rate_at_zero", "lie in [1/2, 1]", rate_at_zero)
+    # In this order the sum is exactly >= 1 whenever alpha >= rate_at_zero.
+    rising = 1.0 + (check_alphas(alpha) - rate_at_zero)
+    return _like(alpha, np.minimum(np.maximum(rate_at_zero, rising), 1.0))
+
+
+def dominates(
+    rate_a: Callable[[FloatArray], ArrayLike],
+    rate_b: Callable[[FloatArray], ArrayLike],
+    grid: ArrayLike | None = None,
+) -> bool:
+    """Whether ``rate_a <= rate_b`` on the whole grid and ``<`` somewhere on it (the order of Definition 2).
+
+    ``grid`` is 1001 even points of [0, 1] unless given; differences up to 1e-12 count as equality.
+
+    Examples
+    --------
+    >>> dominates(nonadaptive_rate, lambda alpha: pareto_rate(alpha, 0.5))
+    True
+    >>> dominates(lambda alpha: pareto_rate(alpha, 0.6), lambda alpha: pareto_rate(alpha, 0.5))
+    False
+    """
+    points = check_alphas(np.linspace(0.0, 1.0, 1001) if grid is None else grid)
+    require(points.ndim == 1 and points.size > 0, "grid", "be a non-empty list of alphas", grid)
+    a, b = (np.asarray(rate(points), dtype=np.float64) for rate in (rate_a, rate_b))
+    for name, values in (("rate_a", a), ("rate_b", b)):
+        wants = f"map {points.size} alphas to as many rates"
+        ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
+        require(ok, name, wants, values)
+    return bool(np.all(a <= b + 1e-12) and np.any(a < b - 1e-12))
+
+
+def recommended_beta(alpha_hat: float) -> float:
+    """Choose beta = (1 + alpha_hat)/2, as the paper does given an estimate of the hardness (Section 5).
+
+    With it theta_beta meets the non-adaptive rate at alpha_hat. As beta = 1 is not allowed, an estimate of 1
+    or more gives the largest number below 1.
+
+    Examples
+    --------
+    >>> recommended_beta(0.5)
+    0.75
+    """
+    require(0.0 <= alpha_hat < math.inf, "alpha_hat", "be finite and at least 0", alpha_hat)
+    return min((1.0 + float(alpha_hat)) / 2.0, math.nextafter(1.0, 0.0))
+
+
+def confidence_radius(horizon: int, arms: int, failure: float | None = None, norm_bound: float | None = None) -> float:
+    """Width multiplier alpha + 2 ln T of the modified LinUCB, alpha = 2 sqrt(ln(2TK/delta)) (eq:lm_bound).
+
+    For ridge 1 and sqrt(2)-sub-Gaussian noise. ``failure`` is delta, 1/sqrt(T) unless given; ``norm_bound``
+    replaces 2 ln T, the paper's bound on the norm of the reward vector, and 0 leaves alpha alone.
+
+    Examples
+    --------
+    >>> round(confidence_radius(2500, arms=1200), 6)
+    24.484221
+    """
+    horizon, arms = integer("horizon", horizon, least=2), integer("arms", arms)
+    delta = 1.0 / math.sqrt(horizon) if failure is None else check_failure(failure)
+    norm = 2.0 * math.log(horizon) if norm_bound is None else float(norm_bound)
+    require(0.0 <= norm < math.inf, "norm_bound", "be finite and at least 0", norm)
+    return 2.0 * math.sqrt(math.log(2.0 * horizon * arms / delta)) + norm
+
+
+def modified_linucb_bound_order(horizon: int, arms: int, dim: int, failure: float | None = None) -> float:
+    """Order ln^2(K T ln T / delta) sqrt(d T) of the modified LinUCB's regret (thm:modified_linucb).
+
+    Given ``failure``, delta, it is for the bound that holds with probability 1 - delta; otherwise for the one
+    on the expected regret, where delta drops out (corollary:linucb). The constant is unspecified.
+
+    Examples
+    --------
+    >>> round(modified_linucb_bound_order(2500, arms=1200, dim=12))
+    49888
+    """
+    delta = 1.0 if failure is None else check_failure(failure)
+    log = _log_ktlogt(horizon, arms) - math.log(delta)
+    return log**2 * math.sqrt(integer("dim", dim) * horizon)
+
+
+def linucbpp_bound_order(horizon: int, arms: int, beta: float, alpha: float) -> float:
+    """Order ln^(7/2)(K T ln T) T^theta_beta(alpha) of LinUCB++'s regret on H_T(alpha) (Theorem 3).
+
+    The constant is unspecified.
+
+    Examples
+    --------
+    >>> round(linucbpp_bound_order(2500, arms=1200, beta=0.5, alpha=0.0))
+    1006874
+    """
+    return float(_log_ktlogt(horizon, arms) ** 3.5 * horizon ** pareto_rate(float(alpha), beta))
+
+
+def _log_ktlogt(horizon: int, arms: int) -> float:
+    horizon = integer("horizon", horizon, least=2)
+    return math.log(integer("arms", arms) * horizon * math.log(horizon))
+
+
+def _like(alpha: F, values: FloatArray) -> F:
+    return cast(F, values if np.ndim(cast(Any, alpha)) else float(values))
