@@ -12,10 +12,13 @@ WORKERS ?= auto --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench clean
+.PHONY: help reproduce demo test bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
+
+reproduce: $(VENV)/.runtime ## run the paper's main experiment (fig2a, 20 trials), draw it, judge its claims
+	$(VENV)/bin/adadim reproduce fig2a --trials 20
 
 demo: $(VENV)/.runtime ## run examples/demo.py, which draws out/demo.png
 	$(PY) examples/demo.py

@@ -107,7 +107,8 @@ class ActionSet:
     def squared_norms(self) -> Array:
         """Squared length of every arm, (R, K)."""
         xp = self.xp
-        parts = [xp.sum(self.base[:, :, lo:hi] ** 2, axis=-1) for lo, hi in self.segments()]
+        pieces = [self.base[:, :, lo:hi] for lo, hi in self.segments()]
+        parts = [xp.vecdot(piece, piece) for piece in pieces]
         for b in range(1, len(parts)):
             parts[b] = parts[b] + parts[b - 1]
         return xp.concat(parts, axis=-1)
@@ -206,11 +207,11 @@ def _checked(features: Array) -> Array:
         array = xp.astype(array, xp.float64)
     if is_numpy(xp) and array.strides[0] != 0:
         array = np.ascontiguousarray(array)
-    finite = as_numpy(xp.all(xp.isfinite(array), axis=-1))
-    if not finite.all():
-        r, k = (int(i) for i in np.argwhere(~finite)[0])
-        raise ValueError(f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry")
-    longest = float(xp.sqrt(xp.max(xp.sum(array * array, axis=-1))))
+    squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
+    for r, k in np.argwhere(~np.isfinite(squared)).tolist():
+        if not bool(xp.all(xp.isfinite(array[r, k]))):
+            raise ValueError(f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry")
+    longest = float(np.sqrt(squared.max()))
     if longest > 1 + NORM_SLACK:
         warnings.warn(
             f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "

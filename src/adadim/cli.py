@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -70,8 +73,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw its figures, and hold its claims against the data.
 
-    Runs what is missing in the results folder and nothing else. Interrupt it whenever you like: the same command goes
-    on where it stopped, and more trials later add to what is there.
+    Runs what is missing in the results folder and nothing else. Interrupt it
+    whenever you like: the same command goes on where it stopped, and more
+    trials later add to what is there.
 
     Example: adadim reproduce fig2a --trials 20
     """
@@ -106,15 +110,25 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study of your own, and draw it.
+    r"""Run a study of your own, and draw it.
 
     A study is a TOML file:
 
-        name = "mine"; trials = 20
+        trials = 20
 
-        [instances.easy] with kind = "sphere", arms = 200, dim = 50, intrinsic_dim = 4, horizon = 1000
+        \[instances.easy]
+        kind = "sphere"
+        arms = 200
+        dim = 50
+        intrinsic_dim = 4
+        horizon = 1000
 
-        [policies.adaptive] with kind = "LinUCBPlusPlus"
+        \[policies.adaptive]
+        kind = "LinUCBPlusPlus"
+
+        \[policies.oracle]
+        kind = "LinUCB"
+        dim = "@intrinsic_dim"
 
     Example: adadim run study.toml --plugin my_policy.py
     """
@@ -140,8 +154,8 @@ def run(
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Tell how far a study in a results folder has come.
 
-    Given a folder made by [bold]reproduce[/bold], tells of every study in it. The exit code is 0 if nothing is
-    missing, else 1.
+    Given a folder made by [bold]reproduce[/bold], tells of every study in it.
+    The exit code is 0 if nothing is missing, else 1.
     """
     with _errors():
         told = [study.status(path) for path in _study_folders(folder)]
@@ -194,7 +208,7 @@ def claims(folder: Folder, as_json: AsJson = False) -> None:
         if not verdicts:
             raise study.StoreError(f"no figure of the paper in {folder}; try: adadim reproduce fig2a --out {folder}")
     if as_json:
-        typer.echo(json.dumps([asdict(v) for v in verdicts], indent=2))
+        typer.echo(_claims_json(verdicts))
     else:
         out.print(_claims_table(verdicts))
 
@@ -215,12 +229,12 @@ def export(
         for path in folders:
             results = study.load(path)
             target = out_file or Path(f"{results.name}.{kind}")
-            part = target.with_name(f".{target.name}.part")
+            buffer = io.BytesIO()
             if kind == WhichFormat.csv:
-                results.frame().write_csv(part)
+                results.frame().write_csv(buffer)
             else:
-                results.frame().write_parquet(part)
-            part.replace(target)
+                results.frame().write_parquet(buffer)
+            report.write_whole(target, buffer.getvalue())
             _say(f"wrote {target}", quiet=False)
 
 
@@ -265,11 +279,15 @@ def _errors() -> Iterator[None]:
         err.print("interrupted; what was finished is kept, and the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except study.RunError as error:
-        err.print(f"[red]error:[/red] {error}", highlight=False)
+        _complain(error)
         raise typer.Exit(EXIT_FAILED) from error
     except (ValueError, TypeError, OSError) as error:
-        err.print(f"[red]error:[/red] {error}", highlight=False)
+        _complain(error)
         raise typer.Exit(EXIT_INPUT) from error
+
+
+def _complain(error: Exception) -> None:
+    err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def _run(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool) -> study.Results:
@@ -291,8 +309,8 @@ def _run(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, q
 
 
 def _draw(results: study.Results, stem: Path, band: str) -> list[Path]:
-    name = results.name.split("-")[0]
-    title = paper.FIGURES[name].title + f" ({results.name.split('-')[1]})" if name in paper.FIGURES else results.name
+    named = {f"{f.name}-{v}": f"{f.title} ({v})" for f in paper.FIGURES.values() for v in paper.VARIANTS}
+    title = named.get(results.name, results.name)
     return report.save(report.draw(results, band=str(band), title=title), results, stem)  # type: ignore[arg-type]
 
 
@@ -316,12 +334,17 @@ def _paper_results(folder: Path) -> dict[tuple[str, str], study.Results]:
 def _write_claims(verdicts: list[report.Verdict], folder: Path) -> None:
     texts = {
         "claims.md": report.claims_markdown(verdicts),
-        "claims.json": json.dumps([asdict(v) for v in verdicts], indent=2),
+        "claims.json": _claims_json(verdicts) + "\n",
     }
     for name, text in texts.items():
-        part = folder / f".{name}.part"
-        part.write_text(text)
-        part.replace(folder / name)
+        report.write_whole(folder / name, text.encode())
+
+
+def _claims_json(verdicts: list[report.Verdict]) -> str:
+    """The verdicts as JSON, which has neither NaN nor infinity: null instead."""
+    rows = [asdict(v) for v in verdicts]
+    plain = [{k: None if isinstance(x, float) and not math.isfinite(x) else x for k, x in r.items()} for r in rows]
+    return json.dumps(plain, indent=2, allow_nan=False)
 
 
 def _claims_table(verdicts: Any) -> Table:

@@ -67,7 +67,9 @@ def sphere(
     """
     replications = _check_sizes(arms, dim, replications)
     draw = Streams(seed, Purpose.INSTANCE, replications)
-    base = np.stack([_unit_rows(generator, arms, dim) for generator in draw.generators])
+    base = np.empty((len(replications), arms, dim))
+    for rows, generator in zip(base, draw.generators, strict=True):
+        _fill_unit_rows(generator, rows)
     return _instance(
         base, dim, intrinsic_dim, horizon, noise, theta, replications, expressive=expressive, levels=levels
     )
@@ -96,7 +98,10 @@ def ball(
     """
     replications = _check_sizes(arms, dim, replications)
     draw = Streams(seed, Purpose.INSTANCE, replications)
-    base = np.stack([_unit_rows(g, arms, dim) * g.random((arms, 1)) ** (1 / dim) for g in draw.generators])
+    base = np.empty((len(replications), arms, dim))
+    for rows, generator in zip(base, draw.generators, strict=True):
+        _fill_unit_rows(generator, rows)
+        rows *= generator.random((arms, 1)) ** (1 / dim)
     return _instance(
         base, dim, intrinsic_dim, horizon, noise, theta, replications, expressive=expressive, levels=levels
     )
@@ -128,8 +133,11 @@ def clicks(
     if not 2 <= intrinsic_dim <= dim:
         raise ValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
     draw = Streams(seed, Purpose.INSTANCE, replications)
-    constant = np.full((arms, 1), 1 / math.sqrt(2))
-    base = np.stack([np.hstack([constant, _unit_rows(g, arms, dim - 1) / math.sqrt(2)]) for g in draw.generators])
+    base = np.full((len(replications), arms, dim), 1 / math.sqrt(2))
+    for rows, generator in zip(base, draw.generators, strict=True):
+        points = np.empty((arms, dim - 1))
+        _fill_unit_rows(generator, points)
+        rows[:, 1:] *= points
     rest = parameter(theta, intrinsic_dim - 1, dim - 1) / math.sqrt(2)
     vector = np.concatenate([[1 / math.sqrt(2)], rest])
     return Instance(base, theta=vector, horizon=horizon, rewards="bernoulli", replications=replications)
@@ -231,10 +239,10 @@ def _instance(
     return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications)
 
 
-def _unit_rows(generator: np.random.Generator, arms: int, dim: int) -> FloatArray:
-    rows = generator.standard_normal((arms, dim))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
+def _fill_unit_rows(generator: np.random.Generator, rows: FloatArray) -> None:
+    """Overwrite `rows` with points drawn uniformly from the unit sphere."""
+    generator.standard_normal(out=rows)
+    rows /= np.sqrt(np.vecdot(rows, rows))[:, None]
 
 
 def _check_sizes(arms: int, dim: int, replications: Sequence[int]) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ def simulate(
     (array([ 50, 200]), (3, 2))
     """
     if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be an adadim policy such as LinUCB(), got {type(policy).__name__}")
+        raise TypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
     if not isinstance(instance, Instance):
         raise TypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)

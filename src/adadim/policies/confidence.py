@@ -15,6 +15,7 @@ __all__ = [
     "Index",
     "Radius",
     "check_bonus",
+    "check_dim",
     "check_radius",
     "noise_radius",
     "oful_radius",
@@ -97,3 +98,9 @@ def check_bonus(bonus: str) -> None:
     """Raise unless `bonus` is a known shape."""
     if bonus not in ("norm", "squared"):
         raise ValueError(f"bonus must be 'norm' (theory) or 'squared' (released code), got {bonus!r}")
+
+
+def check_dim(dim: int | None) -> None:
+    """Raise unless `dim` is a positive integer or None."""
+    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1):
+        raise ValueError(f"dim must be an integer of at least 1, or None for all features, got {dim!r}")

@@ -13,13 +13,14 @@ from adadim.policies.confidence import (
     Bonus,
     Radius,
     check_bonus,
+    check_dim,
     check_radius,
     noise_radius,
     oful_radius,
     optimism,
 )
 from adadim.policies.ties import Ties, argmax, check_ties
-from adadim.posterior import Form, posterior
+from adadim.posterior import Form, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 from adadim.theory import confidence_radius
@@ -95,8 +96,8 @@ class LinUCB(Policy):
         check_bonus(self.bonus)
         check_radius(self.radius, self.scale)
         check_ties(self.ties)
-        if self.dim is not None and (isinstance(self.dim, bool) or self.dim < 1):
-            raise ValueError(f"dim must be at least 1, or None for all features, got {self.dim!r}")
+        check_dim(self.dim)
+        check_form(self.form)
         if self.arms not in ("distinct", "supported"):
             raise ValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
         if self.first_pull not in ("optimistic", "uniform"):

@@ -14,7 +14,7 @@ from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius,
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.suplinucb import Levels
 from adadim.policies.ties import Ties, argmax, check_ties
-from adadim.posterior import Form, posterior
+from adadim.posterior import Form, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 from adadim.theory import Iteration, confidence_radius
@@ -47,6 +47,8 @@ class LinUCBPlusPlus(Policy):
         same rule with their own noise scale (see Notes).
     scale : float
         Factor on the radius.
+    theta_norm : float
+        Bound on the norm of theta, for "full".
     rescale : bool
         Divide the truncated features by the largest norm among them, as the released code does.
     expressive : bool, optional
@@ -101,6 +103,7 @@ class LinUCBPlusPlus(Policy):
         check_bonus(self.bonus)
         check_radius(self.radius, self.scale)
         check_ties(self.ties)
+        check_form(self.form)
         if self.radius == "oful":
             raise ValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         if self.solver not in ("linucb", "suplinucb"):

@@ -11,9 +11,9 @@ import numpy as np
 from adadim.actions import ActionSet
 from adadim.arrays import Array, Rows, as_numpy, like
 from adadim.policies.base import Learner, Policy
-from adadim.policies.confidence import Radius, check_radius, noise_radius
+from adadim.policies.confidence import Radius, check_dim, check_radius, noise_radius
 from adadim.policies.ties import TOLERANCE, Ties, argmax, check_ties
-from adadim.posterior import Form, Posterior, posterior
+from adadim.posterior import Form, Posterior, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 from adadim.theory import confidence_radius
@@ -76,8 +76,8 @@ class SupLinUCB(Policy):
         if self.radius == "oful":
             raise ValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         check_ties(self.ties)
-        if self.dim is not None and (isinstance(self.dim, bool) or self.dim < 1):
-            raise ValueError(f"dim must be at least 1, or None for all features, got {self.dim!r}")
+        check_dim(self.dim)
+        check_form(self.form)
 
     def width_multiplier(self, noise: float, horizon: int, arms: int) -> float:
         """Radius in force on a sub-problem."""

@@ -9,7 +9,7 @@ from adadim.posterior.base import Posterior
 from adadim.posterior.feature import FeaturePosterior
 from adadim.posterior.gram import GramPosterior
 
-__all__ = ["FeaturePosterior", "Form", "GramPosterior", "Posterior", "posterior"]
+__all__ = ["FeaturePosterior", "Form", "GramPosterior", "Posterior", "check_form", "posterior"]
 
 Form = Literal["auto", "gram", "feature"]
 
@@ -30,11 +30,14 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
     >>> type(posterior(ActionSet(np.eye(4)), ridge=1.0)).__name__
     'GramPosterior'
     """
+    check_form(form)
     if form == "auto":
         streamed = actions.base_arms * actions.dim + actions.dim**2
         form = "gram" if actions.arms**2 <= STREAM_TO_FLOP * streamed else "feature"
-    if form == "gram":
-        return GramPosterior(actions, ridge)
-    if form == "feature":
-        return FeaturePosterior(actions, ridge)
-    raise ValueError(f"form must be 'auto', 'gram' or 'feature', got {form!r}")
+    return GramPosterior(actions, ridge) if form == "gram" else FeaturePosterior(actions, ridge)
+
+
+def check_form(form: str) -> None:
+    """Raise unless `form` is a known one."""
+    if form not in ("auto", "gram", "feature"):
+        raise ValueError(f"form must be 'auto', 'gram' or 'feature', got {form!r}")

@@ -30,7 +30,8 @@ class Posterior(ABC):
     actions : ActionSet
         The arms.
     ridge : float
-        Regularisation lambda of the least squares.
+        Regularisation lambda of the least squares. Rounding errors grow as 1e-15 / ridge: means and widths are exact to
+        1e-8 for a ridge of 1e-5 or more.
 
     Attributes
     ----------

@@ -121,7 +121,7 @@ def run(
 def batch_size(cell: Cell, jobs: int = 1) -> int:
     """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 8.
 
-    Counts the features, K d numbers, and the products between arms, K^2 numbers, four times over.
+    Counts the features, K d numbers, and what a posterior holds, at most K^2 numbers, four times over.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def _fill(study: Study, store: Store, jobs: int, batch: int | None, progress: Pr
     units = plan(study, store.index(), jobs, batch)
     progress(0, len(units), None)
     while units:
-        total, before, died = done + len(units), done, False
+        total, failure = done + len(units), None
         try:
             with closing(_outcomes(store, units, jobs)) as outcomes:
                 for position, outcome in outcomes:
@@ -183,17 +183,20 @@ def _fill(study: Study, store: Store, jobs: int, batch: int | None, progress: Pr
                         done += 1
                         progress(done, total, units[position])
         except BrokenProcessPool as error:
-            died = True
-            deaths = deaths + 1 if done == before else 1
+            failure = error
+        left = plan(study, store.index(), jobs, batch)
+        stuck = len(left) == len(units)
+        if failure is not None:
+            deaths = deaths + 1 if stuck else 1
             if deaths > 1:
                 raise RunError(
                     "worker processes died twice without finishing anything (killed, out of memory, or crashed by a "
-                    f"policy); among what they were to compute: {units[0]}. Finished blocks are stored: run again, "
+                    f"policy); among what they were to compute: {left[0]}. Finished blocks are stored: run again, "
                     "with fewer jobs or a smaller batch"
-                ) from error
-        if done == before and not died:
+                ) from failure
+        elif stuck:  # others are computing all that is left
             time.sleep(POLL)
-        units = plan(study, store.index(), jobs, batch)
+        units = left
 
 
 def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[int, Outcome]]:
@@ -203,6 +206,7 @@ def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple
         return
     # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
     count = min(jobs, max(2, len(units)))
+    store = Store(store.folder.absolute())  # a worker may have been started in another folder
     workers = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be

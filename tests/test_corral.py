@@ -1,0 +1,158 @@
+"""Corral: stochastic feedback, importance-weighted feedback, and what the master keeps."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim import Corral, LinUCB
+from adadim.posterior import Posterior
+from driving import ALL, Driver, in_torch, small
+from reference import Corral as Reference
+
+TIGHT = (-0.5, 0.5)
+both = pytest.mark.parametrize("feedback", ["stochastic", "importance"])
+
+
+@both
+@pytest.mark.parametrize("bonus", ["norm", "squared"])
+def test_lock_step(feedback, bonus):
+    """With the master's draws handed over, the reference plays the same arms and ends at the same probabilities."""
+    instance = small(horizon=200)
+    driver = Driver(Corral(base=LinUCB(bonus=bonus, ties="lowest"), feedback=feedback, loss_range=TIGHT), instance)
+    learner = driver.learner
+    draws = SimpleNamespace(choice=lambda count, p: int(learner._chosen[0]))
+    reference = Reference(
+        instance.problem.actions.dense(0),
+        200,
+        0.1,
+        0.1,
+        draws,
+        loss_range=TIGHT,
+        mode=feedback,
+        bonus=bonus,
+        ties="lowest",
+    )
+    for _ in range(200):
+        asked = driver.ask()
+        arm = int(asked[2][0])
+        assert reference.select() == arm
+        driver.tell(*asked)
+        reference.update(arm, driver.rewards[0][-1])
+        for name in ("p", "pbar", "eta", "rho"):
+            ours, theirs = getattr(learner.master, name)[0], getattr(reference.master, name)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=name)
+    assert np.abs(learner.master.p - 0.2).max() > 0.01
+    for ours, theirs in zip(learner.bases, reference.bases, strict=True):
+        np.testing.assert_allclose(ours.scores()[0], theirs.scores(), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(("feedback", "learning"), [("stochastic", 1), ("importance", 5)])
+def test_who_learns(feedback, learning, monkeypatch):
+    seen, real = [], Posterior.update
+
+    def counted(self, arms, rewards, rows=ALL):
+        seen.append(len(arms))
+        real(self, arms, rewards, rows)
+
+    monkeypatch.setattr(Posterior, "update", counted)
+    outcome = adadim.simulate(Corral(feedback=feedback), small(range(3), horizon=101))
+    learner = outcome.learner
+    assert sum(seen) == 3 * 101 * learning
+    pulls = np.stack([base.posterior.counts.sum(axis=1) for base in learner.bases], axis=1)
+    expected = learner.counts if feedback == "stochastic" else np.full((3, 5), 101)
+    np.testing.assert_array_equal(pulls, expected)
+    assert (learner.counts.sum(axis=1) == 101).all()
+
+
+def test_importance_weighted_rewards():
+    """Loss .75 at probability 1/2 is told as loss 1.5, that is reward -2; the base not chosen is told loss 0."""
+    rewards = []
+
+    class Heard:
+        def __init__(self, problem, rng):
+            self.mine = []
+            rewards.append(self.mine)
+
+        def select(self):
+            return 0
+
+        def update(self, arm, reward):
+            self.mine.append(reward)
+
+    learner = Corral(bases=(adadim.Single(Heard), adadim.Single(Heard)), feedback="importance").start(small().problem)
+    learner.update(learner.select(), [-0.5])
+    chosen = int(learner._chosen[0])
+    assert rewards[chosen] == [-2.0]
+    assert rewards[1 - chosen] == [1.0]
+
+
+@both
+def test_one_base_is_the_base(feedback):
+    """With M = 1 the weight is 1; only rewards outside the loss range are told otherwise."""
+    instance = small(range(2), horizon=120)
+    base = LinUCB(dim=8, ties="lowest")
+    driver = Driver(Corral(bases=(base,), feedback=feedback, loss_range=(-3.0, 3.0)), instance).run()
+    assert driver.arms == Driver(base, instance).run().arms
+    assert driver.learner.describe()[0]["probabilities"] == [1.0]
+
+
+def test_settings():
+    def learner(**changes):
+        return Corral(**changes).start(small(horizon=400).problem)
+
+    assert learner().master.eta[0, 0] == pytest.approx(0.05, rel=1e-12)
+    assert learner(eta=0.3).master.eta[0, 0] == 0.3
+    assert learner().master.gamma == 1 / 400
+    assert learner().master.growth == math.exp(1 / math.log(400))
+    assert [policy.dim for policy in learner().policies] == [1, 2, 4, 8, 16]
+    assert [policy.dim for policy in learner(ambient=True).policies] == [1, 2, 4, 8, 16, 24]
+
+
+@both
+def test_replications_out_of_step_run_as_if_alone(feedback):
+    policy = Corral(feedback=feedback, loss_range=TIGHT, eta=0.5)
+    together = Driver(policy, small(range(5), horizon=150)).stagger(np.random.default_rng(1))
+    assert together.lead > 20
+    for r in range(5):
+        alone = Driver(policy, small([r], horizon=150)).run()
+        assert together.arms[r] == alone.arms[0]
+        assert together.learner.describe()[r] == alone.learner.describe()[0]
+
+
+@both
+def test_torch_chooses_the_same(feedback, torch):
+    policy, instance = Corral(feedback=feedback, loss_range=TIGHT), small(range(2), horizon=200)
+    assert Driver(policy, in_torch(instance, torch)).run().arms == Driver(policy, instance).run().arms
+
+
+def test_describe_follows_the_run():
+    driver = Driver(Corral(loss_range=TIGHT, eta=0.5), small([3, 9]))
+    counts = np.zeros((2, 5), dtype=int)
+    for t in range(60):
+        for r, entry in enumerate(driver.learner.describe()):
+            assert entry["replication"] == (3, 9)[r]
+            assert entry["bases"][1] == repr(LinUCB(dim=2))
+            assert entry["rounds of each base"] == counts[r].tolist()
+            assert sum(entry["rounds of each base"]) == t
+            assert sum(entry["probabilities"]) == pytest.approx(1.0, abs=1e-12)
+            assert entry["learning rates"] == driver.learner.master.eta[r].tolist()
+        driver.step()
+        counts[np.arange(2), driver.learner._chosen] += 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"bases": [LinUCB()]}, TypeError),
+        ({"base": None}, TypeError),
+        ({"eta": -1.0}, ValueError),
+        ({"feedback": "step2"}, ValueError),
+        ({"loss_range": (1.0, 0.0)}, ValueError),
+    ],
+)
+def test_bad_hyper_parameters(changes, error):
+    with pytest.raises(error, match=next(iter(changes))):
+        Corral(**changes)
