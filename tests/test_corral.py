@@ -89,6 +89,16 @@ def test_importance_weighted_rewards():
     assert rewards[1 - chosen] == [1.0]
 
 
+def test_bases_draw_apart():
+    """Two bases of the same kind have randomness of their own: they seldom propose the same of 40 arms."""
+    driver = Driver(Corral(bases=(adadim.Random(), adadim.Random()), feedback="importance"), small(range(2)))
+    same = 0
+    for _ in range(200):
+        driver.step()
+        same += int((driver.learner._proposed[0] == driver.learner._proposed[1]).sum())
+    assert same < 25  # 10 expected
+
+
 @both
 def test_one_base_is_the_base(feedback):
     """With M = 1 the weight is 1; only rewards outside the loss range are told otherwise."""

@@ -186,7 +186,7 @@ def test_a_policy_that_runs_on_some_instances_only(tmp_path):
         ["linucb", "mine"],
     ]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["LinUCB", "mine", "greedy"]
+    assert [text.get_text() for text in legend.get_texts()] == ["linucb", "mine", "greedy"]
     assert summary(results).filter(pl.col("policy") == "greedy")["instance"].unique().to_list() == ["d2"]
     colours = {lines(axis)["linucb"].get_color() for axis in figure.axes}
     assert len(colours) == 1
@@ -225,7 +225,7 @@ def test_instances_of_equal_alpha_or_without_one_are_drawn_over_time(tmp_path):
 
 
 def test_odd_names_are_drawn_as_they_are(tmp_path):
-    policies = {r"$\odd": adadim.Random(), "_under": adadim.Greedy(), "$x$": adadim.LinUCB()}
+    policies = {r"$\odd": adadim.Random(), "_under": adadim.Greedy(), r"$\frac$": adadim.LinUCB()}
     instances = {r"$\frac$": SPHERE, "ball": {**SPHERE, "kind": "ball"}}
     results = run(small(name=r"$\name$", instances=instances, policies=policies, trials=1), tmp_path / "r", jobs=1)
     paths = save(draw(results, title=results.name), results, tmp_path / "odd")
@@ -235,13 +235,14 @@ def test_odd_names_are_drawn_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("make", ["curves", "against_alpha"])
-def test_the_legend_hides_no_data(make, request):
+def test_the_legend_hides_nothing(make, request):
     results = request.getfixturevalue(make)
     figure = draw(results, title="a title")
     figure.draw_without_rendering()
     (legend,) = figure.legends
     frame = legend.get_window_extent()
     assert not frame.overlaps(figure.axes[0].get_tightbbox())
+    assert not frame.overlaps(figure._suptitle.get_window_extent())
     assert figure.bbox.x0 <= frame.x0 < frame.x1 <= figure.bbox.x1
     assert figure.bbox.y0 <= frame.y0 < frame.y1 <= figure.bbox.y1
     assert figure.axes[0].get_legend() is None
@@ -263,8 +264,17 @@ def test_every_policy_looks_different():
         assert len({look[key] for look in first}) == len(first)
 
 
-def test_the_papers_policies_have_names_for_people():
+def test_the_papers_policies_have_names_for_people(tmp_path):
     assert list(figures.LABELS) == list(paper.policies())
+    figure = draw(run(small(policies=paper.policies(intrinsic_dim=2), trials=1), tmp_path, jobs=1))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "LinUCB",
+        "LinUCB Oracle",
+        "LinUCB++",
+        "LinUCB++ with Corral",
+        "Smooth Corral",
+        "Dynamic Balancing",
+    ]
 
 
 def test_saving_is_deterministic(curves, tmp_path, monkeypatch):

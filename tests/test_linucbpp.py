@@ -251,6 +251,9 @@ def test_suplinucb_solver_in_lock_step(noise, expressive):
         driver.tell(*asked)
         reference.update(arm, driver.rewards[0][-1])
         assert levels.count == math.ceil(math.log(learner.schedule.lengths[iteration]))
+        for level, (means, width2) in enumerate(reference.solver.predictions):
+            ours = levels.statistics(level, ALL)
+            np.testing.assert_allclose([ours[0][0], ours[1][0]], [means, width2], rtol=0, atol=1e-12)
         assert levels.sizes[0].tolist() == reference.solver.level_sizes
         assert levels.exploits[0] == reference.solver.exploit_rounds
         rounds = t + 1 - learner.schedule.iterations[iteration].start

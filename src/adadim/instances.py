@@ -162,6 +162,11 @@ def lower_bound(
     target : int
         Which reward vector: 0 is the easy problem, i >= 1 hides a better arm i.
 
+    Notes
+    -----
+    Every member tells the policy the same range of means, Delta. The true ranges, Delta/2 for target 0 and Delta
+    for the others, would give away which member it is, and the lower bound is about policies that cannot know.
+
     Examples
     --------
     >>> easy = lower_bound(horizon=2500, alpha=0.5)
@@ -174,7 +179,14 @@ def lower_bound(
         raise ValueError(f"target must be in 0..{len(family.thetas) - 1}, got {target!r}")
     numbers = check_replications(replications)
     shared = np.broadcast_to(family.features, (len(numbers), *family.features.shape))
-    return Instance(shared, theta=family.thetas[target], horizon=horizon, noise=family.noise, replications=numbers)
+    return Instance(
+        shared,
+        theta=family.thetas[target],
+        horizon=horizon,
+        noise=family.noise,
+        reward_range=family.delta,
+        replications=numbers,
+    )
 
 
 def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:

@@ -1,0 +1,122 @@
+"""The examples run, at a reduced size, and show what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim import study
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def run(name, *arguments, cwd, **environment):
+    settings = {**os.environ, "COLUMNS": "120", "TERM": "dumb", **environment}
+    call = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    return subprocess.run(call, cwd=cwd, env=settings, capture_output=True, text=True, timeout=120)
+
+
+def table(text):
+    """Rows of a printed table, by their first cell."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_every_example_is_tested():
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")]
+    assert {"demo.py", "digits.py", "my_policy.py", "my_study.toml"} <= set(names)
+    assert [name for name in names if f'"{name}"' not in tests] == []
+
+
+def test_demo(tmp_path):
+    done = run("demo.py", "--horizon", 200, "--trials", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "demo.png").read_bytes().startswith(PNG)
+    assert "wrote out/demo.png" in done.stdout
+    assert "Regret after 200 rounds, 2 replications" in done.stdout
+    rows = table(done.stdout)
+    assert len(rows) == 5
+    told, untold = rows["LinUCB, told that 4 matter"], rows["LinUCB, all features"]
+    assert float(told[0]) < float(untold[0]) / 2
+    instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=4, horizon=200, replications=range(2))
+    final = adadim.simulate(adadim.LinUCBPlusPlus(), instance).final
+    error = final.std(ddof=1) / np.sqrt(2)
+    assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{1.96 * error:.1f}"]
+
+
+def test_demo_with_one_trial(tmp_path):
+    done = run("demo.py", "--horizon", 20, "--trials", 1, "--out", "elsewhere", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "elsewhere" / "demo.png").exists()
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_digits(tmp_path, plain):
+    pytest.importorskip("sklearn")
+    flags = ["--plain"] if plain else []
+    done = run("digits.py", "--horizon", 300, "--trials", 2, "--images", 600, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "digits.png").read_bytes().startswith(PNG)
+    rows = table(done.stdout)
+    dim = 65 if plain else 201
+    chance = [float(cell.split()[0]) for cell in rows["at random"]]
+    ends = {name: [float(cell.split()[0]) for cell in cells] for name, cells in rows.items() if "+/-" in cells[0]}
+    assert len(ends) == 5
+    assert chance == pytest.approx([0.8 * 0.9 * 300] * 2, rel=0.1)
+    # What the text says: three features do for threes, and not for eights; seventeen for both; the rest lies between.
+    assert ends["LinUCB, first 3"][0] < 0.2 * chance[0]
+    assert ends["LinUCB, first 3"][1] > 0.9 * chance[1]
+    assert max(ends["LinUCB, first 17"]) < min(ends[f"LinUCB, all {dim} features"])
+    assert max(ends["LinUCB++"]) < max(chance)
+    shares = [[int(cell.rstrip("%")) for cell in rows[f"explained by the first {count}"]] for count in (3, 17, dim)]
+    assert (np.diff(shares, axis=0) > 0).all()
+    assert shares[0][1] < 10 < shares[1][1]
+
+
+def test_digits_without_scikit_learn(tmp_path):
+    (tmp_path / "sklearn").mkdir()
+    (tmp_path / "sklearn" / "__init__.py").write_text("raise ImportError('not here')\n")
+    done = run("digits.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "this example needs scikit-learn: pip install scikit-learn\n"
+
+
+def test_a_policy_of_ones_own(tmp_path):
+    text = (EXAMPLES / "my_study.toml").read_text()
+    (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
+    assert call in (EXAMPLES / "my_policy.py").read_text()
+    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
+    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    results = study.load(tmp_path / "results")
+    assert results.policies == ("epsilon 0.05", "epsilon 0.2", "LinUCB", "LinUCB++", "oracle")
+    assert study.status(tmp_path / "results").complete
+    assert (tmp_path / "results" / "figures" / "my_study.png").exists()
+
+
+def test_the_policy_does_what_it_says():
+    kind = study.load_plugin(EXAMPLES / "my_policy.py")["EpsilonGreedy"]
+    assert (kind(), kind(epsilon=0.5)) == (kind(epsilon=0.05), kind(0.5))
+    instance = adadim.instances.sphere(arms=40, dim=8, intrinsic_dim=2, horizon=400, replications=range(5))
+    greedy, wild = (adadim.simulate(kind(epsilon=e), instance) for e in (0.0, 1.0))
+    assert (wild.pulls > 0).mean() > 0.99  # any arm
+    assert wild.final.mean() > 2 * adadim.simulate(kind(), instance).final.mean()
+    # What it learns is a ridge regression on all that it pulled.
+    for r, learner in enumerate(greedy.learner.learners):
+        counts, features = greedy.pulls[r], instance.problem.actions.base[r]
+        design = features.T @ (counts[:, None] * features) + 0.1 * np.eye(8)
+        np.testing.assert_allclose(learner.inverse, np.linalg.inv(design), rtol=1e-6, atol=1e-9)
+    alone = adadim.instances.sphere(arms=40, dim=8, intrinsic_dim=2, horizon=400, replications=[3])
+    np.testing.assert_array_equal(
+        adadim.simulate(kind(0.1), alone).final, adadim.simulate(kind(0.1), instance).final[3:4]
+    )
