@@ -54,7 +54,6 @@ class ActionSet:
         self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
         self.expressive = levels is not None
         self.arms = self.base_arms * len(self.levels)
-        self._columns: Array | None = None
 
     def __repr__(self) -> str:
         closure = f", levels={list(self.levels)}" if self.expressive else ""
@@ -88,9 +87,9 @@ class ActionSet:
         cut.xp, cut.expressive, cut.dim = self.xp, self.expressive, int(dim)
         cut.replications, cut.base_arms = self.replications, self.base_arms
         cut.levels = (int(dim),) if kept is None else tuple(kept)
-        cut.base = self._packed(self.base[:, :, : int(dim)])
+        part = self.base[:, :, : int(dim)]
+        cut.base = part if is_numpy(self.xp) else part.contiguous()
         cut.arms = cut.base_arms * len(cut.levels)
-        cut._columns = None
         return cut, pull
 
     def rescaled(self) -> ActionSet:
@@ -101,7 +100,6 @@ class ActionSet:
         scaled = object.__new__(ActionSet)
         scaled.__dict__.update(self.__dict__)
         scaled.base = self.base / longest[:, None, None]
-        scaled._columns = None
         return scaled
 
     def squared_norms(self) -> Array:
@@ -167,26 +165,15 @@ class ActionSet:
 
     def project_row(self, replication: int, vector: Array, out: Array) -> None:
         """Write `project` of a single replication into `out` (NumPy only)."""
+        base, width = self.base[replication], self.base_arms
         if not self.expressive:
-            np.dot(self.base[replication], vector, out=out)
+            np.dot(base, vector, out=out)
             return
-        if self._columns is None:
-            # Feature-major, so that the features between two levels are one contiguous block.
-            self._columns = self._packed(self.base.transpose(0, 2, 1))
-        columns, width = self._columns[replication], self.base_arms
         for b, (lo, hi) in enumerate(self.segments()):
             block = out[b * width : (b + 1) * width]
-            np.dot(vector[lo:hi], columns[lo:hi], out=block)
+            np.dot(base[:, lo:hi], vector[lo:hi], out=block)
             if b:
                 block += out[(b - 1) * width : b * width]
-
-    def _packed(self, part: Array) -> Array:
-        """Contiguous copy that keeps replications which share one set of features shared."""
-        if not is_numpy(self.xp):
-            return part.contiguous()
-        if part.strides[0] == 0:
-            return np.broadcast_to(np.ascontiguousarray(part[0]), part.shape)
-        return np.ascontiguousarray(part)
 
 
 def _checked(features: Array) -> Array:
@@ -205,8 +192,8 @@ def _checked(features: Array) -> Array:
         raise TypeError(f"features must be real numbers, got dtype {array.dtype}")
     if kind != "float64":
         array = xp.astype(array, xp.float64)
-    if is_numpy(xp) and array.strides[0] != 0:
-        array = np.ascontiguousarray(array)
+    if is_numpy(xp):
+        array = _feature_major(array)
     squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
         if not bool(xp.all(xp.isfinite(array[r, k]))):
@@ -220,6 +207,17 @@ def _checked(features: Array) -> Array:
             stacklevel=4,
         )
     return array
+
+
+def _feature_major(array: Array) -> Array:
+    """The same (R, K, d) values, each feature's column contiguous: A u then streams through memory in order.
+
+    A prefix of the features is one block, so truncations share the memory and need no copy, and the features between
+    two levels are contiguous too. Replications that share one set of features go on sharing it.
+    """
+    if array.strides[0] == 0 and len(array) > 1:
+        return np.broadcast_to(_feature_major(array[:1]), array.shape)
+    return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
 
 
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:

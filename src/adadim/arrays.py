@@ -39,6 +39,8 @@ def is_numpy(xp: Any) -> bool:
 
 def as_numpy(array: Array) -> np.ndarray[Any, Any]:
     """Copy to host memory if needed."""
+    if type(array) is np.ndarray:
+        return array
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
     return np.asarray(array)

@@ -98,10 +98,11 @@ class Streams:
         return self._next(rows, normal=True)
 
     def _next(self, rows: Rows, *, normal: bool) -> FloatArray:
-        if isinstance(rows, slice) and rows == ALL and (at := self._cursor[0]) < BLOCK and self._level:
+        everyone = rows is ALL or (isinstance(rows, slice) and rows == ALL)
+        if everyone and self._level and (at := self._cursor.item(0)) < BLOCK:
             self._cursor += 1
             return self._buffer[:, at].copy()
-        self._level = isinstance(rows, slice) and rows == ALL and self._level
+        self._level = everyone and self._level
         chosen = positions(rows, len(self.generators))
         at = self._cursor[chosen]
         if at.max(initial=0) >= BLOCK:

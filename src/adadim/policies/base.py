@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -53,16 +54,16 @@ class Learner(ABC):
         """Arm to pull next in each replication, an integer array."""
         place = self._checked_rows(rows)
         arms = self._select(place)
-        self._pending[positions(place, len(self.problem))] = as_numpy(arms)
+        self._pending[place if place is ALL else as_numpy(place)] = as_numpy(arms)
         return arms
 
     def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
         """Learn from the rewards of `arms`, one per replication."""
         place = self._checked_rows(rows)
-        ids = positions(place, len(self.problem))
+        ids = place if place is ALL else as_numpy(place)
         pending = self._pending[ids]
-        if (pending < 0).any():
-            missing = self.problem.replications[ids[pending < 0][0]]
+        if -1 in pending.tolist():
+            missing = self.problem.replications[positions(place, len(self.problem))[pending < 0][0]]
             raise NotSelectedError(
                 f"update before select: replication {missing} has no pending decision; call select() first"
             )
@@ -103,9 +104,10 @@ class Learner(ABC):
         host = as_numpy(array)
         if host.dtype.kind not in "iu":
             raise TypeError(f"arms must be integers, got dtype {host.dtype}")
-        if host.min() < 0 or host.max() >= self.problem.arms:
-            bad = int(host[(host < 0) | (host >= self.problem.arms)][0])
-            raise ValueError(f"arms must be in 0..{self.problem.arms - 1}, got {bad}")
+        top = self.problem.arms
+        for arm in host.tolist():
+            if not 0 <= arm < top:
+                raise ValueError(f"arms must be in 0..{top - 1}, got {arm}")
         return array
 
     def _checked_rewards(self, rewards: Array, count: int) -> Array:
@@ -115,13 +117,16 @@ class Learner(ABC):
         host = as_numpy(array)
         if host.dtype.kind not in "fiub":
             raise TypeError(f"rewards must be real numbers, got dtype {host.dtype}")
-        if not np.isfinite(host).all():
-            raise ValueError(f"rewards must be finite, got {float(host[~np.isfinite(host)][0])}")
-        return self.xp.astype(array, self.xp.float64)
+        for reward in host.tolist():
+            if not math.isfinite(reward):
+                raise ValueError(f"rewards must be finite, got {float(reward)}")
+        return array if array.dtype == self.xp.float64 else self.xp.astype(array, self.xp.float64)
 
     def _own(self, values: Array, name: str) -> Array:
         """`values` as an array of the features' library; plain numbers are welcome, another library is not."""
         base = self.problem.actions.base
+        if type(values) is np.ndarray and type(base) is np.ndarray:
+            return values
         if isinstance(values, list | tuple | int | float | np.generic):
             return like(np.atleast_1d(np.asarray(values)), base)
         xp = namespace(base, values)

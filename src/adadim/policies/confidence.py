@@ -57,8 +57,12 @@ def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, log
 def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
     """Optimistic score of every arm: mean + radius * width, or * width^2 for the released code's bonus."""
     if bonus == "norm":
-        return mean + radius * namespace(mean).sqrt(width2)
-    return mean + radius * width2
+        score = namespace(mean).sqrt(width2)
+        score *= radius
+    else:
+        score = radius * width2
+    score += mean
+    return score
 
 
 def ucb1_bonus(n: Array, t: Array) -> Array:

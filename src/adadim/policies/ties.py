@@ -51,10 +51,10 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
-    chosen = scores.argmax(axis=-1)
-    top = scores[np.arange(len(scores)), chosen]
-    slack = np.where(np.isfinite(top), TOLERANCE * np.abs(top), 0.0)
-    tied = scores >= (top - slack)[:, None]
+    top = np.maximum.reduce(scores, axis=-1)
+    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
+    tied = scores >= bar[:, None]
+    chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):
         for i in range(len(scores)):
             candidates = np.flatnonzero(tied[i])

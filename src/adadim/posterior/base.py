@@ -5,15 +5,22 @@ g = A V^-1 a_x:
 
     c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
 
-A form only has to find g for an arm that was not the last one pulled. Pulling the same arm again shrinks g by c, so a
-run of n pulls is one rank-one change of V^-1 with weight n / (1 + n g_x), g as before the run.
+A form only has to find g for an arm that was not the last one pulled. Pulling the same arm again shrinks g by c: with g
+as before the run, n pulls have divided it by stretch = 1 + n g_x, so that one more is
+
+    mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
+
+and the whole run is one rank-one change of V^-1 with weight n / stretch.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from adadim.actions import ActionSet
 from adadim.arrays import ALL, Array, Rows, device_of, is_numpy, like, positions
@@ -58,13 +65,23 @@ class Posterior(ABC):
         self.logdet = xp.zeros(shape[0], dtype=xp.float64, device=place)
         self._ids = like(np.arange(shape[0]), actions.base)
         self._g = xp.zeros(shape, dtype=xp.float64, device=place)
-        self._last = xp.full(shape[:1], -1, dtype=xp.int64, device=place)
-        self._run = xp.zeros(shape[:1], dtype=xp.float64, device=place)
-        self._stretch = xp.ones(shape[:1], dtype=xp.float64, device=place)
+        self._run: Any
+        self._stretch: Any
+        if self._numpy:
+            self._g2 = np.zeros(shape)
+            self._last, self._run, self._stretch = [-1] * shape[0], [0] * shape[0], [1.0] * shape[0]
+        else:
+            self._run = xp.zeros(shape[:1], dtype=xp.float64, device=place)
+            self._stretch = xp.ones(shape[:1], dtype=xp.float64, device=place)
 
     def update(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
         """Absorb one pull for each replication in `rows`."""
-        self._point(arms, rows)
+        if self._numpy:
+            # A row fits the nearest cache and BLAS updates it in one pass: faster than whole-batch temporaries.
+            for r, x, reward in zip(self._ids[rows].tolist(), arms.tolist(), rewards.tolist(), strict=True):
+                self._absorb(r, x, reward)
+            return
+        self._turn_batch(arms, rows)
         at = (self._ids[rows], arms)
         s = self._g[at]
         c = 1.0 / (1.0 + s)
@@ -74,18 +91,32 @@ class Posterior(ABC):
         drop = g * g
         drop *= c[:, None]
         width2 -= drop
-        if self._numpy:
-            np.maximum(width2, 0.0, out=width2)
-        else:
-            width2.clamp_(min=0.0)
-        g *= c[:, None]
+        width2.clamp_(min=0.0)
         if not isinstance(rows, slice):  # an integer index gave copies, a slice views
-            self.mean[rows], self.width2[rows], self._g[rows] = mean, width2, g
-        self._run[rows] += 1.0
-        self._stretch[rows] *= 1.0 + s
+            self.mean[rows], self.width2[rows] = mean, width2
+        self._run[rows] = 1.0
+        self._stretch[rows] = 1.0 + s
         self.logdet[rows] += self.xp.log1p(s)
         self.counts[at] += 1
         self.sums[at] += rewards
+
+    def _absorb(self, r: int, x: int, reward: float) -> None:
+        """Absorb one pull of one replication (NumPy)."""
+        g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
+        if x != self._last[r]:
+            self._turn(r, x, self._run[r], self._stretch[r])
+            np.multiply(g, g, out=g2)
+            self._last[r], self._run[r], self._stretch[r] = x, 0, 1.0
+        before, here = self._stretch[r], g.item(x)
+        after = before + here
+        daxpy(g, mean, a=(reward - mean.item(x)) / after)
+        daxpy(g2, width2, a=-1.0 / (before * after))
+        np.maximum(width2, 0.0, out=width2)
+        self._run[r] += 1
+        self._stretch[r] = after
+        self.logdet[r] += math.log1p(here / before)
+        self.counts[r, x] += 1
+        self.sums[r, x] += reward
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows = ALL) -> None:
         """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a Cholesky factorisation.
@@ -103,20 +134,10 @@ class Posterior(ABC):
             self.mean[r] = whitened.T @ (whitened @ sums[i])
             self.logdet[r] = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor))) - self.actions.dim * np.log(self.ridge)
             self.counts[r], self.sums[r] = counts[i], sums[i]
-            self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0.0, 1.0
+            self._g[r], self._run[r], self._stretch[r] = 0.0, 0, 1.0
+            if self._numpy:
+                self._last[r] = -1
             self._restart(r, factor, whitened)
-
-    def _point(self, arms: Array, rows: Rows) -> None:
-        """Make `_g` the direction g of the arms about to be pulled."""
-        if not self._numpy:
-            self._turn_batch(arms, rows)
-            self._run[rows] = 0.0
-            self._stretch[rows] = 1.0
-            return
-        turned = arms != self._last[rows]
-        for r, x in zip(self._ids[rows][turned].tolist(), arms[turned].tolist(), strict=True):
-            self._turn(r, x, float(self._run[r]), float(self._stretch[r]))
-            self._last[r], self._run[r], self._stretch[r] = x, 0.0, 1.0
 
     @abstractmethod
     def _turn(self, r: int, x: int, run: float, stretch: float) -> None:

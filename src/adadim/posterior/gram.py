@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 
-from scipy.linalg.blas import dsyrk
+import numpy as np
+from scipy.linalg.blas import dgemv, dsyrk
 
 from adadim.actions import ActionSet
 from adadim.arrays import Array, Rows, device_of
@@ -20,7 +21,6 @@ from adadim.posterior.base import Posterior
 __all__ = ["GramPosterior"]
 
 BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
-HISTORY = 128  # runs before the K x K matrix is built at all: about when it starts to pay
 
 
 class GramPosterior(Posterior):
@@ -30,7 +30,7 @@ class GramPosterior(Posterior):
         super().__init__(actions, ridge)
         xp, count, arms = self.xp, actions.replications, actions.arms
         place = device_of(actions.base)
-        self._h = xp.zeros((count, HISTORY if self._numpy else BLOCK, arms), dtype=xp.float64, device=place)
+        self._h = xp.zeros((count, BLOCK, arms), dtype=xp.float64, device=place)
         self._fill = [0] * count  # rows of H in use (NumPy)
         self._slot = 0  # row of H that the next batch writes (other libraries)
         self._built = [not self._numpy] * count
@@ -46,15 +46,13 @@ class GramPosterior(Posterior):
     def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
         if run:
-            # g has shrunk by `stretch` since the run began: weight n / stretch on (stretch g)(stretch g)^T.
-            h[used] = g
-            h[used] *= math.sqrt(run * stretch)
+            np.multiply(g, math.sqrt(run / stretch), out=h[used])
             used += 1
-            if used == (BLOCK if self._built[r] else HISTORY):
+            if used == BLOCK:
                 if not self._built[r]:
                     _rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
                     self._built[r] = True
-                _rank_update(p, h[:used], -1.0, 1.0)
+                _rank_update(p, h, -1.0, 1.0)
                 used = 0
             self._fill[r] = used
         if self._built[r]:
@@ -63,11 +61,11 @@ class GramPosterior(Posterior):
         else:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
-            g -= h[:used, x] @ h[:used]
+            dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
     def _turn_batch(self, arms: Array, rows: Rows) -> None:
         xp, ids = self.xp, self._ids[rows]
-        weight = xp.sqrt(self._run[rows] * self._stretch[rows])
+        weight = xp.sqrt(self._run[rows] / self._stretch[rows])
         self._h[ids, self._slot] = weight[:, None] * self._g[rows]
         self._slot += 1
         if self._slot == BLOCK:

@@ -238,7 +238,8 @@ def _add_legend(figure: Figure, axes: Sequence[Axes], policies: Sequence[str]) -
     """One legend for all panels, below them, where it hides no data."""
     lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
     shown = [policy for policy in policies if policy in lines]
-    labels = [LABELS.get(policy, policy) for policy in shown]
+    ours = set(policies) == set(LABELS)  # in a study of the reader's own, "oracle" is whatever they mean by it
+    labels = [LABELS[policy] if ours else policy for policy in shown]
     room = figure.get_figwidth() * 72 - 20
     widest = max(len(label) for label in labels) * 4.6 + 40  # points: letters, then the sample of the line and gaps
     columns = max(1, min(len(labels), int(room // widest)))

@@ -1,0 +1,249 @@
+"""Pictures of what no policy can do: the Pareto frontier, the lower bound, measured rates over the frontier."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from adadim.limits import BoundCheck, RateEstimate, bound_at, frontier
+from adadim.limits.frontier import NON_ADAPTIVE
+from adadim.report.figures import COLOURS, FORMATS, LOOK, MARKERS, PANEL, STYLES, write_whole
+from adadim.theory import LowerBoundFamily
+
+__all__ = ["bounds_table", "draw_bounds", "draw_frontier", "draw_rates", "rates_table", "save_with"]
+
+BLUE, INK = COLOURS[0], COLOURS[1:]
+FORBIDDEN = "0.55"
+RATE_BETAS = (0.5, 0.6, 0.75)
+EDGE = 1.0  # below it the axis of the easy problem is linear, so that it can show a regret of 0
+
+
+def draw_frontier(table: pl.DataFrame | None = None) -> Figure:
+    """Draw the paper's Figure 1: rates against the hardness level alpha.
+
+    Parameters
+    ----------
+    table : polars.DataFrame, optional
+        What `adadim.limits.frontier` gives.
+
+    Examples
+    --------
+    >>> len(draw_frontier().axes[0].get_lines())  # four values of beta and the dashed line
+    5
+    """
+    table = frontier() if table is None else table
+    with style.context(LOOK):
+        figure = Figure(figsize=PANEL, layout="constrained")
+        axis = figure.subplots()
+        _add_curves(axis, table, width=1.6)
+        axis.set_xlabel(r"hardness level $\alpha$   (the first $T^\alpha$ features matter)")
+        axis.set_ylabel(r"rate $\theta(\alpha)$   (regret of order $T^\theta$)")
+        axis.set(xlim=(0, 1), ylim=(0.48, 1.02))
+        _tidy(axis)
+        axis.legend(loc="lower right", frameon=False, handlelength=3)
+    return figure
+
+
+def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
+    """Draw policies against the lower bound: regret on the easy problem, and on the hard ones on average.
+
+    On the left, in reward units, every policy at its worst over Delta on either axis; shaded is where no policy can be:
+    one whose regret on the easy problem is at most x for every Delta has at least the height of the shading on the
+    hard problems for some Delta. On the right every Delta by itself, in units that make the bound the same for all.
+    Crosses are standard errors.
+
+    Parameters
+    ----------
+    checks : sequence of BoundCheck
+        What `adadim.limits.lower_bound_checks` and `closed_forms` give, of one horizon and one Kl.
+
+    Examples
+    --------
+    >>> from adadim.limits import closed_forms
+    >>> figure = draw_bounds(closed_forms(2500, 0.5, [0.05, 0.2]))
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['uniform (exact)', 'always a_0 (exact)']
+    """
+    shown = [check for check in checks if np.isfinite(check.hard)]
+    sizes = {(check.horizon, check.arms) for check in shown}
+    if len(sizes) != 1:
+        raise ValueError(f"checks must be of one horizon and one number of hard problems, got {sorted(sizes)}")
+    ((horizon, arms),) = sizes
+    policies = list(dict.fromkeys(check.policy for check in shown))
+    with style.context(LOOK):
+        figure = Figure(figsize=(2 * PANEL[0], PANEL[1] + 0.9), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _shade_worst(left, shown)
+        _shade_units(right, arms)
+        for i, policy in enumerate(policies):
+            rows = sorted((check for check in shown if check.policy == policy), key=lambda check: check.delta)
+            _add_policy(left, right, _look(i), rows)
+        left.set_xscale("symlog", linthresh=EDGE)
+        left.set_yscale("log")
+        left.set(xlim=(-0.1, None))
+        left.set_xlabel(r"regret on the easy problem, largest over $\Delta$")
+        left.set_ylabel(r"mean regret on the hard problems, largest over $\Delta$")
+        right.set_xscale("symlog", linthresh=0.01)
+        right.set(xlim=(-0.001, None), ylim=(0, None))
+        right.set_xlabel(r"$2\Delta R_0/K_\ell$   (looking for hidden arms)")
+        right.set_ylabel(r"mean$_i\,R_i$ / $(T\Delta/2)$   (missing them)")
+        for axis in (left, right):
+            axis.grid(alpha=0.25, linewidth=0.5)
+            axis.spines[["top", "right"]].set_visible(False)
+        exact = {check.policy for check in shown if check.trials == 0}
+        labels = [f"{policy} (exact)" if policy in exact else policy for policy in policies]
+        place: Any = {"loc": "outside lower center", "ncols": 5, "frameon": False}
+        legend = figure.legend([left.get_lines()[i] for i in range(len(policies))], labels, **place)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        trials = max(check.trials for check in shown)
+        told = f"{trials} trials" if trials else "exact"
+        figure.suptitle(f"T = {horizon}, {arms} hard problems, {told}; shaded: impossible for any policy", fontsize=9)
+    return figure
+
+
+def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_BETAS) -> Figure:
+    """Draw measured rates over the frontier, with 95% intervals.
+
+    Parameters
+    ----------
+    estimates : sequence of RateEstimate
+        What `adadim.limits.rate_estimates` gives.
+    betas : sequence of float
+        Curves of the frontier to draw behind them.
+    """
+    policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
+    known = [estimate for estimate in estimates if np.isfinite(estimate.rate)]
+    with style.context(LOOK):
+        figure = Figure(figsize=(PANEL[0] * 1.4, PANEL[1] * 1.25), layout="constrained")
+        axis = figure.subplots()
+        _add_curves(axis, frontier(betas), width=1.0)
+        for i, policy in enumerate(policies):
+            rows = [estimate for estimate in known if estimate.policy == policy]
+            if rows:
+                x = np.array([e.alpha for e in rows]) + 0.008 * (i - (len(policies) - 1) / 2)
+                y = np.array([e.rate for e in rows])
+                spread = np.array([[e.rate - e.low for e in rows], [e.high - e.rate for e in rows]])
+                look = {**_look(i), "linestyle": "none"}
+                axis.errorbar(x, y, yerr=np.nan_to_num(np.maximum(spread, 0.0)), label=policy, capsize=2, **look)
+        right = max((estimate.alpha for estimate in estimates), default=1.0)
+        axis.set(xlim=(-0.05, min(right + 0.05, 1.05)))
+        axis.set_xlabel(r"hardness level $\alpha$   ($d_\star = \lfloor T^\alpha\rfloor$)")
+        axis.set_ylabel(r"slope of $\ln$ regret in $\ln T$")
+        _tidy(axis)
+        legend = figure.legend(loc="outside right center", frameon=False, handlelength=2.6)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        figure.suptitle(_rates_title(estimates), fontsize=9, parse_math=False)
+    return figure
+
+
+def bounds_table(checks: Sequence[BoundCheck]) -> pl.DataFrame:
+    """Checks as a table, a row each.
+
+    Examples
+    --------
+    >>> from adadim.limits import closed_forms
+    >>> bounds_table(closed_forms(2500, 0.5, [0.1])).select("policy", "verdict").rows()
+    [('uniform', 'holds'), ('always a_0', 'holds')]
+    """
+    return pl.DataFrame([asdict(check) for check in checks])
+
+
+def rates_table(estimates: Sequence[RateEstimate]) -> pl.DataFrame:
+    """Estimates as a table, a row each; lists of horizons and of kinds of problems as text."""
+    rows = []
+    for estimate in estimates:
+        row = asdict(estimate)
+        for key in ("horizons", "saturated", "worst"):
+            row[key] = "; ".join(map(str, row[key]))
+        rows.append(row)
+    return pl.DataFrame(rows, schema_overrides={"theory": pl.Float64})
+
+
+def save_with(figure: Figure, table: pl.DataFrame, stem: str | Path) -> list[Path]:
+    """Write a figure as PNG, PDF and SVG, and a table with its numbers as CSV; returns the paths.
+
+    The bytes depend on figure and table alone: no dates go in. Each file is written whole or not at all.
+    """
+    stem = Path(stem)
+    contents = {}
+    for kind in FORMATS:
+        buffer = io.BytesIO()
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+        with style.context(LOOK):
+            figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
+        contents[kind] = buffer.getvalue()
+    contents["csv"] = table.write_csv().encode()
+    return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+
+
+def _add_curves(axis: Axes, table: pl.DataFrame, width: float) -> None:
+    for i, ((name,), part) in enumerate(table.group_by(["curve"], maintain_order=True)):
+        x, y = part["alpha"].to_numpy(), part["rate"].to_numpy()
+        if name == NON_ADAPTIVE:
+            axis.plot(x, y, "--", color=BLUE, linewidth=width, label=r"LinUCB told $\alpha$: $(1+\alpha)/2$", zorder=1)
+        else:
+            look: Any = {"color": INK[(i - 1) % len(INK)], "linestyle": STYLES[(i - 1) % len(STYLES)]}
+            axis.plot(x, y, linewidth=width, label=rf"$\beta$ = {part['beta'][0]:g}", zorder=1, **look)
+
+
+def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> None:
+    """Where a policy cannot be at its worst: below the largest of the bounds, which all fall as the easy regret grows."""
+    families = [LowerBoundFamily(c.horizon, c.arms, c.delta) for c in {c.delta: c for c in checks}.values()]
+    most = 2.0 * max(1.0, *(check.easy for check in checks))
+    x = np.concatenate([np.linspace(0.0, EDGE, 40), np.geomspace(EDGE, most, 200)])
+    floor = min(min(check.hard for check in checks), *(f.horizon * f.delta / 4 for f in families)) / 2
+    for form, alpha in (("counts", 0.25), ("paper", 0.5)):
+        edge = np.max([bound_at(family, x, form) for family in families], axis=0)  # type: ignore[arg-type]
+        axis.fill_between(x, floor, np.maximum(edge, floor), color=FORBIDDEN, alpha=alpha, linewidth=0)
+    axis.set_ylim(bottom=floor)
+
+
+def _shade_units(axis: Axes, arms: int) -> None:
+    """Where no policy can be at any Delta: eq:ave_regret_0, and below it the weaker eq:ave_regret."""
+    x = np.concatenate([np.linspace(0.0, 0.01, 20), np.geomspace(0.01, 1.0, 100)])
+    for kept, alpha in ((1.0 - 1.0 / arms, 0.25), (0.5, 0.5)):
+        axis.fill_between(x, 0.0, np.maximum(kept - np.sqrt(x), 0.0), color=FORBIDDEN, alpha=alpha, linewidth=0)
+
+
+def _add_policy(left: Axes, right: Axes, look: dict[str, Any], rows: Sequence[BoundCheck]) -> None:
+    easy, hard = max(rows, key=lambda row: row.easy), max(rows, key=lambda row: row.hard)
+    left.plot(easy.easy, hard.hard, markersize=7, **{**look, "linestyle": "none"})
+    error: Any = {"xerr": easy.easy_error, "yerr": hard.hard_error, "fmt": "none", "ecolor": look["color"]}
+    left.errorbar(easy.easy, hard.hard, elinewidth=0.8, **error)
+    half = np.array([row.horizon * row.delta / 2 for row in rows])
+    x = np.array([2 * row.delta * row.easy / row.arms for row in rows])
+    right.plot(x, np.array([row.hard for row in rows]) / half, markersize=4, **{**look, "linewidth": 0.8})
+
+
+def _rates_title(estimates: Sequence[RateEstimate]) -> str:
+    horizons = sorted({h for e in estimates for h in (*e.horizons, *e.saturated)})
+    missing: dict[str, list[str]] = {}
+    for e in estimates:
+        if not np.isfinite(e.rate):
+            missing.setdefault(e.policy, []).append(f"{e.alpha:g}")
+    lines = [f"T from {horizons[0]} to {horizons[-1]}, {max(e.trials for e in estimates)} trials" if horizons else ""]
+    if missing:
+        lines.append("saturated, no rate: " + "; ".join(f"{p} at {', '.join(a)}" for p, a in missing.items()))
+    return "\n".join(lines)
+
+
+def _look(i: int) -> dict[str, Any]:
+    n = len(INK)
+    j = (i + i // n) % len(MARKERS)
+    return {"color": INK[i % n], "marker": MARKERS[j], "linestyle": STYLES[j], "linewidth": 1.0}
+
+
+def _tidy(axis: Axes) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25, linewidth=0.5)
