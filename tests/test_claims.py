@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adadim import paper
-from adadim.report import claims, claims_markdown
+from adadim.report import claims, claims_markdown, claims_table
 from adadim.study import Unit, executor, load
 from adadim.study.store import Store
 
@@ -369,7 +369,17 @@ def test_markdown_is_a_table_with_a_line_for_each_claim():
     header, rule, *lines = claims_markdown(verdicts).splitlines()
     assert len(lines) == len(verdicts)
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in (header, rule, *lines)}
-    assert widths == {8}
+    assert widths == {5}
+    assert header.endswith("| theory |")
     for line, verdict in zip(lines, verdicts, strict=True):
-        assert line.startswith(f"| {verdict.figure} | {verdict.claim} | theory | ")
-        assert line.endswith(f"| {verdict.value:.3g} | [{verdict.low:.3g}, {verdict.high:.3g}] | holds |")
+        assert line.startswith(f"| {verdict.figure} | {verdict.claim} | ")
+        assert line.endswith(f" | holds: {verdict.value:.3g} [{verdict.low:.3g}, {verdict.high:.3g}] |")
+
+
+def test_variants_stand_side_by_side():
+    results = {("fig2a", v): world("fig2a") for v in paper.VARIANTS}
+    verdicts = claims(results)
+    header, *rows = claims_table(verdicts)
+    assert header[3:] == ["released", "theory"]
+    assert len(rows) == len(verdicts) / 2
+    assert all(left and left == right for *_, left, right in rows)

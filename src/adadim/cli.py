@@ -7,7 +7,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -347,14 +347,13 @@ def _claims_json(verdicts: list[report.Verdict]) -> str:
     return json.dumps(plain, indent=2, allow_nan=False)
 
 
-def _claims_table(verdicts: Any) -> Table:
-    table = Table("figure", "claim", "variant", "value", "95% interval", "verdict", title="The paper's claims")
+def _claims_table(verdicts: Iterable[report.Verdict]) -> Table:
+    """A row per claim: verdict, statistic and 95% interval for each variant."""
+    header, *rows = report.claims_table(verdicts)
+    table = Table(*(header[:2] + header[3:]), title="The paper's claims", show_lines=True)
     colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
-    for v in verdicts:
-        verdict = f"[{colours[v.verdict]}]{v.verdict}[/]"
-        table.add_row(
-            v.figure, v.claim, v.variant, f"{v.value:.3g}", f"[{v.low:.3g}, {v.high:.3g}]".replace("[", r"\["), verdict
-        )
+    for figure, claim, _, *told in rows:
+        table.add_row(figure, claim, *(f"[{colours[t.split(':')[0]]}]{escape(t)}[/]" if t else "" for t in told))
     return table
 
 

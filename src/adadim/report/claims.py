@@ -13,6 +13,7 @@ taken far enough out for all of them to be right at once (Bonferroni); it covers
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,7 +25,7 @@ from adadim.report.figures import LABELS
 from adadim.study import Results
 from adadim.theory import hardness
 
-__all__ = ["Claim", "Verdict", "claims", "claims_markdown"]
+__all__ = ["Claim", "Verdict", "claims", "claims_markdown", "claims_table"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -173,17 +174,22 @@ def claims(results: Mapping[tuple[str, str], Results]) -> list[Verdict]:
     return told
 
 
+def claims_table(verdicts: Iterable[Verdict]) -> list[list[str]]:
+    """The verdicts as a table for people, header first: a row per claim, a column per variant."""
+    verdicts = list(verdicts)
+    variants = sorted({v.variant for v in verdicts})
+    rows = [["figure", "claim", "statistic (positive: true)", *variants]]
+    for (figure, claim, statistic), group in itertools.groupby(verdicts, lambda v: (v.figure, v.claim, v.statistic)):
+        told = {v.variant: f"{v.verdict}: {v.value:.3g} [{v.low:.3g}, {v.high:.3g}]" for v in group}
+        rows.append([figure, claim, statistic, *(told.get(variant, "") for variant in variants)])
+    return rows
+
+
 def claims_markdown(verdicts: Iterable[Verdict]) -> str:
-    """The verdicts as a Markdown table."""
-    lines = [
-        "| figure | claim | variant | statistic (positive: true) | value | 95% interval | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for v in verdicts:
-        interval = f"[{v.low:.3g}, {v.high:.3g}]"
-        cells = (v.figure, v.claim, v.variant, v.statistic, f"{v.value:.3g}", interval, v.verdict)
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    """The verdicts as a Markdown table: a row per claim; verdict, statistic and 95% interval for each variant."""
+    header, *rows = claims_table(verdicts)
+    lines = [header, ["---"] * len(header), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def _judge(claim: Claim, variant: str, sample: _Sample) -> Verdict:

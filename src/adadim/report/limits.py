@@ -21,10 +21,9 @@ from adadim.theory import LowerBoundFamily
 
 __all__ = ["bounds_table", "draw_bounds", "draw_frontier", "draw_rates", "rates_table", "save_with"]
 
-BLUE, INK = COLOURS[0], COLOURS[1:]
+BLUE, INK = COLOURS[0], COLOURS[1:7]  # without yellow, too pale for points
 FORBIDDEN = "0.55"
 RATE_BETAS = (0.5, 0.6, 0.75)
-EDGE = 1.0  # below it the axis of the easy problem is linear, so that it can show a regret of 0
 
 
 def draw_frontier(table: pl.DataFrame | None = None) -> Figure:
@@ -82,19 +81,19 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
     with style.context(LOOK):
         figure = Figure(figsize=(2 * PANEL[0], PANEL[1] + 0.9), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _shade_worst(left, shown)
+        floor = _shade_worst(left, shown)
         _shade_units(right, arms)
         for i, policy in enumerate(policies):
             rows = sorted((check for check in shown if check.policy == policy), key=lambda check: check.delta)
             _add_policy(left, right, _look(i), rows)
-        left.set_xscale("symlog", linthresh=EDGE)
+        most = max(check.easy for check in shown)
+        left.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
         left.set_yscale("log")
-        left.set(xlim=(-0.1, None))
+        left.set(xlim=(0, 1.1 * most + 1.0), ylim=(floor, 2.0 * max(check.hard for check in shown)))
         left.set_xlabel(r"regret on the easy problem, largest over $\Delta$")
         left.set_ylabel(r"mean regret on the hard problems, largest over $\Delta$")
-        right.set_xscale("symlog", linthresh=0.01)
-        right.set(xlim=(-0.001, None), ylim=(0, None))
-        right.set_xlabel(r"$2\Delta R_0/K_\ell$   (looking for hidden arms)")
+        right.set(xlim=(0, None), ylim=(0, None))
+        right.set_xlabel(r"$\sqrt{2\Delta R_0/K_\ell}$   (looking for hidden arms)")
         right.set_ylabel(r"mean$_i\,R_i$ / $(T\Delta/2)$   (missing them)")
         for axis in (left, right):
             axis.grid(alpha=0.25, linewidth=0.5)
@@ -133,16 +132,17 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
                 x = np.array([e.alpha for e in rows]) + 0.008 * (i - (len(policies) - 1) / 2)
                 y = np.array([e.rate for e in rows])
                 spread = np.array([[e.rate - e.low for e in rows], [e.high - e.rate for e in rows]])
-                look = {**_look(i), "linestyle": "none"}
+                look = {**_look(i), "linestyle": "none", **({"color": BLUE} if policy == "oracle" else {})}
                 axis.errorbar(x, y, yerr=np.nan_to_num(np.maximum(spread, 0.0)), label=policy, capsize=2, **look)
         right = max((estimate.alpha for estimate in estimates), default=1.0)
-        axis.set(xlim=(-0.05, min(right + 0.05, 1.05)))
+        heights = [estimate.rate for estimate in known] + [0.4, 1.0]  # long error bars may leave the picture
+        axis.set(xlim=(-0.05, min(right + 0.05, 1.05)), ylim=(min(heights) - 0.1, max(heights) + 0.1))
         axis.set_xlabel(r"hardness level $\alpha$   ($d_\star = \lfloor T^\alpha\rfloor$)")
         axis.set_ylabel(r"slope of $\ln$ regret in $\ln T$")
         _tidy(axis)
         legend = figure.legend(loc="outside right center", frameon=False, handlelength=2.6)
         for text in legend.get_texts():
-            text.set_parse_math(False)
+            text.set_parse_math(text.get_text() not in policies)
         figure.suptitle(_rates_title(estimates), fontsize=9, parse_math=False)
     return figure
 
@@ -193,37 +193,37 @@ def _add_curves(axis: Axes, table: pl.DataFrame, width: float) -> None:
         if name == NON_ADAPTIVE:
             axis.plot(x, y, "--", color=BLUE, linewidth=width, label=r"LinUCB told $\alpha$: $(1+\alpha)/2$", zorder=1)
         else:
-            look: Any = {"color": INK[(i - 1) % len(INK)], "linestyle": STYLES[(i - 1) % len(STYLES)]}
-            axis.plot(x, y, linewidth=width, label=rf"$\beta$ = {part['beta'][0]:g}", zorder=1, **look)
+            label = rf"$\beta$ = {part['beta'][0]:g}"
+            axis.plot(x, y, color=INK[(i - 1) % len(INK)], linewidth=width, label=label, zorder=1)
 
 
-def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> None:
-    """Where a policy cannot be at its worst: below the largest of the bounds, which all fall as the easy regret grows."""
+def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> float:
+    """Shade where no policy is at its worst: below the largest of the bounds; returns the bottom of the shading."""
     families = [LowerBoundFamily(c.horizon, c.arms, c.delta) for c in {c.delta: c for c in checks}.values()]
-    most = 2.0 * max(1.0, *(check.easy for check in checks))
-    x = np.concatenate([np.linspace(0.0, EDGE, 40), np.geomspace(EDGE, most, 200)])
+    x = np.linspace(0.0, np.sqrt(2.0 * max(check.easy for check in checks) + 1.0), 400) ** 2
     floor = min(min(check.hard for check in checks), *(f.horizon * f.delta / 4 for f in families)) / 2
     for form, alpha in (("counts", 0.25), ("paper", 0.5)):
         edge = np.max([bound_at(family, x, form) for family in families], axis=0)  # type: ignore[arg-type]
         axis.fill_between(x, floor, np.maximum(edge, floor), color=FORBIDDEN, alpha=alpha, linewidth=0)
-    axis.set_ylim(bottom=floor)
+    return float(floor)
 
 
 def _shade_units(axis: Axes, arms: int) -> None:
     """Where no policy can be at any Delta: eq:ave_regret_0, and below it the weaker eq:ave_regret."""
-    x = np.concatenate([np.linspace(0.0, 0.01, 20), np.geomspace(0.01, 1.0, 100)])
     for kept, alpha in ((1.0 - 1.0 / arms, 0.25), (0.5, 0.5)):
-        axis.fill_between(x, 0.0, np.maximum(kept - np.sqrt(x), 0.0), color=FORBIDDEN, alpha=alpha, linewidth=0)
+        axis.fill_between([0.0, kept], 0.0, [kept, 0.0], color=FORBIDDEN, alpha=alpha, linewidth=0)
 
 
 def _add_policy(left: Axes, right: Axes, look: dict[str, Any], rows: Sequence[BoundCheck]) -> None:
     easy, hard = max(rows, key=lambda row: row.easy), max(rows, key=lambda row: row.hard)
-    left.plot(easy.easy, hard.hard, markersize=7, **{**look, "linestyle": "none"})
+    left.plot(easy.easy, hard.hard, markersize=7, clip_on=False, **{**look, "linestyle": "none"})
     error: Any = {"xerr": easy.easy_error, "yerr": hard.hard_error, "fmt": "none", "ecolor": look["color"]}
     left.errorbar(easy.easy, hard.hard, elinewidth=0.8, **error)
     half = np.array([row.horizon * row.delta / 2 for row in rows])
-    x = np.array([2 * row.delta * row.easy / row.arms for row in rows])
-    right.plot(x, np.array([row.hard for row in rows]) / half, markersize=4, **{**look, "linewidth": 0.8})
+    x = np.sqrt([2 * row.delta * row.easy / row.arms for row in rows])
+    right.plot(
+        x, np.array([row.hard for row in rows]) / half, markersize=4, clip_on=False, **{**look, "linewidth": 0.8}
+    )
 
 
 def _rates_title(estimates: Sequence[RateEstimate]) -> str:
@@ -240,7 +240,7 @@ def _rates_title(estimates: Sequence[RateEstimate]) -> str:
 
 def _look(i: int) -> dict[str, Any]:
     n = len(INK)
-    j = (i + i // n) % len(MARKERS)
+    j = (i + 3 * (i // n)) % len(MARKERS)  # a colour that comes again has another style and marker
     return {"color": INK[i % n], "marker": MARKERS[j], "linestyle": STYLES[j], "linewidth": 1.0}
 
 
