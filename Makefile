@@ -35,8 +35,9 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -n $(WORKERS)
 
-bench: $(VENV)/.bench ## measure the speed of the engine; writes out/bench/engine.json
+bench: $(VENV)/.bench ## measure the speed of the engine and of the six policies; writes out/bench/*.json
 	$(PY) benchmarks/engine.py
+	$(PY) benchmarks/policies.py
 
 clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

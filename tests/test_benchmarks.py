@@ -75,3 +75,17 @@ def test_the_machine_is_described_and_used_with_one_thread(engine):
     assert {"adadim", "numpy", "scipy"} <= machine["packages"].keys()
     assert any(pool["user_api"] == "blas" for pool in machine["pools"])
     assert all(pool["num_threads"] == 1 for pool in machine["pools"])
+
+
+def test_the_six_policies_are_timed_in_both_variants(tmp_path):
+    out = tmp_path / "policies.json"
+    command = [sys.executable, str(BENCHMARKS / "policies.py"), "--quick", "--out", str(out)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert len({(row["variant"], row["policy"]) for row in report["rows"]}) == 12
+    for variant, total in report["sums"].items():
+        mine = [row["core_seconds"] for row in report["rows"] if row["variant"] == variant]
+        assert min(mine) > 0
+        assert total == pytest.approx(sum(mine))
+        assert "sum of the six" in done.stdout
