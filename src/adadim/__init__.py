@@ -26,6 +26,7 @@ from adadim.policies import (
     Single,
     SmoothCorral,
     SupLinUCB,
+    TaperedLinUCB,
 )
 from adadim.problem import Instance, Problem
 from adadim.simulate import Outcome, simulate
@@ -53,6 +54,7 @@ __all__ = [
     "Single",
     "SmoothCorral",
     "SupLinUCB",
+    "TaperedLinUCB",
     "instances",
     "simulate",
     "theory",

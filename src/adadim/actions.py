@@ -97,10 +97,17 @@ class ActionSet:
         xp = self.xp
         longest = xp.sqrt(xp.max(self.squared_norms(), axis=-1))
         longest = xp.where(longest > 0, longest, xp.ones_like(longest))
-        scaled = object.__new__(ActionSet)
-        scaled.__dict__.update(self.__dict__)
-        scaled.base = self.base / longest[:, None, None]
-        return scaled
+        return self._with_base(self.base / longest[:, None, None])
+
+    def weighted(self, weights: Array) -> ActionSet:
+        """The same arms with feature j multiplied by ``weights[j]``."""
+        return self._with_base(self.base * weights)
+
+    def _with_base(self, base: Array) -> ActionSet:
+        changed = object.__new__(ActionSet)
+        changed.__dict__.update(self.__dict__)
+        changed.base = base
+        return changed
 
     def squared_norms(self) -> Array:
         """Squared length of every arm, (R, K)."""

@@ -7,6 +7,7 @@ from adadim.policies.linucbpp import LinUCBPlusPlus
 from adadim.policies.masters import Corral, DynamicBalancing, LinUCBPlusPlusCorral, SmoothCorral
 from adadim.policies.single import Single
 from adadim.policies.suplinucb import SupLinUCB
+from adadim.policies.tapered import TaperedLinUCB
 from adadim.policies.ucb import UCB
 from adadim.policies.uniform import Random
 
@@ -24,4 +25,5 @@ __all__ = [
     "Single",
     "SmoothCorral",
     "SupLinUCB",
+    "TaperedLinUCB",
 ]

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from adadim.actions import ActionSet
 from adadim.arrays import ALL, Array, Rows, as_numpy, like
 from adadim.errors import ForeignArmError
 from adadim.policies.base import Learner, Policy
@@ -108,14 +109,14 @@ class LinUCB(Policy):
 
 
 class LinUCBLearner(Learner):
-    """State of `LinUCB`: a posterior on the (truncated) arms."""
+    """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams) -> None:
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
         super().__init__(problem)
         self.policy = policy
         self._streams = streams
         dim = problem.dim if policy.dim is None else policy.dim
-        seen, self._pull = problem.actions.truncate(dim, supported=policy.arms == "supported")
+        seen, self._pull = (actions or problem.actions).truncate(dim, supported=policy.arms == "supported")
         self._whole = seen.arms == problem.arms
         if not self._whole:
             self._place = like([-1] * problem.arms, seen.base)

@@ -56,6 +56,9 @@ class LinUCBPlusPlus(Policy):
         truncation. By default whatever the action set allows.
     solver : {"linucb", "suplinucb"}
         What runs in an iteration; the theorem is about "suplinucb" (with ``ridge=1, radius="paper"``).
+    reuse : bool
+        Keep the data: an iteration starts from all earlier pulls instead of none, and a mixture-arm from the rewards
+        that made it. Less regret in every setting measured, and no longer the algorithm of the theorem (see Notes).
     form : {"auto", "gram", "feature"}
         How the posterior is held.
     ties : {"random", "lowest"}
@@ -71,6 +74,11 @@ class LinUCBPlusPlus(Policy):
     A mixture-arm is sigma_v-sub-Gaussian with sigma_v^2 = sigma^2 + (range/2)^2, where range is the range of the
     means: `Problem.reward_range` if given. Otherwise sigma_v is estimated by the standard deviation of the rewards
     that made the mixture, a heuristic: the worst case, range 2, would make mixture-arms useless.
+
+    With ``reuse=True`` nothing is proved: the data of an iteration were chosen by earlier ones. The rewards that made a
+    mixture-arm average to an unbiased estimate of its mean. In d_i < d* features and without an expressive set the
+    model is misspecified for old data as for new; with one, only arms that are zero after feature d_i are kept,
+    for which it is right.
 
     Examples
     --------
@@ -93,6 +101,7 @@ class LinUCBPlusPlus(Policy):
     rescale: bool = False
     expressive: bool | None = None
     solver: Literal["linucb", "suplinucb"] = "linucb"
+    reuse: bool = False
     form: Form = "auto"
     ties: Ties = "random"
 
@@ -108,6 +117,8 @@ class LinUCBPlusPlus(Policy):
             raise ValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         if self.solver not in ("linucb", "suplinucb"):
             raise ValueError(f"solver must be 'linucb' or 'suplinucb', got {self.solver!r}")
+        if self.solver == "suplinucb" and self.reuse:
+            raise ValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
             raise ValueError("bonus='squared' is a deviation of the released LinUCB; use it with solver='linucb'")
 
@@ -134,10 +145,34 @@ class _LinUCBPlusPlusLearner(IteratedLearner):
         super().__init__(policy.beta, problem, streams)
         self.policy = policy
         self.expressive = check_expressive(policy.expressive, problem)
+        if policy.reuse:
+            base, count, mixtures = problem.actions.base, len(problem), self.schedule.p
+            # Every real pull so far, and what is known of every mixture-arm: (pulls, sum of rewards).
+            self.data = like(np.zeros((2, count, problem.arms)), base)
+            self.mixture_data = like(np.zeros((2, count, mixtures)), base)
 
     def _solver(self, iteration: Iteration) -> Solver:
         solver = _SupLinUCBSolver if self.policy.solver == "suplinucb" else _LinUCBSolver
         return solver(self, iteration)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        if self.policy.reuse:
+            at = (self._ids[rows], arms)
+            self.data[0][at] += 1.0
+            self.data[1][at] += rewards
+        super()._update(arms, rewards, rows)
+
+    def _finish(self, i: int, rows: Array) -> None:
+        if self.policy.reuse:
+            self.mixture_data[0][rows, i] = self._moments[rows, 0]
+            self.mixture_data[1][rows, i] = self._moments[rows, 1]
+        super()._finish(i, rows)
+        if self.policy.reuse and i + 1 < len(self.schedule.iterations):
+            if i + 1 not in self._solvers:
+                self._solvers[i + 1] = self._solver(self.schedule.iterations[i + 1])
+            following = self._solvers[i + 1]
+            assert isinstance(following, _LinUCBSolver)
+            following.inherit(self.data[0][rows], self.data[1][rows], rows)
 
 
 class _Modified:
@@ -149,6 +184,7 @@ class _Modified:
         self.virtual = iteration.index - 1
         self.total = problem.arms
         actions, self.pull = problem.actions.truncate(iteration.dim, supported=learner.expressive)
+        self.real = self.pull
         self.actions = actions.rescaled() if policy.rescale else actions
         self.whole = actions.arms == problem.arms
         if not self.whole:
@@ -188,6 +224,12 @@ class _LinUCBSolver(_Modified):
         super().__init__(learner, iteration)
         self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
+        if self.policy.reuse:  # views: what is learned here stays known
+            self.pulls, self.sums = (part[:, : self.virtual] for part in learner.mixture_data)
+
+    def inherit(self, counts: Array, sums: Array, rows: Array) -> None:
+        """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
+        self.posterior.rebuild(counts[:, self.real], sums[:, self.real], rows)
 
     def scores(self, rows: Rows) -> Array:
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge

@@ -1,0 +1,136 @@
+"""TaperedLinUCB and LinUCB++ with reuse, against textbook code in the original coordinates."""
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.policies.confidence import noise_radius
+
+
+def ball(**changes):
+    settings = {"arms": 40, "dim": 12, "intrinsic_dim": 4, "horizon": 200, "replications": range(2), "seed": 3}
+    return adadim.instances.ball(**{**settings, **changes})
+
+
+@pytest.mark.parametrize(("taper", "size"), [(0.0, None), (1.5, None), (2.0, 0.7)])
+@pytest.mark.parametrize("form", ["gram", "feature"])
+def test_tapered_is_ridge_regression_with_a_growing_ridge(taper, size, form):
+    instance = ball()
+    problem = instance.problem
+    learner = adadim.TaperedLinUCB(taper=taper, ridge=0.3, size=size, form=form).start(problem, seed=1)
+    ridge = 0.3 if size is None else (problem.noise / size) ** 2
+    index = np.arange(1, problem.dim + 1)
+    designs = [np.diag(ridge * index**taper) for _ in range(2)]
+    totals = [np.zeros(problem.dim) for _ in range(2)]
+    radius = noise_radius(problem.noise, problem.horizon, problem.arms)
+    noise = instance.noise_streams(0)
+    for _ in range(problem.horizon):
+        arms = learner.select()
+        for r in range(2):
+            a = problem.actions.dense(r)
+            inverse = np.linalg.inv(designs[r])
+            scores = a @ inverse @ totals[r] + radius * np.sqrt(np.einsum("kd,de,ke->k", a, inverse, a))
+            assert arms[r] == scores.argmax()
+        rewards = instance.pull(arms, noise)
+        learner.update(arms, rewards)
+        for r in range(2):
+            x = problem.actions.dense(r)[arms[r]]
+            designs[r] += np.outer(x, x)
+            totals[r] += rewards[r] * x
+
+
+def test_no_taper_is_linucb():
+    instance = ball()
+    plain = adadim.simulate(adadim.LinUCB(), instance)
+    flat = adadim.simulate(adadim.TaperedLinUCB(taper=0.0), instance)
+    np.testing.assert_array_equal(plain.pulls, flat.pulls)
+
+
+def test_tapered_oful_radius_is_that_of_the_tapered_design():
+    instance = ball(horizon=60)
+    learner = adadim.TaperedLinUCB(radius="oful", theta_norm=2.0).start(instance.problem)
+    noise, counts = instance.noise_streams(0), np.zeros((2, 40))
+    for _ in range(60):
+        arms = learner.select()
+        learner.update(arms, instance.pull(arms, noise))
+        counts[[0, 1], arms] += 1
+    prior = 0.1 * np.arange(1, 13.0) ** 1.5
+    for r in range(2):
+        a = instance.problem.actions.dense(r)
+        gain = np.linalg.slogdet(np.diag(prior) + a.T @ (counts[r][:, None] * a))[1] - np.log(prior).sum()
+        expected = 0.1 * np.sqrt(2 * np.log(np.sqrt(60)) + gain) + np.sqrt(0.1) * 2.0
+        assert learner.radius()[r, 0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("bad", [{"taper": -1.0}, {"taper": float("nan")}, {"size": 0.0}, {"ridge": -1.0}])
+def test_tapered_refuses(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        adadim.TaperedLinUCB(**bad)
+
+
+@pytest.mark.parametrize("expressive", [False, True])
+def test_reuse_starts_each_iteration_from_all_earlier_pulls(expressive):
+    instance = adadim.instances.sphere(
+        arms=30, dim=24, intrinsic_dim=3, horizon=300, replications=range(2), expressive=expressive
+    )
+    problem = instance.problem
+    learner = adadim.LinUCBPlusPlus(reuse=True).start(problem, seed=2)
+    noise, pulls, sums = instance.noise_streams(0), np.zeros((2, problem.arms)), np.zeros((2, problem.arms))
+    made: dict[int, np.ndarray] = {}
+    seen = set()
+    for _ in range(300):
+        at = learner.schedule.iterations[int(learner._iteration[0])]
+        arms = learner.select()
+        if at.index not in seen:
+            seen.add(at.index)
+            solver = learner._solvers[at.index - 1]
+            local, pull = problem.actions.truncate(at.dim, supported=expressive)
+            for r in range(2):
+                a, n, s = local.dense(r), pulls[r][pull], sums[r][pull]
+                inverse = np.linalg.inv(0.1 * np.eye(at.dim) + a.T @ (n[:, None] * a))
+                np.testing.assert_allclose(solver.posterior.mean[r], a @ inverse @ (a.T @ s), atol=1e-10)
+                for j in range(at.index - 1):
+                    np.testing.assert_allclose(
+                        [solver.pulls[r, j], solver.sums[r, j]], made[j][r], rtol=1e-12, atol=1e-12
+                    )
+        rewards = instance.pull(arms, noise)
+        choice = learner._choice.copy()
+        learner.update(arms, rewards)
+        for r in range(2):
+            pulls[r, arms[r]] += 1
+            sums[r, arms[r]] += rewards[r]
+            made.setdefault(at.index - 1, np.zeros((2, 2)))[r] += (1.0, rewards[r])
+            if choice[r] >= problem.arms:
+                made[int(choice[r]) - problem.arms][r] += (1.0, rewards[r])
+    assert len(seen) >= 3
+
+
+def test_reuse_out_of_step_equals_each_alone():
+    instance = ball(horizon=150)
+    together = adadim.LinUCBPlusPlus(reuse=True).start(instance.problem, seed=5)
+    means, told = instance.means, [[], []]
+    for r in (0, 1, 1, 1) * 40:
+        if len(told[r]) < 100:
+            arm = together.select(rows=[r])
+            together.update(arm, means[[r], arm], rows=[r])
+            told[r].append(int(arm[0]))
+    for r in (0, 1):
+        alone = adadim.LinUCBPlusPlus(reuse=True).start(
+            adadim.Problem(
+                instance.problem.actions.dense(r),
+                horizon=150,
+                noise=0.1,
+                reward_range=instance.problem.reward_range[r],
+                replications=[r],
+            ),
+            seed=5,
+        )
+        for expected in told[r]:
+            arm = alone.select()
+            assert int(arm[0]) == expected
+            alone.update(arm, means[[r], arm])
+
+
+def test_reuse_needs_linucb():
+    with pytest.raises(ValueError, match="reuse=True needs solver='linucb'"):
+        adadim.LinUCBPlusPlus(reuse=True, solver="suplinucb", ridge=1.0)
