@@ -137,10 +137,11 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     return figure
 
 
-def save(figure: Figure, results: Results, stem: str | Path) -> list[Path]:
+def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Path) -> list[Path]:
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
-    The bytes depend on the results alone: no dates go in. Each file is written whole or not at all.
+    The numbers are a table, or results, whose `summary` is written. The bytes depend on figure and numbers alone: no
+    dates go in. Each file is written whole or not at all.
     """
     stem = Path(stem)
     contents = {}
@@ -150,7 +151,8 @@ def save(figure: Figure, results: Results, stem: str | Path) -> list[Path]:
         with style.context(LOOK):
             figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
         contents[kind] = buffer.getvalue()
-    contents["csv"] = summary(results).write_csv().encode()
+    table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
+    contents["csv"] = table.write_csv().encode()
     return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 

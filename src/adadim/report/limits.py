@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,10 @@ from matplotlib.figure import Figure
 
 from adadim.limits import BoundCheck, RateEstimate, bound_at, frontier
 from adadim.limits.frontier import NON_ADAPTIVE
-from adadim.report.figures import COLOURS, FORMATS, LOOK, MARKERS, PANEL, STYLES, write_whole
+from adadim.report.figures import COLOURS, LOOK, MARKERS, PANEL, STYLES
 from adadim.theory import LowerBoundFamily
 
-__all__ = ["bounds_table", "draw_bounds", "draw_frontier", "draw_rates", "rates_table", "save_with"]
+__all__ = ["bounds_table", "draw_bounds", "draw_frontier", "draw_rates", "rates_table"]
 
 BLUE, INK = COLOURS[0], COLOURS[1:7]  # without yellow, too pale for points
 FORBIDDEN = "0.55"
@@ -168,23 +166,6 @@ def rates_table(estimates: Sequence[RateEstimate]) -> pl.DataFrame:
             row[key] = "; ".join(map(str, row[key]))
         rows.append(row)
     return pl.DataFrame(rows, schema_overrides={"theory": pl.Float64})
-
-
-def save_with(figure: Figure, table: pl.DataFrame, stem: str | Path) -> list[Path]:
-    """Write a figure as PNG, PDF and SVG, and a table with its numbers as CSV; returns the paths.
-
-    The bytes depend on figure and table alone: no dates go in. Each file is written whole or not at all.
-    """
-    stem = Path(stem)
-    contents = {}
-    for kind in FORMATS:
-        buffer = io.BytesIO()
-        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
-        with style.context(LOOK):
-            figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
-        contents[kind] = buffer.getvalue()
-    contents["csv"] = table.write_csv().encode()
-    return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
 def _add_curves(axis: Axes, table: pl.DataFrame, width: float) -> None:

@@ -1,60 +1,54 @@
-"""The `adadim` command: argument handling and printing, nothing else."""
+"""The commands about studies and their results."""
 
 from __future__ import annotations
 
 import inspect
 import io
 import json
-import math
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-import adadim
 from adadim import paper, report, study
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help=(
-        "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
-        "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
-        "experiment, draws the regret curves and holds the paper's sentences against them. Everything it computes is "
-        "kept, so running it again with more trials only adds what is missing."
-    ),
+from adadim.cli.common import (
+    EXIT_FAILED,
+    AsJson,
+    Jobs,
+    Plugins,
+    Quiet,
+    Seed,
+    as_json_text,
+    errors,
+    load_plugins,
+    out,
+    run_study,
+    tell,
 )
 
-out = Console()
-err = Console(stderr=True)
-
-EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+__all__ = ["register"]
 
 WhichFigure = StrEnum("WhichFigure", [*paper.FIGURES, "all"])  # type: ignore[misc]
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 WhichBand = StrEnum("WhichBand", ["ci", "std"])
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
 Folder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]
 
 
-@app.command()
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    for command in (reproduce, run, status, figure, claims, export, policies):
+        app.command(command.__name__)(command)
+
+
 def reproduce(
     figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper, or all.", show_default=False)],
     trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")] = 100,
@@ -65,7 +59,7 @@ def reproduce(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and claims go.")] = Path(
         "results"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")] = 0,
+    seed: Seed = 0,
     jobs: Jobs = None,
     batch: Batch = None,
     band: Shading = WhichBand.ci,
@@ -81,28 +75,23 @@ def reproduce(
     """
     names = list(paper.FIGURES) if figure == "all" else [str(figure)]
     variants = list(paper.VARIANTS) if variant == WhichVariant.both else [str(variant)]
-    with _errors():
+    with errors():
         plans = [paper.study(name, v, trials=trials, seed=seed) for name in names for v in variants]  # type: ignore[arg-type]
         for plan in plans:
-            results = _run(plan, out_folder / plan.name, jobs, batch, quiet)
-            for path in _draw(results, out_folder / "figures" / plan.name, band):
-                _say(f"wrote {path}", quiet)
+            results = run_study(plan, out_folder / plan.name, jobs, batch, quiet)
+            tell(_draw(results, out_folder / "figures" / plan.name, band), quiet)
         verdicts = report.claims(_paper_results(out_folder))
         _write_claims(verdicts, out_folder)
     if not quiet:
         out.print(_claims_table(v for v in verdicts if v.figure in names and v.variant in variants))
 
 
-@app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="A study as a TOML file.", show_default=False)],
     out_folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="Results folder; by default results/NAME OF THE STUDY.")
     ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(help="A Python file with policies or instances of your own. It is executed: trust it."),
-    ] = None,
+    plugin: Plugins = None,
     trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
     jobs: Jobs = None,
     batch: Batch = None,
@@ -132,10 +121,8 @@ def run(
 
     Example: adadim run study.toml --plugin my_policy.py
     """
-    with _errors():
-        plugins: dict[str, Any] = {}
-        for path in plugin or []:
-            plugins |= study.load_plugin(path)
+    with errors():
+        plugins = load_plugins(plugin)
         plan = study.Study.from_toml(file, plugins=plugins)
         if trials is not None:
             plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
@@ -143,21 +130,19 @@ def run(
             out.print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
             return
         folder = out_folder or Path("results") / plan.name
-        results = _run(plan, folder, jobs, batch, quiet)
-        for path in _draw(results, folder / "figures" / plan.name, band):
-            _say(f"wrote {path}", quiet)
+        results = run_study(plan, folder, jobs, batch, quiet)
+        tell(_draw(results, folder / "figures" / plan.name, band), quiet)
     if not quiet:
         out.print(_summary_table(results))
 
 
-@app.command()
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Tell how far a study in a results folder has come.
 
     Given a folder made by [bold]reproduce[/bold], tells of every study in it.
     The exit code is 0 if nothing is missing, else 1.
     """
-    with _errors():
+    with errors():
         told = [study.status(path) for path in _study_folders(folder)]
     if as_json:
         typer.echo(
@@ -186,34 +171,30 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-@app.command()
 def figure(
     folder: Folder,
     band: Shading = WhichBand.ci,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
 ) -> None:
     """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
-    with _errors():
+    with errors():
         for path in _study_folders(folder):
             results = study.load(path)
-            for written in _draw(results, (out_folder or folder / "figures") / results.name, band):
-                _say(f"wrote {written}", quiet=False)
+            tell(_draw(results, (out_folder or folder / "figures") / results.name, band), quiet=False)
 
 
-@app.command()
 def claims(folder: Folder, as_json: AsJson = False) -> None:
     """Hold the paper's claims against the results in a folder made by [bold]reproduce[/bold]."""
-    with _errors():
+    with errors():
         verdicts = report.claims(_paper_results(folder))
         if not verdicts:
             raise study.StoreError(f"no figure of the paper in {folder}; try: adadim reproduce fig2a --out {folder}")
     if as_json:
-        typer.echo(_claims_json(verdicts))
+        typer.echo(as_json_text(verdicts))
     else:
         out.print(_claims_table(verdicts))
 
 
-@app.command()
 def export(
     folder: Folder,
     kind: Annotated[WhichFormat, typer.Option("--format", "-f", help="Format of the table.")] = WhichFormat.csv,
@@ -222,7 +203,7 @@ def export(
     ] = None,
 ) -> None:
     """Write all results of a study as one table: instance, policy, replication, time, regret."""
-    with _errors():
+    with errors():
         folders = _study_folders(folder)
         if out_file is not None and len(folders) > 1:
             raise study.StoreError(f"{folder} holds {len(folders)} studies; export one of them: {folders[0]}")
@@ -235,10 +216,9 @@ def export(
             else:
                 results.frame().write_parquet(buffer)
             report.write_whole(target, buffer.getvalue())
-            _say(f"wrote {target}", quiet=False)
+            tell([target], quiet=False)
 
 
-@app.command()
 def policies(as_json: AsJson = False) -> None:
     """List the policies, a line each, with their hyper-parameters."""
     rows = []
@@ -256,56 +236,6 @@ def policies(as_json: AsJson = False) -> None:
     for row in rows:
         table.add_row(str(row["name"]), str(row["what"]), ", ".join(row["parameters"]))
     out.print(table)
-
-
-def main() -> None:
-    """Entry point of the command."""
-    app()
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
-    if version:
-        typer.echo(adadim.__version__)
-        raise typer.Exit
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Turn errors that a person can mend into one line and an exit code."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, and the same command goes on from there")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except study.RunError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_FAILED) from error
-    except (ValueError, TypeError, OSError) as error:
-        _complain(error)
-        raise typer.Exit(EXIT_INPUT) from error
-
-
-def _complain(error: Exception) -> None:
-    err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-
-
-def _run(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool) -> study.Results:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(plan.name, total=None)
-
-        def progress(done: int, total: int, unit: study.Unit | None) -> None:
-            bar.update(task, completed=done, total=total)
-
-        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress)
 
 
 def _draw(results: study.Results, stem: Path, band: str) -> list[Path]:
@@ -334,17 +264,10 @@ def _paper_results(folder: Path) -> dict[tuple[str, str], study.Results]:
 def _write_claims(verdicts: list[report.Verdict], folder: Path) -> None:
     texts = {
         "claims.md": report.claims_markdown(verdicts),
-        "claims.json": _claims_json(verdicts) + "\n",
+        "claims.json": as_json_text(verdicts) + "\n",
     }
     for name, text in texts.items():
         report.write_whole(folder / name, text.encode())
-
-
-def _claims_json(verdicts: list[report.Verdict]) -> str:
-    """The verdicts as JSON, which has neither NaN nor infinity: null instead."""
-    rows = [asdict(v) for v in verdicts]
-    plain = [{k: None if isinstance(x, float) and not math.isfinite(x) else x for k, x in r.items()} for r in rows]
-    return json.dumps(plain, indent=2, allow_nan=False)
 
 
 def _claims_table(verdicts: Iterable[report.Verdict]) -> Table:
@@ -366,8 +289,3 @@ def _summary_table(results: study.Results) -> Table:
         spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
         table.add_row(instance, policy, str(len(final)), f"{final.mean():.4g}", spread)
     return table
-
-
-def _say(text: str, quiet: bool) -> None:
-    if not quiet:
-        out.print(text, markup=False, highlight=False, soft_wrap=True)

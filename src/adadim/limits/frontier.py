@@ -1,0 +1,59 @@
+"""The Pareto frontier of rates: the paper's Figure 1 as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adadim.theory import nonadaptive_rate, pareto_rate
+
+__all__ = ["BETAS", "NON_ADAPTIVE", "frontier"]
+
+BETAS = (0.5, 0.6, 0.75, 0.9)
+NON_ADAPTIVE = "non-adaptive"
+
+
+def frontier(betas: Sequence[float] = BETAS, points: int = 101) -> pl.DataFrame:
+    """Pareto optimal rate functions for some betas, and the rate of LinUCB told alpha.
+
+    Parameters
+    ----------
+    betas : sequence of float in [0.5, 1)
+        Which of the Pareto optimal rate functions.
+    points : int
+        Even points of [0, 1]; the corners of the functions are added, so that straight lines between the points
+        are exact.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns curve ("non-adaptive", or "beta = ..."), beta (null for the former), alpha and rate.
+
+    Examples
+    --------
+    >>> table = frontier([0.75], points=3)
+    >>> table.filter(curve="beta = 0.75").select("alpha", "rate").rows()
+    [(0.0, 0.75), (0.5, 0.75), (0.75, 1.0), (1.0, 1.0)]
+    """
+    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
+        raise ValueError(f"points must be an integer of at least 2, got {points!r}")
+    chosen = list(dict.fromkeys(float(beta) for beta in betas))
+    if not chosen:
+        raise ValueError("betas must name at least one beta in [0.5, 1)")
+    grid = np.linspace(0.0, 1.0, points)
+    parts = [_curve(NON_ADAPTIVE, None, grid, nonadaptive_rate(grid))]
+    for beta in chosen:
+        pareto_rate(0.0, beta)  # refuses a beta out of range before it moves a corner out of [0, 1]
+        alphas = np.unique(np.concatenate([grid, [2.0 * beta - 1.0, beta]]))
+        parts.append(_curve(f"beta = {beta:g}", beta, alphas, pareto_rate(alphas, beta)))
+    return pl.concat(parts)
+
+
+def _curve(
+    name: str, beta: float | None, alphas: np.ndarray[Any, np.dtype[np.float64]], rates: np.ndarray[Any, Any]
+) -> pl.DataFrame:
+    fixed = [pl.lit(name).alias("curve"), pl.lit(beta, dtype=pl.Float64).alias("beta")]
+    return pl.DataFrame({"alpha": alphas, "rate": rates}).select(*fixed, "alpha", "rate")
