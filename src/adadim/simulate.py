@@ -36,6 +36,14 @@ class Outcome:
         How often each arm was pulled.
     learner : Learner
         The learner after the last round.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> instance = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
+    >>> outcome = adadim.simulate(adadim.UCB(), instance)
+    >>> bool(outcome.final[0] == outcome.regret[0, -1]), int(outcome.pulls.sum())
+    (True, 50)
     """
 
     times: IntArray

@@ -22,6 +22,12 @@ class Policy(ABC):
     """Hyper-parameters of an algorithm; prints, compares and hashes by value.
 
     A policy file defines a frozen dataclass with `_start`, and a `Learner` with `_select` and `_update`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> adadim.LinUCB(dim=3) == adadim.LinUCB(dim=3), adadim.LinUCB(dim=3) == adadim.LinUCB(dim=4)
+    (True, False)
     """
 
     def start(self, problem: Problem, seed: int = 0) -> Learner:
@@ -40,6 +46,17 @@ class Learner(ABC):
 
     `select` and `update` check what enters and call `_select` and `_update`, which the loop and the masters use
     directly. `rows` (default: all) names the replications concerned, by position.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> features = np.stack([np.eye(3), np.eye(3)])  # two replications
+    >>> learner = adadim.UCB(ties="lowest").start(adadim.Problem(features, horizon=9, noise=0.1))
+    >>> learner.select()
+    array([0, 0])
+    >>> learner.update([0, 0], [0.2, 0.4])
+    >>> learner.select(rows=[1])  # only the second goes on
+    array([1])
     """
 
     takes_any_arm = True

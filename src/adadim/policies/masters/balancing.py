@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, as_numpy, positions
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import FloatArray, check_bases, groups, resolve_bases, start_bases
+from adadim.policies.masters.bases import FloatArray, MasterLearner, check_bases
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 
@@ -132,27 +132,22 @@ class DynamicBalancing(Policy):
         return _BalancingLearner(self, problem, streams)
 
 
-class _BalancingLearner(Learner):
-    takes_any_arm = False
-
+class _BalancingLearner(MasterLearner):
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self.policy, self._streams = policy, streams
-        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
-        count = len(self.policies)
+        super().__init__(policy, problem, streams)
+        self.policy = policy
+        count = len(self.bases)
         self.scalings = _per_base(policy.scalings, 1.0, count, "scalings")
         self.biases = _per_base(policy.biases, 0.0, count, "biases")
-        self.bases = start_bases(self.policies, problem, streams)
         self.dims = np.array([float(getattr(p, "dim", None) or problem.dim) for p in self.policies])
         self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
         self.plays = np.zeros((len(problem), count))
         self.rewards = np.zeros((len(problem), count))
         self.active = np.ones((len(problem), count), dtype=bool)
         self.potential = np.zeros((len(problem), count))
-        self._chosen = np.zeros(len(problem), dtype=np.int64)
 
     def _select(self, rows: Rows) -> Array:
-        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        ids = positions(rows, len(self.problem))
         potential, active = self.potential[ids], self.active[ids]
         least = np.where(active, potential, np.inf).min(axis=-1)
         tied = potential == least[:, None]
@@ -162,16 +157,12 @@ class _BalancingLearner(Learner):
         wanted = np.floor(self._streams.uniforms(rows) * rank[:, -1]) + 1
         chosen = (rank >= wanted[:, None]).argmax(axis=-1)
         self._chosen[ids] = chosen
-        arms = like(np.zeros(len(ids), dtype=np.int64), base)
-        for b, members, places in groups(chosen, rows, len(self.problem), base):
-            arms[places] = self.bases[b]._select(members)
-        return arms
+        return self._ask(chosen, rows)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
+        ids = positions(rows, len(self.problem))
         chosen = self._chosen[ids]
-        for b, members, places in groups(chosen, rows, len(self.problem), base):
-            self.bases[b]._update(arms[places], rewards[places], members)
+        self._teach(chosen, arms, rewards, rows)
         self.plays[ids, chosen] += 1.0
         self.rewards[ids, chosen] += as_numpy(rewards)
         policy, plays = self.policy, self.plays[ids]
@@ -186,17 +177,11 @@ class _BalancingLearner(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         """Plays, mean reward and state of each base, in each replication."""
-        mean = self.rewards / np.maximum(self.plays, 1.0)
-        return [
-            {
-                "replication": number,
-                "bases": [repr(policy) for policy in self.policies],
-                "rounds of each base": self.plays[r].astype(int).tolist(),
-                "mean reward of each base": mean[r].tolist(),
-                "active": self.active[r].tolist(),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        return self._describe(
+            rounds_of_each_base=self.plays.astype(int),
+            mean_reward_of_each_base=self.rewards / np.maximum(self.plays, 1.0),
+            active=self.active,
+        )
 
 
 def _per_base(values: tuple[float, ...] | None, default: float, count: int, name: str) -> FloatArray:

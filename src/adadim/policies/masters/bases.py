@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from adadim.policies.linucb import LinUCB
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["check_bases", "check_loss_range", "groups", "loss", "nested_dims", "resolve_bases", "start_bases"]
+__all__ = ["MasterLearner", "check_bases", "check_loss_range", "groups", "loss", "nested_dims"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -43,16 +43,6 @@ def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
         raise TypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
 
 
-def resolve_bases(bases: tuple[Policy, ...], base: LinUCB, ambient: bool, dim: int) -> tuple[Policy, ...]:
-    """The base policies: those given, or `base` in nested dimensions."""
-    return bases or tuple(replace(base, dim=m) for m in nested_dims(dim, ambient))
-
-
-def start_bases(policies: tuple[Policy, ...], problem: Problem, streams: Streams) -> list[Learner]:
-    """Start every base, each with streams of its own (children 1, 2, ...)."""
-    return [policy._start(problem, streams.child(i + 1)) for i, policy in enumerate(policies)]
-
-
 def groups(chosen: IntArray, rows: Rows, count: int, reference: Array) -> Iterator[tuple[int, Rows, Any]]:
     """(base, replications, their places in `rows`) for each base that some replication chose."""
     if (chosen == chosen[0]).all():
@@ -65,6 +55,55 @@ def groups(chosen: IntArray, rows: Rows, count: int, reference: Array) -> Iterat
             yield int(i), slice(ids[at[0]], ids[at[0]] + 1), slice(at[0], at[0] + 1)
         else:
             yield int(i), like(ids[at], reference), like(at, reference)
+
+
+class _Master(Protocol):
+    """Hyper-parameters that every master has: the bases given, or a template in nested dimensions."""
+
+    @property
+    def bases(self) -> tuple[Policy, ...]: ...
+
+    @property
+    def base(self) -> LinUCB: ...
+
+    @property
+    def ambient(self) -> bool: ...
+
+
+class MasterLearner(Learner):
+    """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
+
+    takes_any_arm = False
+
+    def __init__(self, policy: _Master, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem)
+        self._streams = streams
+        nested = (replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
+        self.policies = policy.bases or tuple(nested)
+        self.bases = [base._start(problem, streams.child(i + 1)) for i, base in enumerate(self.policies)]
+        self._chosen: IntArray = np.zeros(len(problem), dtype=np.int64)
+
+    def _ask(self, chosen: IntArray, rows: Rows) -> Array:
+        """Arms that the chosen bases propose."""
+        base = self.problem.actions.base
+        arms = like(np.zeros(len(chosen), dtype=np.int64), base)
+        for b, members, places in groups(chosen, rows, len(self.problem), base):
+            arms[places] = self.bases[b]._select(members)
+        return arms
+
+    def _teach(self, chosen: IntArray, arms: Array, rewards: Array, rows: Rows) -> None:
+        """Tell the chosen bases, and only them, what came of it."""
+        for b, members, places in groups(chosen, rows, len(self.problem), self.problem.actions.base):
+            self.bases[b]._update(arms[places], rewards[places], members)
+
+    def _describe(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays with a row per replication."""
+        shown = {name.replace("_", " "): np.asarray(values).tolist() for name, values in columns.items()}
+        names = [repr(policy) for policy in self.policies]
+        return [
+            {"replication": number, "bases": names, **{name: rows[r] for name, rows in shown.items()}}
+            for r, number in enumerate(self.problem.replications)
+        ]
 
 
 def check_loss_range(loss_range: tuple[float, float]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.arrays import Array, Rows, like, positions
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases, check_loss_range, groups, loss, resolve_bases, start_bases
+from adadim.policies.masters.bases import MasterLearner, check_bases, check_loss_range, loss
 from adadim.policies.masters.distributions import LogBarrier
 from adadim.policies.masters.smoothing import sample
 from adadim.problem import Problem, check_positive
@@ -76,58 +76,42 @@ class Corral(Policy):
         return _CorralLearner(self, problem, streams)
 
 
-class _CorralLearner(Learner):
-    takes_any_arm = False
-
+class _CorralLearner(MasterLearner):
     def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self.policy, self._streams = policy, streams
-        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
-        self.bases = start_bases(self.policies, problem, streams)
+        super().__init__(policy, problem, streams)
+        self.policy = policy
         eta = policy.eta or 1 / math.sqrt(problem.horizon)
         self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon)
         self.counts = np.zeros((len(problem), len(self.bases)), dtype=np.int64)
-        self._chosen = np.zeros(len(problem), dtype=np.int64)
         self._proposed = like(np.zeros((len(self.bases), len(problem)), dtype=np.int64), problem.actions.base)
 
     def _select(self, rows: Rows) -> Array:
         ids, base = positions(rows, len(self.problem)), self.problem.actions.base
         chosen = sample(self.master.probabilities(ids), self._streams.uniforms(rows))
         self._chosen[ids] = chosen
-        if self.policy.feedback == "importance":
-            for b, learner in enumerate(self.bases):
-                self._proposed[b, rows] = learner._select(rows)
-            return self._proposed[like(chosen, base), like(ids, base)]
-        arms = like(np.zeros(len(ids), dtype=np.int64), base)
-        for b, members, places in groups(chosen, rows, len(self.problem), base):
-            arms[places] = self.bases[b]._select(members)
-        return arms
+        if self.policy.feedback == "stochastic":
+            return self._ask(chosen, rows)
+        for b, learner in enumerate(self.bases):
+            self._proposed[b, rows] = learner._select(rows)
+        return self._proposed[like(chosen, base), like(ids, base)]
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         ids, base = positions(rows, len(self.problem)), self.problem.actions.base
         chosen, losses = self._chosen[ids], loss(rewards, self.policy.loss_range)
         self.counts[ids, chosen] += 1
-        if self.policy.feedback == "importance":
+        if self.policy.feedback == "stochastic":
+            self._teach(chosen, arms, rewards, rows)
+        else:
             lo, hi = self.policy.loss_range
             weighted = losses / self.master.pbar[ids, chosen]
             for b, learner in enumerate(self.bases):
                 # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
                 told = hi - (hi - lo) * np.where(chosen == b, weighted, 0.0)
                 learner._update(self._proposed[b, rows], like(told, base), rows)
-        else:
-            for b, members, places in groups(chosen, rows, len(self.problem), base):
-                self.bases[b]._update(arms[places], rewards[places], members)
         self.master.update(chosen, losses, ids)
 
     def describe(self) -> list[dict[str, Any]]:
         """Probabilities, rounds and learning rates of each base, in each replication."""
-        return [
-            {
-                "replication": number,
-                "bases": [repr(policy) for policy in self.policies],
-                "probabilities": self.master.pbar[r].tolist(),
-                "rounds of each base": self.counts[r].tolist(),
-                "learning rates": self.master.eta[r].tolist(),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        return self._describe(
+            probabilities=self.master.pbar, rounds_of_each_base=self.counts, learning_rates=self.master.eta
+        )

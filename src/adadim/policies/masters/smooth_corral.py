@@ -12,7 +12,7 @@ from adadim.arrays import Array, Rows
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases, check_loss_range, resolve_bases, start_bases
+from adadim.policies.masters.bases import MasterLearner, check_bases, check_loss_range
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
 from adadim.problem import Problem, check_positive
@@ -97,17 +97,12 @@ class SmoothCorral(Policy):
         return _SmoothCorralLearner(self, problem, streams)
 
 
-class _SmoothCorralLearner(Learner):
-    takes_any_arm = False
-
+class _SmoothCorralLearner(MasterLearner):
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self.policies = resolve_bases(policy.bases, policy.base, policy.ambient, problem.dim)
-        bases = start_bases(self.policies, problem, streams)
-        master = policy.distribution(len(problem), len(bases), problem.horizon)
+        super().__init__(policy, problem, streams)
         self.smoothed = SmoothedBases(
-            bases,
-            master,
+            self.bases,
+            policy.distribution(len(problem), len(self.bases), problem.horizon),
             len(problem),
             streams,
             policy.replay,
@@ -125,12 +120,4 @@ class _SmoothCorralLearner(Learner):
     def describe(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
         p = self.smoothed.master.probabilities(np.arange(len(self.problem)))
-        return [
-            {
-                "replication": number,
-                "bases": [repr(policy) for policy in self.policies],
-                "probabilities": p[r].tolist(),
-                "rounds of each base": self.smoothed.counts[r].tolist(),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        return self._describe(probabilities=p, rounds_of_each_base=self.smoothed.counts)
