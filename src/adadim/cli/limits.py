@@ -185,7 +185,7 @@ def rates(
     horizons: compare policies and alphas, not slopes with theory to the
     second decimal.
 
-    The default takes some ten minutes on two cores, and is a study like any
+    The default takes some six minutes on two cores, and is a study like any
     other: interrupt it, run it again, add trials. Policies named by --policy
     come in addition to LinUCB++, Smooth Corral, LinUCB and the oracle.
 
