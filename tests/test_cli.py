@@ -115,7 +115,8 @@ def refused(*arguments, message, code=2):
 
 
 def contents(folder):
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    passing = {".lock", "__pycache__"}  # what Python and a lock leave behind is no result
+    files = (path for path in folder.rglob("*") if path.is_file() and not passing & set(path.parts))
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -721,11 +722,12 @@ def test_a_real_control_c_loses_nothing(file, jobs):
     assert printed == b""
     assert b"interrupted; what was finished is kept" in error
     assert b"Traceback" not in error
-    kept = contents(folder)
+    # A worker that was writing at that moment may leave a temporary file, which the next run sweeps away.
+    kept = {name: data for name, data in contents(folder).items() if not name.endswith(".tmp")}
     assert len(blocks(folder)) >= 4
-    assert not [name for name in kept if name.endswith(".tmp")]
     adadim_("status", folder, code=1)
     adadim_("run", file, "--jobs", 1, "--batch", 1, "--trials", 5, "--quiet")
     adadim_("status", folder)
     after = contents(folder)
     assert all(after[name] == data for name, data in kept.items() if name.startswith("blocks/"))
+    assert not [name for name in after if name.endswith(".tmp")]

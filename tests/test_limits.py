@@ -642,7 +642,7 @@ def test_bad_input_is_one_line_and_exit_code_2(invoke, arguments, message):
 
 
 def test_help_teaches(invoke):
-    for name, word in (("frontier", "Figure 1"), ("lower-bound", "Theorem 1"), ("rates", "ten minutes")):
+    for name, word in (("frontier", "Figure 1"), ("lower-bound", "Theorem 1"), ("rates", "six minutes")):
         text = re.sub(r"\s+", " ", invoke(name, "--help").output)
         assert word in text
         assert "Example: adadim" in text

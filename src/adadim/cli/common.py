@@ -33,9 +33,6 @@ __all__ = [
     "tell",
 ]
 
-out = Console()
-err = Console(stderr=True)
-
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")]
@@ -48,13 +45,23 @@ Plugins = Annotated[
 ]
 
 
+def out() -> Console:
+    """Standard output, as wide as it is now: a console made at import keeps the width of that moment."""
+    return Console()
+
+
+def err() -> Console:
+    """Standard error."""
+    return Console(stderr=True)
+
+
 @contextmanager
 def errors() -> Iterator[None]:
     """Turn errors that a person can mend into one line and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, and the same command goes on from there")
+        err().print("interrupted; what was finished is kept, and the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except study.RunError as error:
         _complain(error)
@@ -65,7 +72,7 @@ def errors() -> Iterator[None]:
 
 
 def _complain(error: Exception) -> None:
-    err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    err().print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def run_study(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool) -> study.Results:
@@ -78,7 +85,7 @@ def run_study(plan: study.Study, folder: Path, jobs: int | None, batch: int | No
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, disable=quiet or not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=err(), disable=quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task(plan.name, total=None)
 
         def progress(done: int, total: int, unit: study.Unit | None) -> None:
@@ -106,4 +113,4 @@ def tell(paths: Iterable[Path], quiet: bool) -> None:
     """Say which files were written."""
     if not quiet:
         for path in paths:
-            out.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+            out().print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)

@@ -146,7 +146,7 @@ def lower_bound(
     else:
         tell(paths, quiet)
         if not quiet:
-            out.print(_bounds_table(rows))
+            out().print(_bounds_table(rows))
     if any(check.verdict == "violated" for check in checks):
         raise typer.Exit(EXIT_FAILED)
 
@@ -216,7 +216,7 @@ def rates(
     else:
         tell(paths, quiet)
         if not quiet:
-            out.print(_rates_table(estimates))
+            out().print(_rates_table(estimates))
 
 
 def _policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any] | None:

@@ -83,7 +83,7 @@ def reproduce(
         verdicts = report.claims(_paper_results(out_folder))
         _write_claims(verdicts, out_folder)
     if not quiet:
-        out.print(_claims_table(v for v in verdicts if v.figure in names and v.variant in variants))
+        out().print(_claims_table(v for v in verdicts if v.figure in names and v.variant in variants))
 
 
 def run(
@@ -127,13 +127,13 @@ def run(
         if trials is not None:
             plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
         if dry_run:
-            out.print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
+            out().print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
             return
         folder = out_folder or Path("results") / plan.name
         results = run_study(plan, folder, jobs, batch, quiet)
         tell(_draw(results, folder / "figures" / plan.name, band), quiet)
     if not quiet:
-        out.print(_summary_table(results))
+        out().print(_summary_table(results))
 
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
@@ -166,7 +166,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
             table.add_row(
                 s.name, str(s.done), str(s.total), str(len(s.cells)), "complete" if s.complete else "incomplete"
             )
-        out.print(table)
+        out().print(table)
     if not all(s.complete for s in told):
         raise typer.Exit(EXIT_FAILED)
 
@@ -192,7 +192,7 @@ def claims(folder: Folder, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(as_json_text(verdicts))
     else:
-        out.print(_claims_table(verdicts))
+        out().print(_claims_table(verdicts))
 
 
 def export(
@@ -235,7 +235,7 @@ def policies(as_json: AsJson = False) -> None:
     table = Table("policy", "what it does", "hyper-parameters")
     for row in rows:
         table.add_row(str(row["name"]), str(row["what"]), ", ".join(row["parameters"]))
-    out.print(table)
+    out().print(table)
 
 
 def _draw(results: study.Results, stem: Path, band: str) -> list[Path]:
