@@ -714,7 +714,7 @@ def test_a_real_control_c_loses_nothing(file, jobs):
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     folder = Path("results/mine")
     deadline = time.monotonic() + 60
-    while len(blocks(folder)) < 4 and time.monotonic() < deadline:
+    while len(blocks(folder)) < 40 and time.monotonic() < deadline:  # by then every worker has begun
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     printed, error = process.communicate(timeout=60)

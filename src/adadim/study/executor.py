@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import multiprocessing
 import os
+import signal
 import threading
 import time
 import warnings
@@ -214,6 +216,9 @@ def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple
 
 
 def _numbered(store: Store, position: int, unit: Unit) -> tuple[int, Outcome]:
+    if multiprocessing.current_process().name != "MainProcess":
+        # Ctrl-C reaches the workers too: the parent stops them, without a traceback from each.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return position, compute(store, unit)
 
 
