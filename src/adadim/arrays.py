@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Rows = Any
 
 ALL = slice(None)
 
-__all__ = ["ALL", "Array", "Rows", "as_numpy", "device_of", "is_numpy", "like", "namespace", "positions"]
+__all__ = ["ALL", "Array", "Rows", "as_numpy", "device_of", "groups", "is_numpy", "like", "namespace", "positions"]
 
 
 def namespace(*arrays: Array) -> Any:
@@ -58,3 +59,17 @@ def positions(rows: Rows, count: int) -> np.ndarray[Any, Any]:
     if isinstance(rows, slice):
         return np.arange(count)[rows]
     return as_numpy(rows)
+
+
+def groups(labels: np.ndarray[Any, Any], rows: Rows, count: int, reference: Array) -> Iterator[tuple[int, Rows, Any]]:
+    """(label, replications that have it, their places in `rows`) for each label among those of `rows`."""
+    if (labels == labels[0]).all():
+        yield int(labels[0]), rows, slice(None)
+        return
+    ids = positions(rows, count)
+    for i in np.unique(labels):
+        at = np.flatnonzero(labels == i)
+        if len(at) == 1:  # a slice makes views where an index makes copies
+            yield int(i), slice(ids[at[0]], ids[at[0]] + 1), slice(at[0], at[0] + 1)
+        else:
+            yield int(i), like(ids[at], reference), like(at, reference)

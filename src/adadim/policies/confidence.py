@@ -9,6 +9,7 @@ import numpy as np
 
 from adadim.arrays import Array, namespace
 from adadim.problem import check_positive
+from adadim.theory import confidence_radius
 
 __all__ = [
     "Bonus",
@@ -17,6 +18,7 @@ __all__ = [
     "check_bonus",
     "check_dim",
     "check_radius",
+    "fixed_radius",
     "noise_radius",
     "oful_radius",
     "optimism",
@@ -39,6 +41,28 @@ def noise_radius(noise: float | Array, horizon: int, arms: int) -> Any:
     0.624809
     """
     return noise * math.sqrt(2 * math.log(2 * horizon**1.5 * arms))
+
+
+def fixed_radius(
+    rule: Radius, noise: Any, horizon: int, arms: int, ridge: float, theta_norm: float, total: int | None = None
+) -> Any:
+    """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` may be an array.
+
+    `horizon` is that of the sub-problem and `total` that of the whole (the same by default), which bounds the norm of
+    theta in "paper". In "full" theta_norm serves virtual dimensions too: they are orthogonal blocks.
+
+    Examples
+    --------
+    >>> round(fixed_radius("full", 0.1, 2500, 1200, ridge=0.1, theta_norm=1.0), 6)
+    0.941036
+    """
+    if not isinstance(rule, str):
+        return rule + 0.0 * noise
+    if rule == "paper":
+        bound = 2 * math.log(max(2, horizon) if total is None else total)
+        return confidence_radius(max(2, horizon), arms, norm_bound=bound) + 0.0 * noise
+    value = noise_radius(noise, horizon, arms)
+    return value + math.sqrt(ridge) * theta_norm if rule == "full" else value
 
 
 def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, logdet: Array) -> Array:

@@ -7,11 +7,12 @@ what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, as_numpy, groups, like, positions
 from adadim.policies.base import Learner
 from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
@@ -69,14 +70,10 @@ class IteratedLearner(Learner):
         """
         return self._scales[:, :earlier]
 
-    def _groups(self, rows: Rows) -> list[tuple[int, Rows, Any]]:
+    def _groups(self, rows: Rows) -> Iterator[tuple[int, Rows, Any]]:
         """(iteration, replications, their places in `rows`) for each iteration under way."""
-        at = self._iteration[rows if isinstance(rows, slice) else as_numpy(rows)]
-        if (at == at[0]).all():
-            return [(int(at[0]), rows, ALL)]
-        ids = positions(rows, len(self.problem))
-        base = self.problem.actions.base
-        return [(int(i), like(ids[at == i], base), like(np.flatnonzero(at == i), base)) for i in np.unique(at)]
+        at = self._iteration[positions(rows, len(self.problem))]
+        return groups(at, rows, len(self.problem), self.problem.actions.base)
 
     def _select(self, rows: Rows) -> Array:
         arms = self._choice[rows] * 0

@@ -16,7 +16,7 @@ from adadim.policies.confidence import (
     check_bonus,
     check_dim,
     check_radius,
-    noise_radius,
+    fixed_radius,
     oful_radius,
     optimism,
 )
@@ -24,7 +24,6 @@ from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
-from adadim.theory import confidence_radius
 
 __all__ = ["LinUCB", "LinUCBLearner"]
 
@@ -122,7 +121,9 @@ class LinUCBLearner(Learner):
             self._place = like([-1] * problem.arms, seen.base)
             self._place[self._pull] = like(range(seen.arms), seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
-        self._radius = policy.scale * _fixed_radius(policy, problem, seen.arms)
+        self._radius = policy.scale * fixed_radius(
+            policy.radius, problem.noise, problem.horizon, seen.arms, policy.ridge, policy.theta_norm
+        )
 
     def radius(self, rows: Rows = ALL) -> Any:
         """Current multiplier of the width; one per replication for "oful"."""
@@ -173,15 +174,3 @@ class LinUCBLearner(Learner):
             }
             for r, n in zip(self.problem.replications, counts, strict=True)
         ]
-
-
-def _fixed_radius(policy: LinUCB, problem: Problem, arms: int) -> float:
-    """Radius before scaling, for the rules that do not depend on the data ("oful" does, and gets 0)."""
-    noise = float(noise_radius(problem.noise, problem.horizon, arms))
-    rules = {
-        "noise": noise,
-        "full": noise + math.sqrt(policy.ridge) * policy.theta_norm,
-        "paper": confidence_radius(max(2, problem.horizon), arms),
-        "oful": 0.0,
-    }
-    return rules[policy.radius] if isinstance(policy.radius, str) else float(policy.radius)

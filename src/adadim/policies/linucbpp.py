@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like
+from adadim.arrays import Array, Rows, as_numpy, like, positions
 from adadim.policies.base import Policy
-from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, noise_radius, optimism
+from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.suplinucb import Levels
 from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
-from adadim.theory import Iteration, confidence_radius
+from adadim.theory import Iteration
 
 __all__ = ["LinUCBPlusPlus"]
 
@@ -124,17 +123,7 @@ class LinUCBPlusPlus(Policy):
 
     def width_multiplier(self, noise: Any, horizon: int, arms: int, total: int) -> Any:
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
-        if isinstance(self.radius, int | float):
-            return self.scale * self.radius + 0.0 * noise
-        if self.radius == "paper":
-            # Every arm sqrt(2)-sub-Gaussian, ||theta^<d_i>|| <= 2 ln T (Lemma "linucb" of the paper's appendix B).
-            value = confidence_radius(max(2, horizon), arms, norm_bound=2 * math.log(total)) + 0.0 * noise
-        else:
-            value = noise_radius(noise, horizon, arms)
-            if self.radius == "full":
-                # Virtual coordinates are orthogonal blocks, so theta_norm bounds each block on its own.
-                value = value + math.sqrt(self.ridge) * self.theta_norm
-        return self.scale * value
+        return self.scale * fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm, total)
 
     def _start(self, problem: Problem, streams: Streams) -> IteratedLearner:
         return _LinUCBPlusPlusLearner(self, problem, streams)
@@ -182,7 +171,6 @@ class _Modified:
         policy, problem = learner.policy, learner.problem
         self.policy, self.xp, self.streams = policy, learner.xp, learner._streams
         self.virtual = iteration.index - 1
-        self.total = problem.arms
         actions, self.pull = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.real = self.pull
         self.actions = actions.rescaled() if policy.rescale else actions
@@ -251,7 +239,7 @@ class _LinUCBSolver(_Modified):
             self.posterior.update(local, rewards, rows)
             return
         base = self.actions.base
-        ids = np.arange(self.actions.replications)[rows if isinstance(rows, slice) else as_numpy(rows)]
+        ids = positions(rows, self.actions.replications)
         at, real = like(np.flatnonzero(chosen), base), like(np.flatnonzero(~chosen), base)
         if len(real):
             self.posterior.update(local[real], rewards[real], like(ids[~chosen], base))

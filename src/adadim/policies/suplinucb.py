@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, Rows, as_numpy, like
+from adadim.arrays import Array, Rows, as_numpy, like, positions
 from adadim.policies.base import Learner, Policy
-from adadim.policies.confidence import Radius, check_dim, check_radius, noise_radius
+from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
 from adadim.policies.ties import TOLERANCE, Ties, argmax, check_ties
 from adadim.posterior import Form, Posterior, check_form, posterior
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
-from adadim.theory import confidence_radius
 
 __all__ = ["Levels", "SupLinUCB"]
 
@@ -81,15 +80,7 @@ class SupLinUCB(Policy):
 
     def width_multiplier(self, noise: float, horizon: int, arms: int) -> float:
         """Radius in force on a sub-problem."""
-        if self.radius == "noise":
-            value = float(noise_radius(noise, horizon, arms))
-        elif self.radius == "full":
-            value = float(noise_radius(noise, horizon, arms)) + math.sqrt(self.ridge) * self.theta_norm
-        elif self.radius == "paper":
-            value = confidence_radius(max(2, horizon), arms)
-        else:
-            value = float(self.radius)
-        return self.scale * value
+        return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
 
     def _start(self, problem: Problem, streams: Streams) -> Learner:
         return _SupLinUCBLearner(self, problem, streams)
@@ -131,7 +122,7 @@ class Levels:
     def select(self, radius: Array, draws: Array | None, rows: Rows) -> Array:
         """Arm of each replication in `rows`; remembers which level chose it (-1: exploit, nothing to learn)."""
         xp = self.actions.xp
-        ids = np.arange(self.actions.replications)[as_index(rows)]
+        ids = positions(rows, self.actions.replications)
         chosen, undecided = np.zeros(len(ids), dtype=np.int64), np.ones(len(ids), dtype=bool)
         alive = like(np.ones((len(ids), self.actions.arms + self.extra), dtype=bool), self.actions.base)
         lowest = like(0.0, self.actions.base) - math.inf
@@ -159,7 +150,7 @@ class Levels:
 
     def update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Give the rewards to the levels that chose the arms."""
-        ids = np.arange(self.actions.replications)[as_index(rows)]
+        ids = positions(rows, self.actions.replications)
         levels = self._chosen_level[ids]
         np.add.at(self.exploits, ids[levels < 0], 1)
         host_arms, host_rewards = as_numpy(arms), as_numpy(rewards)
@@ -177,11 +168,6 @@ class Levels:
                 assert state is not None
                 place = like(np.flatnonzero(at), self.actions.base)
                 state.update(arms[place], rewards[place], like(ids[at], self.actions.base))
-
-
-def as_index(rows: Rows) -> Any:
-    """`rows` as a NumPy index."""
-    return rows if isinstance(rows, slice) else as_numpy(rows)
 
 
 class _SupLinUCBLearner(Learner):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, as_numpy, groups, like
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["MasterLearner", "check_bases", "check_loss_range", "groups", "loss", "nested_dims"]
+__all__ = ["MasterLearner", "check_bases", "check_loss_range", "loss", "nested_dims"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -41,20 +40,6 @@ def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
         raise TypeError(f"bases must be a tuple of policies (empty for nested dimensions), got {bases!r}")
     if not isinstance(base, LinUCB):
         raise TypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
-
-
-def groups(chosen: IntArray, rows: Rows, count: int, reference: Array) -> Iterator[tuple[int, Rows, Any]]:
-    """(base, replications, their places in `rows`) for each base that some replication chose."""
-    if (chosen == chosen[0]).all():
-        yield int(chosen[0]), rows, slice(None)
-        return
-    ids = positions(rows, count)
-    for i in np.unique(chosen):
-        at = np.flatnonzero(chosen == i)
-        if len(at) == 1:  # a slice makes views where an index makes copies
-            yield int(i), slice(ids[at[0]], ids[at[0]] + 1), slice(at[0], at[0] + 1)
-        else:
-            yield int(i), like(ids[at], reference), like(at, reference)
 
 
 class _Master(Protocol):

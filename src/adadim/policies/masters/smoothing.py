@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, as_numpy, groups, like, positions
 from adadim.policies.iterations import Solver
-from adadim.policies.masters.bases import FloatArray, IntArray, groups, loss
+from adadim.policies.masters.bases import FloatArray, IntArray, loss
 from adadim.policies.masters.distributions import MasterDistribution
 from adadim.randomness import Streams
 
