@@ -227,7 +227,7 @@ def test_instance(changes, message):
         ({"intrinsic_dim": 0}, r"intrinsic_dim must be in 1\.\.3 \(the number of features\), got 0"),
         ({"intrinsic_dim": 4}, r"intrinsic_dim must be in 1\.\.3 \(the number of features\), got 4"),
         ({"intrinsic_dim": 1.5}, r"intrinsic_dim must be an integer, got 1\.5"),
-        ({"theta": "sparse"}, "theta must be one of 'uniform', 'decay', 'flip', 'spike', got 'sparse'"),
+        ({"theta": "sparse"}, "theta must be one of 'uniform', 'decay', 'flip', 'spike', 'heavy', got 'sparse'"),
         ({"seed": -1}, "seed must be a non-negative integer, got -1"),
         ({"expressive": True, "levels": [2, 9]}, r"levels must be integers in 1\.\.3 .*, got 9"),
     ],

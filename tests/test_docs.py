@@ -34,6 +34,7 @@ def test_readme_names_commands_that_exist() -> None:
     from adadim.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
     used = set(re.findall(r"^    adadim (\w+)", text, flags=re.MULTILINE))
     assert used
     assert used <= known

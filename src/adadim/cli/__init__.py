@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import adadim
-from adadim.cli import limits, studies
+from adadim.cli import comparison, limits, studies
 
 __all__ = ["app", "main"]
 
@@ -34,6 +34,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 studies.register(app)
 limits.register(app)
+comparison.register(app)
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['ball', 'clicks', 'lower_bound', 'sphere']
+    ['anisotropic', 'ball', 'clicks', 'lower_bound', 'pca', 'polynomials', 'products', 'sphere']
     """
     found = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**found, **(plugins or {})}.items() if _generates(value)}

@@ -1,0 +1,23 @@
+"""Generators of instances: the paper's environments and its lower-bound family, and features of other kinds.
+
+A generator takes keywords only. Replication r of a seed is the same instance whatever the other replications are.
+"""
+
+from adadim.instances.data import pca
+from adadim.instances.degrees import polynomials, products
+from adadim.instances.parameters import expressive_levels, parameter
+from adadim.instances.points import anisotropic, ball, clicks, sphere
+from adadim.instances.theorem import lower_bound
+
+__all__ = [
+    "anisotropic",
+    "ball",
+    "clicks",
+    "expressive_levels",
+    "lower_bound",
+    "parameter",
+    "pca",
+    "polynomials",
+    "products",
+    "sphere",
+]

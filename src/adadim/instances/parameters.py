@@ -1,0 +1,89 @@
+"""What generators share: the reward parameter, the truncation levels, and checks of sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim import theory
+from adadim.actions import ActionSet
+from adadim.problem import Instance
+from adadim.randomness import check_replications
+
+__all__ = ["FloatArray", "Theta", "check_sizes", "expressive_levels", "linear_instance", "parameter"]
+
+Theta = Literal["uniform", "decay", "flip", "spike", "heavy"]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
+    """Reward parameter of norm 1, zero after its first `intrinsic_dim` entries.
+
+    "uniform" has equal entries, "decay" entries proportional to 1/sqrt(j), "flip" those in reverse order, "spike" a
+    single one at position `intrinsic_dim`, and "heavy" entries proportional to 1/j: with ``intrinsic_dim=dim`` a tail
+    that no truncation gets rid of, while the first features say most.
+
+    Examples
+    --------
+    >>> parameter("spike", 2, 4)
+    array([0., 1., 0., 0.])
+    """
+    if isinstance(intrinsic_dim, bool) or not isinstance(intrinsic_dim, int | np.integer):
+        raise ValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
+    if not 1 <= intrinsic_dim <= dim:
+        raise ValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
+    index = np.arange(1, intrinsic_dim + 1)
+    shapes = {
+        "uniform": np.ones(intrinsic_dim),
+        "decay": 1 / np.sqrt(index),
+        "flip": 1 / np.sqrt(index[::-1]),
+        "spike": (index == intrinsic_dim).astype(float),
+        "heavy": 1 / index,
+    }
+    if shape not in shapes:
+        raise ValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shape!r}")
+    vector = np.zeros(dim)
+    vector[:intrinsic_dim] = shapes[shape] / np.linalg.norm(shapes[shape])
+    return vector
+
+
+def expressive_levels(horizon: int, dim: int, beta: float = 0.5) -> list[int]:
+    """Truncation levels of the paper's expressive experiments: 8, 16, ... as far as LinUCB++ uses them, then d.
+
+    Examples
+    --------
+    >>> expressive_levels(2500, 400)
+    [8, 16, 32, 64, 128, 400]
+    """
+    top = min(theory.schedule(horizon, beta, dim).p + 1, int(math.log2(dim)))
+    return sorted({2**j for j in range(3, top + 1)} | {dim})
+
+
+def linear_instance(
+    base: FloatArray,
+    vector: FloatArray,
+    horizon: int,
+    noise: float,
+    replications: Sequence[int],
+    *,
+    expressive: bool = False,
+    levels: Sequence[int] | None = None,
+) -> Instance:
+    """Instance with the rows of `base` as arms, closed under truncation if asked for, and `vector` as theta."""
+    if levels is not None and not expressive:
+        raise ValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
+    if expressive and levels is None:
+        levels = expressive_levels(horizon, base.shape[-1])
+    actions = ActionSet(base, levels=levels)
+    return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications)
+
+
+def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
+    """Return the replication numbers as ints, or say which size or number is wrong."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return check_replications(replications)
