@@ -35,9 +35,12 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -n $(WORKERS)
 
-bench: $(VENV)/.bench ## measure the speed of the engine and of the six policies; writes out/bench/*.json
+bench: $(VENV)/.bench ## measure speed, growth and memory (ten minutes); writes out/bench/*.json
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/policies.py
+	$(PY) benchmarks/figures.py
+	$(PY) benchmarks/growth.py
+	$(PY) benchmarks/large.py
 
 clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

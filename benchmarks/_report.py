@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -15,13 +17,20 @@ from threadpoolctl import threadpool_info
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def machine(packages: Sequence[str] = ("adadim", "numpy", "scipy")) -> dict[str, Any]:
-    """Processor, system, package versions and the thread pools now loaded; call it after every import."""
+def machine(packages: Sequence[str] = ("adadim", "numpy", "scipy"), device: str = "cpu") -> dict[str, Any]:
+    """Processor, system, package versions and the thread pools now loaded; call it after every import.
+
+    For a CUDA device also the card.
+    """
     pools = [
         {key: pool.get(key) for key in ("user_api", "internal_api", "version", "architecture", "num_threads")}
         for pool in threadpool_info()
     ]
+    card = {} if device == "cpu" else {"gpu": _gpu(device)}
+    if card:
+        packages = (*packages, "torch")
     return {
+        **card,
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -49,10 +58,25 @@ def describe(report: dict[str, Any]) -> str:
     }
     threads = {pool["num_threads"] for pool in report["pools"]}
     packages = ", ".join(f"{name} {version}" for name, version in report["packages"].items())
+    card = f"{report['gpu']}, " if "gpu" in report else ""
     return (
-        f"{report['cpu']}, {report['cores']} cores, {report['system']}, Python {report['python']}, {packages}, "
+        f"{card}{report['cpu']}, {report['cores']} cores, {report['system']}, Python {report['python']}, {packages}, "
         f"{', '.join(sorted(pools))}; threads per pool: {'/'.join(map(str, sorted(threads)))}"
     )
+
+
+def resident() -> tuple[int, int]:
+    """Bytes of memory that this process holds now, and the most that it ever held.
+
+    Where the system does not say what it holds now, the most stands for both.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        facts = dict(line.split(":", 1) for line in lines)
+        return int(facts["VmRSS"].split()[0]) * 1024, int(facts["VmHWM"].split()[0]) * 1024
+    except (OSError, KeyError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return most, most
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -85,6 +109,12 @@ def _cpu() -> str:
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     name = facts.get("model name", platform.processor() or "unknown")
     return f"{name} (family {facts['cpu family']}, model {facts['model']})" if "cpu family" in facts else name
+
+
+def _gpu(device: str) -> str:
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
 
 
 def _version(package: str) -> str:

@@ -406,7 +406,7 @@ The default form, one replication{"" if full else " (the targets are for the ful
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the speed of exact LinUCB.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small problem, to see that everything runs")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench" / "engine.json", help="where the JSON goes")
     options = parser.parse_args()

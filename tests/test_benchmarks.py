@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -13,14 +14,21 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    folder = tmp_path_factory.mktemp("bench")
-    out = folder / "new" / "engine.json"
-    command = [sys.executable, str(BENCHMARKS / "engine.py"), "--quick", "--out", str(out)]
+def run(name: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """The report of a quick run and what it printed."""
+    out = folder / "new" / f"{name}.json"
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--out", str(out), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(out.read_text(encoding="utf-8")), done.stdout
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert report["benchmark"] == name
+    assert report["machine"]["cpu"] in done.stdout
+    return report, done.stdout
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    return run("engine", tmp_path_factory.mktemp("bench"))
 
 
 def test_the_table_has_every_contestant(engine):
@@ -77,15 +85,102 @@ def test_the_machine_is_described_and_used_with_one_thread(engine):
     assert all(pool["num_threads"] == 1 for pool in machine["pools"])
 
 
-def test_the_six_policies_are_timed_in_both_variants(tmp_path):
-    out = tmp_path / "policies.json"
-    command = [sys.executable, str(BENCHMARKS / "policies.py"), "--quick", "--out", str(out)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(out.read_text(encoding="utf-8"))
+def test_the_six_policies_are_timed_beside_their_textbook_versions(tmp_path):
+    report, printed = run("policies", tmp_path)
     assert len({(row["variant"], row["policy"]) for row in report["rows"]}) == 12
+    assert "sum of the six" in printed
     for variant, total in report["sums"].items():
-        mine = [row["core_seconds"] for row in report["rows"] if row["variant"] == variant]
-        assert min(mine) > 0
-        assert total == pytest.approx(sum(mine))
-        assert "sum of the six" in done.stdout
+        mine = [row for row in report["rows"] if row["variant"] == variant]
+        for key in ("core_seconds", "core_seconds_median", "textbook_core_seconds"):
+            assert min(row[key] for row in mine) > 0
+            assert total[key] == pytest.approx(sum(row[key] for row in mine))
+        assert total["textbook_over_this"] == pytest.approx(
+            total["textbook_core_seconds"] / total["core_seconds_median"]
+        )
+
+
+def test_textbook_versions_do_as_the_policies_do(tmp_path):
+    report, _ = run("policies", tmp_path, "--repeats", "1")
+    horizon = report["setting"]["horizon"]
+    needed = {"linucb": horizon, "oracle": horizon, "linucb++": 16, "linucb++corral": 16}
+    for row in report["rows"]:
+        assert row["rounds_alike_needed"] == needed.get(row["policy"], 0)
+        assert row["rounds_alike"] >= row["rounds_alike_needed"]
+        if row["policy"] in ("linucb", "oracle"):
+            assert row["textbook_regret"] == pytest.approx(row["regret_there"])
+
+
+def test_whole_figures_are_timed(tmp_path):
+    report, printed = run("figures", tmp_path, "fig2a", "fig3b", "--jobs", "1")
+    rows = {row["figure"]: row for row in report["rows"]}
+    assert list(rows) == ["fig2a-released", "fig3b-released"]
+    assert rows["fig2a-released"]["runs"] == 6 * report["setting"]["trials"]
+    assert rows["fig3b-released"]["runs"] == 7 * rows["fig2a-released"]["runs"]
+    assert report["seconds"] == pytest.approx(sum(row["seconds"] for row in rows.values()))
+    assert report["at_most"] is None
+    assert "fig3b-released" in printed
+
+
+def test_a_figure_that_does_not_exist_is_refused(tmp_path):
+    command = [sys.executable, str(BENCHMARKS / "figures.py"), "fig9"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert "fig2a" in done.stderr
+
+
+def test_growth_has_every_size_of_every_policy_and_a_picture(tmp_path):
+    report, printed = run("growth", tmp_path, "--plot", "picture.svg")
+    measured = {(row["policy"], row["axis"]) for row in report["rows"]}
+    assert measured == {(policy, axis) for policy, _ in measured for axis in "KdTR"}
+    assert len(measured) == 12
+    for row in report["rows"]:
+        assert all(point["seconds"] > 0 for point in row["points"])
+        for fit in (row["cost"], row["memory"]):
+            assert fit["predicted"] in (0, 1, 2)
+            assert fit["from"] < fit["to"]
+        assert row["policy"] in printed
+    assert "<svg" in (tmp_path / "picture.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("grid", ["CPU", "CUDA"])
+def test_every_size_grows_over_two_decades(grid):
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        growth = importlib.import_module("growth")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    for series in getattr(growth, grid):
+        assert series.values[-1] >= 100 * series.values[0], series
+        assert {*series.fixed, series.axis} >= {"K", "d", "T"}
+        for _, start in (series.cost, series.memory):
+            assert sum(value >= start for value in series.values) >= 2, series
+
+
+def test_very_many_arms(tmp_path):
+    report, printed = run("large", tmp_path)
+    assert report["parts"][-1]["rounds"][1] == report["setting"]["horizon"] == report["described"]["rounds"]
+    assert report["us_per_decision"] > 0
+    held = report["host_bytes"]
+    assert 0 < held["libraries"] <= held["with_arms"] <= held["peak"] == report["peak_bytes"]
+    assert "at most 4" in printed
+
+
+@pytest.mark.parametrize("name", ["growth", "large"])
+def test_without_a_gpu_the_device_is_refused(name, tmp_path):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--device", "cuda"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert "no GPU" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["engine", "policies", "figures", "growth", "large"])
+def test_help_teaches(name, tmp_path):
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0
+    assert "--quick" in done.stdout
+    assert len(done.stdout.splitlines()) > 15

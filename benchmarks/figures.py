@@ -1,0 +1,140 @@
+"""Seconds on the wall for whole figures of the paper, through the executor that `adadim reproduce` uses.
+
+Every figure is computed from nothing into a temporary folder by `adadim.study.run`, with all six policies: start of the
+worker processes, instances, runs and files are in the time; drawing and judging the claims are not. By default that is
+fig2a with 100 trials; name other figures, or say --all for what `adadim reproduce all --trials 100` computes.
+
+    python benchmarks/figures.py                           fig2a, 100 trials, one process per core
+    python benchmarks/figures.py --all                     all six figures
+    python benchmarks/figures.py fig2a fig2b --device cuda     both on one GPU
+
+Unlike the other benchmarks this one takes all cores, so its times are those of the whole machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from _report import ROOT, describe, load, machine, table, write_json
+from adadim import paper
+from adadim.study import Study, run
+
+AT_MOST = {"cpu": {"fig2a": 40.0, "all": 900.0}, "cuda": {"fig2a+fig2b": 30.0, "all": 120.0}}  # seconds, 100 trials
+QUICK = {"arms": 40, "dim": 24, "horizon": 60}
+
+
+def shrunk(study: Study) -> Study:
+    """The same study on tiny instances."""
+    told = study.to_dict()
+    told["instances"] = {
+        name: {**spec, **QUICK, "intrinsic_dim": min(spec["intrinsic_dim"], 3 + i)}
+        for i, (name, spec) in enumerate(told["instances"].items())
+    }
+    return Study.from_dict(told)
+
+
+def time_figure(study: Study, jobs: int | None, device: str | None) -> dict[str, Any]:
+    """Run a study from nothing."""
+    extra: dict[str, Any] = {} if device is None else {"device": device}
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        results = run(study, folder, jobs=jobs, **extra)
+        seconds = time.perf_counter() - begun
+        regrets = {
+            instance: {policy: float(results.final(instance, policy).mean()) for policy in study.policies}
+            for instance in study.instances
+        }
+    runs = study.trials * len(study.cells)
+    return {
+        "figure": study.name,
+        "seconds": seconds,
+        "runs": runs,
+        "ms_per_run": 1e3 * seconds / runs,
+        "mean_regret": regrets,
+    }
+
+
+def measure(
+    names: list[str], variant: Any, trials: int, jobs: int | None, device: str | None, quick: bool
+) -> dict[str, Any]:
+    """Every figure in turn, and their sum."""
+    before, rows = load(), []
+    for name in names:
+        study = paper.study(name, variant, trials=trials)
+        rows.append(time_figure(shrunk(study) if quick else study, jobs, device))
+    described = machine(("adadim", "numpy", "scipy", "joblib"), device or "cpu")
+    described["load"] = {"before": before, "after": load()}
+    asked = "all" if names == list(paper.FIGURES) else "+".join(names)
+    limit = None if quick or trials != 100 else AT_MOST[device or "cpu"].get(asked)
+    return {
+        "benchmark": "figures",
+        "machine": described,
+        "setting": {
+            "figures": names,
+            "variant": variant,
+            "trials": trials,
+            "jobs": joblib.cpu_count() if jobs is None and device != "cuda" else jobs,
+            "device": device or "cpu",
+        },
+        "rows": rows,
+        "seconds": sum(row["seconds"] for row in rows),
+        "at_most": limit,
+    }
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print the report."""
+    setting = report["setting"]
+    print(describe(report["machine"]))
+    processes = "" if setting["jobs"] is None else f"{setting['jobs']} processes, "
+    print(f"{setting['trials']} trials, {processes}device {setting['device']}\n")
+    lines = [
+        [row["figure"], f"{row['seconds']:.1f}", str(row["runs"]), f"{row['ms_per_run']:.1f}"] for row in report["rows"]
+    ]
+    lines.append(["sum", f"{report['seconds']:.1f}", str(sum(row["runs"] for row in report["rows"])), ""])
+    print(table(["figure", "seconds", "runs", "ms per run"], lines))
+    print("\na run is one policy on one replication")
+    if report["at_most"] is not None:
+        verdict = "met" if report["seconds"] <= report["at_most"] else "MISSED"
+        print(f"{report['seconds']:.1f} s (at most {report['at_most']:.0f}): {verdict}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(paper.FIGURES)}; default fig2a")
+    parser.add_argument("--all", action="store_true", help="all six figures")
+    parser.add_argument("--variant", choices=paper.VARIANTS, default="released", help="default released")
+    parser.add_argument("--trials", type=int, default=100, help="replications of each figure (default 100)")
+    parser.add_argument("--jobs", type=int, help="processes (default one per core)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="where the policies run (default the CPU)")
+    parser.add_argument("--quick", action="store_true", help="tiny instances and 4 trials, to see that it runs")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "out" / "bench" / "figures.json",
+        help="where the JSON goes (default out/bench/figures.json)",
+    )
+    options = parser.parse_args()
+    names = list(paper.FIGURES) if options.all else options.figures or ["fig2a"]
+    if unknown := [name for name in names if name not in paper.FIGURES]:
+        parser.error(f"no figure {unknown[0]!r}: choose from {', '.join(paper.FIGURES)}")
+    if options.device is not None and "device" not in inspect.signature(run).parameters:
+        parser.error("this version of adadim.study.run has no device argument: leave --device out")
+    trials = 4 if options.quick else options.trials
+    report = measure(names, options.variant, trials, options.jobs, options.device, options.quick)
+    write_json(options.out, report)
+    show(report)
+    print(f"\nwrote {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
