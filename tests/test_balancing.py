@@ -21,7 +21,7 @@ def balance(dims, rewards, rounds, lowest=True, **settings_):
     problem = adadim.Problem(np.full((2, max(dims)), 0.1), horizon=rounds, noise=0.1)
     learner = DynamicBalancing(bases=bases, bound="sqrt", **settings_).start(problem)
     if lowest:
-        learner._streams = Scripted(0.0)
+        learner._draws = Scripted(0.0)
     for t in range(1, rounds + 1):
         arms = learner.select()
         chosen = int(learner._chosen[0])
@@ -291,7 +291,7 @@ def test_ties(ties, expected):
     learner.active[:] = [False, True, True, False]
     drawn = []
     for u in (np.arange(60) + 0.5) / 60:
-        learner._streams = Scripted(u)
+        learner._draws = Scripted(u)
         learner._select(ALL)
         drawn.append(int(learner._chosen[0]))
     assert set(drawn) == expected
@@ -327,13 +327,13 @@ def test_first_pull_of_a_base_is_uniform():
 
 
 def test_only_the_chosen_base_is_touched(monkeypatch):
-    seen, real = [], Posterior.update
+    seen, real = [], Posterior.absorb
 
     def counted(self, arms, rewards, rows=ALL):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(Posterior, "update", counted)
+    monkeypatch.setattr(Posterior, "absorb", counted)
     learner = adadim.simulate(DynamicBalancing(), small(range(4), horizon=101)).learner
     assert sum(seen) == 4 * 101
     pulls = np.stack([base.posterior.counts.sum(axis=1) for base in learner.bases], axis=1)

@@ -51,13 +51,13 @@ def test_lock_step(feedback, bonus):
 
 @pytest.mark.parametrize(("feedback", "learning"), [("stochastic", 1), ("importance", 5)])
 def test_who_learns(feedback, learning, monkeypatch):
-    seen, real = [], Posterior.update
+    seen, real = [], Posterior.absorb
 
     def counted(self, arms, rewards, rows=ALL):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(Posterior, "update", counted)
+    monkeypatch.setattr(Posterior, "absorb", counted)
     outcome = adadim.simulate(Corral(feedback=feedback), small(range(3), horizon=101))
     learner = outcome.learner
     assert sum(seen) == 3 * 101 * learning

@@ -18,7 +18,7 @@ MOST = 1 - 2.0**-53  # the largest uniform
 
 def build(histories, arms):
     """Mixtures of one replication from the pull counts of its iterations, earlier mixtures after the real arms."""
-    mixtures = Mixtures(np.zeros((1, 1)), arms)
+    mixtures = Mixtures(np.zeros((1, 1)), arms, 9)
     for j, counts in enumerate(histories):
         counts = np.array([counts], dtype=float)
         mixtures.add(j, counts[:, :arms], counts[:, arms:])
@@ -127,7 +127,7 @@ def test_recursive_and_flattened_draws_have_the_same_frequencies():
 
 
 def test_each_replication_has_its_own_mixtures():
-    mixtures = Mixtures(np.zeros((3, 1)), 2)
+    mixtures = Mixtures(np.zeros((3, 1)), 2, 9)
     mixtures.add(0, np.array([[1.0, 3.0], [4.0, 0.0]]), np.zeros((2, 0)), np.array([2, 0]))
     np.testing.assert_array_equal(mixtures.q[0], [[1.0, 0.0], [0.0, 0.0], [0.25, 0.75]])
     mixtures.add(1, np.array([[0.0, 1.0]]), np.array([[1.0]]), np.array([0]))
@@ -140,12 +140,12 @@ def test_each_replication_has_its_own_mixtures():
 def test_torch_draws_the_same(torch):
     rng = np.random.default_rng(4)
     counts = [rng.integers(0, 5, (6, 20 + j)).astype(float) for j in range(3)]
-    ours = Mixtures(np.zeros((6, 1)), 20)
-    theirs = Mixtures(torch.zeros((6, 1), dtype=torch.float64), 20)
+    ours = Mixtures(np.zeros((6, 1)), 20, 9)
+    theirs = Mixtures(torch.zeros((6, 1), dtype=torch.float64), 20, 9)
     for j, made in enumerate(counts):
         ours.add(j, made[:, :20], made[:, 20:])
         theirs.add(j, torch.from_numpy(made[:, :20]), torch.from_numpy(made[:, 20:]))
     for _ in range(50):
         j, uniforms = rng.integers(3, size=6), rng.random(6)
-        assert theirs.draw(torch.from_numpy(j), uniforms).tolist() == ours.draw(j, uniforms).tolist()
+        assert theirs.draw(torch.from_numpy(j), torch.from_numpy(uniforms)).tolist() == ours.draw(j, uniforms).tolist()
     np.testing.assert_allclose(theirs.q[2].numpy(), ours.q[2], rtol=0, atol=1e-15)

@@ -18,7 +18,8 @@ TIGHT = (-0.5, 0.5)
 
 
 def history(driver, r=0):
-    return driver.learner.smoothed.history[r]
+    smoothed = driver.learner.smoothed
+    return [past[:n].tolist() for past, n in zip(smoothed.history[r], smoothed.counts[r], strict=True)]
 
 
 # In lock step with the reference
@@ -94,13 +95,13 @@ def test_invariants(horizon, master):
 @pytest.mark.parametrize(("replay", "learnt"), [(True, lambda t: (t + 1) // 2), (False, lambda t: t)])
 def test_only_the_chosen_base_is_touched(horizon, replay, learnt, monkeypatch):
     """Replication-updates of posteriors over all bases: one for every first step, none for a replay."""
-    seen, real = [], Posterior.update
+    seen, real = [], Posterior.absorb
 
     def counted(self, arms, rewards, rows=ALL):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(Posterior, "update", counted)
+    monkeypatch.setattr(Posterior, "absorb", counted)
     instance = small(range(4), horizon=horizon)
     adadim.simulate(SmoothCorral(replay=replay), instance)
     assert sum(seen) == 4 * learnt(horizon)
@@ -122,15 +123,16 @@ def test_replay_law():
     """With H = [3, 1, 1, 2] the replayed arm is 3, 1 or 2 with probability 1/4, 1/2, 1/4."""
     learner = SmoothCorral(bases=(LOWEST,)).start(small().problem)
     smoothed = learner.smoothed
-    smoothed.history[0][0] = [3, 1, 1, 2]
+    smoothed.history[0, 0, :4] = [3, 1, 1, 2]
+    smoothed.counts[0, 0] = 4
     came = []
     for u in (np.arange(400) + 0.5) / 400:
         smoothed._replaying[0] = True
-        smoothed.streams = Scripted(u)
+        smoothed._draws = Scripted(u)
         came.append(int(learner._select(ALL)[0]))
     assert np.bincount(came).tolist() == [0, 200, 100, 100]
     for u, arm in ((0.0, 3), (1 - 2.0**-53, 2)):
-        smoothed.streams = Scripted(u)
+        smoothed._draws = Scripted(u)
         assert learner._select(ALL).tolist() == [arm]
 
 

@@ -134,9 +134,9 @@ def test_every_public_policy_runs_in_a_study_whatever_the_batch(tmp_path):
 
 
 def test_blocks_are_aligned_shared_out_and_ordered_by_cost():
-    study = small(trials=20)
+    study = small(trials=60)
     units = executor.plan(study, {}, jobs=1)
-    assert {(unit.start, unit.stop) for unit in units} == {(0, 8), (8, 16), (16, 20)}
+    assert {(unit.start, unit.stop) for unit in units} == {(0, 25), (25, 50), (50, 60)}
     costs = [unit.cost for unit in units]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[-1]
@@ -153,7 +153,7 @@ def test_batches_fit_into_memory(monkeypatch):
     assert batch_size(large) == 3
     assert batch_size(large, jobs=2) == 1
     assert batch_size(large, jobs=100) == 1
-    assert batch_size(small().cells[0]) == 8
+    assert batch_size(small().cells[0]) == 25
 
 
 def test_bad_options_are_refused(tmp_path):
@@ -267,7 +267,7 @@ def test_an_error_in_a_policy_says_where_and_keeps_what_is_finished(tmp_path, jo
     with pytest.raises(RunError, match="bad on easy, replications 3 to 3: IndexError: no such thing"):
         run(study, tmp_path, jobs=jobs, batch=1)
     if jobs == 1:
-        assert status(tmp_path).done == 5 + 3
+        assert status(tmp_path).done == 4 + 3  # replication by replication: both policies share each instance
         assert [path.name for path in tmp_path.rglob("*.tmp")] == []
     assert load(tmp_path).frame().filter(pl.col("regret").is_nan()).is_empty()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, is_numpy, like, namespace
+from adadim.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
 from adadim.errors import NormWarning
 
 __all__ = ["ActionSet"]
@@ -88,7 +88,7 @@ class ActionSet:
         cut.replications, cut.base_arms = self.replications, self.base_arms
         cut.levels = (int(dim),) if kept is None else tuple(kept)
         part = self.base[:, :, : int(dim)]
-        cut.base = part if is_numpy(self.xp) else part.contiguous()
+        cut.base = part
         cut.arms = cut.base_arms * len(cut.levels)
         return cut, pull
 
@@ -102,6 +102,22 @@ class ActionSet:
     def weighted(self, weights: Array) -> ActionSet:
         """The same arms with feature j multiplied by ``weights[j]``."""
         return self._with_base(self.base * weights)
+
+    def to(self, device: str) -> ActionSet:
+        """The same arms as torch tensors on a device."""
+        moved = self._with_base(to_torch(self.base, device))
+        moved.xp = namespace(moved.base)
+        return moved
+
+    @staticmethod
+    def join(parts: Sequence[ActionSet]) -> ActionSet:
+        """The replications of several sets of equal shape in one."""
+        first = parts[0]
+        # Feature by feature, as each of them lies in memory.
+        turned = first.xp.concat([first.xp.permute_dims(part.base, (0, 2, 1)) for part in parts])
+        joined = first._with_base(first.xp.permute_dims(turned, (0, 2, 1)))
+        joined.replications = sum(part.replications for part in parts)
+        return joined
 
     def _with_base(self, base: Array) -> ActionSet:
         changed = object.__new__(ActionSet)
@@ -141,31 +157,35 @@ class ActionSet:
         cut[self.levels[block] :] = 0.0
         return cut
 
-    def vectors(self, arms: Array, rows: Rows = ALL) -> Array:
-        """Features of one arm per replication, (n, d)."""
-        xp = self.xp
-        ids = like(np.arange(self.replications), self.base)[rows]
-        chosen = self.base[ids, arms % self.base_arms]
+    def dense_batch(self) -> Array:
+        """All arms of every replication, (R, K, d)."""
+        if not self.expressive:
+            return self.base
+        return self.xp.stack([self.dense(r) for r in range(self.replications)])
+
+    def vectors(self, arms: Array) -> Array:
+        """Features of one arm per replication, (R, d)."""
+        xp, place = self.xp, device_of(self.base)
+        chosen = self.base[indices(self.base), arms % self.base_arms]
         if not self.expressive:
             return chosen
-        level = like(np.asarray(self.levels), self.base)[arms // self.base_arms]
-        beyond = like(np.arange(self.dim), self.base)[None, :] >= level[:, None]
-        return xp.where(beyond, xp.zeros_like(chosen), chosen)
+        index, block = xp.arange(self.dim, device=place), arms // self.base_arms
+        for b, level in enumerate(self.levels):
+            chosen = xp.where((block == b)[:, None] & (index >= level)[None, :], xp.zeros_like(chosen), chosen)
+        return chosen
 
-    def project(self, vectors: Array, rows: Rows = ALL) -> Array:
-        """Inner product of every arm with one vector per replication, (n, K).
+    def project(self, vectors: Array) -> Array:
+        """Inner product of every arm with one vector per replication, (R, K).
 
         Truncations share their prefix, so an expressive set costs one pass over its base arms.
         """
         xp = self.xp
         if is_numpy(xp):
-            ids = np.arange(self.replications)[rows]
-            out = np.empty((len(ids), self.arms))
-            for i, r in enumerate(ids):
-                self.project_row(r, vectors[i], out[i])
+            out = np.empty((self.replications, self.arms))
+            for r in range(self.replications):
+                self.project_row(r, vectors[r], out[r])
             return out
-        base = self.base[rows]
-        parts = [xp.matmul(base[:, :, lo:hi], vectors[:, lo:hi, None])[..., 0] for lo, hi in self.segments()]
+        parts = [xp.matmul(self.base[:, :, lo:hi], vectors[:, lo:hi, None])[..., 0] for lo, hi in self.segments()]
         for b in range(1, len(parts)):
             parts[b] = parts[b] + parts[b - 1]
         return xp.concat(parts, axis=-1)

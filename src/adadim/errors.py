@@ -41,3 +41,16 @@ class NormWarning(UserWarning):
     >>> caught[0].category is NormWarning
     True
     """
+
+
+class DeviceError(ValueError):
+    """A device was asked for that is not there, or that is too small.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
+    >>> instance.to("gpu")
+    Traceback (most recent call last):
+    adadim.errors.DeviceError: device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'
+    """

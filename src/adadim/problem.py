@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, as_numpy, device_of, is_numpy, like, namespace
-from adadim.randomness import Purpose, Streams, check_replications
+from adadim.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 __all__ = ["Instance", "Problem", "check_positive"]
 
@@ -25,8 +25,9 @@ class Problem:
         Features of the arms, most basic first; R > 1 for independent replications in lock step.
     horizon : int
         Number of rounds T.
-    noise : float
-        Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]).
+    noise : float, optional
+        Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]). Without
+        it, policies that need it refuse to start; the one of `adadim.recommended` estimates it.
     reward_range : float or array (R,), optional
         Difference between the largest and the smallest mean reward, if known.
     replications : sequence of int, optional
@@ -45,18 +46,29 @@ class Problem:
         features: Array | ActionSet,
         *,
         horizon: int,
-        noise: float,
+        noise: float | None = None,
         reward_range: float | Array | None = None,
         replications: Sequence[int] | None = None,
     ) -> None:
         self.actions = features if isinstance(features, ActionSet) else ActionSet(features)
         self.horizon = _check_horizon(horizon)
-        self.noise = check_positive(noise, "noise", "the sub-Gaussian scale of the reward noise, e.g. 0.1")
+        meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
+        self._noise = None if noise is None else check_positive(noise, "noise", meaning)
         count = self.actions.replications
         self.replications = check_replications(range(count) if replications is None else replications)
         if len(self.replications) != count:
             raise ValueError(f"features hold {count} replications, but {len(self.replications)} numbers were given")
         self.reward_range = None if reward_range is None else _check_range(reward_range, count)
+
+    @property
+    def noise(self) -> float:
+        """Sub-Gaussian scale sigma of the noise; a `ValueError` if nobody has said what it is."""
+        if self._noise is None:
+            raise ValueError(
+                "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
+                "standard deviation of one arm's rewards, or use adadim.recommended(problem), which estimates it"
+            )
+        return self._noise
 
     @property
     def arms(self) -> int:
@@ -78,7 +90,7 @@ class Problem:
 
     def __repr__(self) -> str:
         return (
-            f"Problem({self.actions!r}, horizon={self.horizon}, noise={self.noise}, "
+            f"Problem({self.actions!r}, horizon={self.horizon}, noise={self._noise}, "
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
 
@@ -176,17 +188,80 @@ class Instance:
     def __repr__(self) -> str:
         return f"Instance({self.problem!r}, rewards={self.rewards!r})"
 
+    def to(self, device: str) -> Instance:
+        """The same instance as torch tensors on a device ("cpu", "cuda", "cuda:1"); what learns on it computes there.
+
+        Examples
+        --------
+        >>> import adadim
+        >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
+        >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
+        """
+        moved = object.__new__(Instance)
+        moved.__dict__.update(self.__dict__)
+        problem = object.__new__(Problem)
+        problem.__dict__.update(self.problem.__dict__)
+        problem.actions = self.problem.actions.to(device)
+        moved.problem = problem
+        moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
+        moved.theta = None if self.theta is None else to_torch(self.theta, device)
+        moved._ids = indices(moved.means)
+        return moved
+
+    def joins(self, other: Instance) -> bool:
+        """Whether the two differ in their replications alone: as many arms and rounds, the same law of noise."""
+        mine, its = self.problem, other.problem
+        return (
+            (mine.arms, mine.dim, mine.horizon, mine._noise) == (its.arms, its.dim, its.horizon, its._noise)
+            and (mine.actions.levels, mine.actions.expressive) == (its.actions.levels, its.actions.expressive)
+            and (mine.reward_range is None) == (its.reward_range is None)
+            and self.rewards == other.rewards
+        )
+
+    @staticmethod
+    def join(parts: Sequence[Instance]) -> Instance:
+        """The replications of several instances in one; a replication number may come up in more than one of them.
+
+        Examples
+        --------
+        >>> from adadim.instances import sphere
+        >>> easy, hard = (sphere(arms=20, dim=6, intrinsic_dim=m, horizon=50) for m in (1, 6))
+        >>> Instance.join([easy, hard]).problem.replications
+        (0, 0)
+        """
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        for part in parts:
+            if not part.joins(first):
+                raise ValueError(f"instances must differ in their replications alone to be joined: {part} and {first}")
+        xp = first.problem.xp
+        joined = object.__new__(Instance)
+        joined.rewards = first.rewards
+        joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
+        thetas = [part.theta for part in parts]
+        joined.theta = None if any(theta is None for theta in thetas) else xp.concat(thetas)
+        joined._ids = indices(joined.means)
+        problem = object.__new__(Problem)
+        problem.__dict__.update(first.problem.__dict__)
+        problem.actions = ActionSet.join([part.problem.actions for part in parts])
+        problem.replications = tuple(r for part in parts for r in part.problem.replications)
+        if first.problem.reward_range is not None:
+            problem.reward_range = np.concatenate([part.problem.reward_range for part in parts])
+        joined.problem = problem
+        return joined
+
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
         return Streams(seed, Purpose.NOISE, self.problem.replications)
 
-    def pull(self, arms: Array, streams: Streams) -> Array:
+    def pull(self, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm per replication."""
         mean = self.means[self._ids, arms]
         if self.rewards == "bernoulli":
-            clicked = like(streams.uniforms(), mean) < mean
+            clicked = like(draws.uniforms(), mean) < mean
             return namespace(mean).astype(clicked, mean.dtype)
-        return mean + self.problem.noise * like(streams.normals(), mean)
+        return mean + self.problem.noise * like(draws.normals(), mean)
 
 
 def _check_horizon(horizon: int) -> int:

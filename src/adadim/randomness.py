@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import ALL, Rows, positions
+from adadim.arrays import ALL, Array, Rows, as_numpy, indices, is_mask, like, positions
 
-__all__ = ["Purpose", "Streams", "check_replications", "check_seed"]
+__all__ = ["Draws", "Purpose", "Streams", "check_replications", "check_seed"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -83,11 +83,23 @@ class Streams:
         ]
         self._cursor = np.full(len(self.generators), BLOCK)
         self._level = True  # every replication has drawn equally often
+        self._preloaded: _Preloaded | None = None
         self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
 
     def child(self, index: int) -> Streams:
         """Streams for part `index` of a composite policy, independent of this one's."""
         return Streams(self.seed, self.purpose, self.replications, (*self.path, index))
+
+    def beside(self, reference: Array, draws: int, *, normal: bool = False) -> Draws:
+        """These numbers in the library and on the device of `reference`; each replication may need `draws` of them.
+
+        Whoever asks again gets the same source, which goes on where it is.
+        """
+        if isinstance(reference, np.ndarray):
+            return self
+        if self._preloaded is None:
+            self._preloaded = _Preloaded(self, reference, draws, normal)
+        return self._preloaded
 
     def uniforms(self, rows: Rows = ALL) -> FloatArray:
         """Next uniform of each replication in `rows`."""
@@ -96,6 +108,13 @@ class Streams:
     def normals(self, rows: Rows = ALL) -> FloatArray:
         """Next standard normal of each replication in `rows`; a stream draws one kind only."""
         return self._next(rows, normal=True)
+
+    def table(self, draws: int, *, normal: bool = False) -> FloatArray:
+        """The first `draws` numbers of every stream, (R, draws): what as many calls would give a fresh stream."""
+        made: FloatArray = np.empty((len(self.generators), draws))
+        for row, generator in zip(made, self.generators, strict=True):
+            (generator.standard_normal if normal else generator.random)(out=row)
+        return made
 
     def _next(self, rows: Rows, *, normal: bool) -> FloatArray:
         everyone = rows is ALL or (isinstance(rows, slice) and rows == ALL)
@@ -113,3 +132,57 @@ class Streams:
         self._cursor[chosen] = at + 1
         draws: FloatArray = self._buffer[chosen, at]
         return draws
+
+
+class Draws(Protocol):
+    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
+
+    def uniforms(self, rows: Rows = ALL) -> Array:
+        """Next uniform of each replication in `rows`."""
+        ...
+
+    def normals(self, rows: Rows = ALL) -> Array:
+        """Next standard normal of each replication in `rows`."""
+        ...
+
+
+class _Preloaded:
+    """The numbers of a batch of streams, made beforehand and kept on a device.
+
+    How far each replication has come is known on the device only, so that a draw is a fixed sequence of operations
+    there; after `draws` calls the numbers still unused are read back and more are made.
+    """
+
+    def __init__(self, streams: Streams, reference: Array, draws: int, normal: bool) -> None:
+        self.streams, self.normal = streams, normal
+        self.calls, self.draws = 0, draws
+        self.buffer = like(streams.table(draws, normal=normal), reference)
+        self.cursor = indices(self.buffer) * 0
+
+    def uniforms(self, rows: Rows = ALL) -> Array:
+        return self._next(rows)
+
+    def normals(self, rows: Rows = ALL) -> Array:
+        return self._next(rows)
+
+    def _next(self, rows: Rows) -> Array:
+        if self.calls == self.draws:
+            self._refill()
+        self.calls += 1
+        ids = indices(self.buffer)
+        if is_mask(rows):
+            drawn = self.buffer[ids, self.cursor]
+            self.cursor += rows
+        else:
+            drawn = self.buffer[ids[rows], self.cursor[rows]]
+            self.cursor[rows] += 1
+        return drawn
+
+    def _refill(self) -> None:
+        left, used = as_numpy(self.buffer), as_numpy(self.cursor)
+        for row, n, generator in zip(left, used, self.streams.generators, strict=True):
+            more = generator.standard_normal(n) if self.normal else generator.random(n)
+            row[:] = np.concatenate([row[n:], more])
+        self.buffer[...] = like(left, self.buffer)
+        self.cursor[...] = 0
+        self.calls = 0

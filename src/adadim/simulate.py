@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.arrays import ALL, as_numpy, like
+from adadim.arrays import ALL, as_numpy, indices, like
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
+from adadim.recorder import Recorder
 
 __all__ = ["Outcome", "simulate"]
 
@@ -111,24 +112,30 @@ def _run(
     progress: Callable[[int, int], None] | None,
 ) -> Outcome:
     horizon = instance.problem.horizon
-    noise = instance.noise_streams(seed)
-    means = instance.means
-    gaps = instance.best[:, None] - means
-    ids = like(np.arange(len(instance.problem)), means)
-    pulls = like(np.zeros(tuple(means.shape), dtype=np.int64), means)
+    noise = instance.noise_streams(seed).beside(instance.means, horizon, normal=instance.rewards == "gaussian")
+    gaps = instance.best[:, None] - instance.means
+    ids = indices(gaps)
+    pulls = like(np.zeros(tuple(gaps.shape), dtype=np.int64), gaps)
     regret = instance.best * 0.0
+
+    def play() -> None:
+        arms = learner._select(ALL)
+        learner._update(arms, instance.pull(arms, noise), ALL)
+        regret[...] += gaps[ids, arms]
+        pulls[ids, arms] += 1
+
+    a_round = Recorder(play, gaps)
     recorded, points = [], iter(times.tolist())
     due = next(points)
     for t in range(1, horizon + 1):
-        arms = learner._select(ALL)
-        learner._update(arms, instance.pull(arms, noise), ALL)
-        regret = regret + gaps[ids, arms]
-        pulls[ids, arms] += 1
+        a_round(learner._phase())
+        learner._advance(ALL)
         if t == due:
-            recorded.append(as_numpy(regret))
+            recorded.append(as_numpy(regret).copy())
             due = next(points, 0)
             if progress is not None:
                 progress(t, horizon)
+    learner._over = a_round.replayed
     return Outcome(times, np.stack(recorded, axis=1), as_numpy(pulls), learner)
 
 

@@ -21,6 +21,7 @@ from adadim import study
 __all__ = [
     "EXIT_FAILED",
     "AsJson",
+    "Device",
     "Jobs",
     "Plugins",
     "Quiet",
@@ -36,6 +37,7 @@ __all__ = [
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a GPU, with torch); cuda:1 is the second.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -66,7 +68,7 @@ def errors() -> Iterator[None]:
     except study.RunError as error:
         _complain(error)
         raise typer.Exit(EXIT_FAILED) from error
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         _complain(error)
         raise typer.Exit(EXIT_INPUT) from error
 
@@ -75,7 +77,9 @@ def _complain(error: Exception) -> None:
     err().print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
-def run_study(plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool) -> study.Results:
+def run_study(
+    plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool, device: str = "cpu"
+) -> study.Results:
     """Run what is missing of a study, with a progress bar on a terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -91,7 +95,7 @@ def run_study(plan: study.Study, folder: Path, jobs: int | None, batch: int | No
         def progress(done: int, total: int, unit: study.Unit | None) -> None:
             bar.update(task, completed=done, total=total)
 
-        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress)
+        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
 
 
 def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from adadim import limits, study
 from adadim.cli.common import (
     EXIT_FAILED,
     AsJson,
+    Device,
     Jobs,
     Plugins,
     Quiet,
@@ -107,6 +108,7 @@ def lower_bound(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results folder.")] = Path("results/lower-bound"),
     seed: Seed = 0,
     jobs: Jobs = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -135,7 +137,7 @@ def lower_bound(
             seed=seed,
             plugins=plugins,
         )
-        checks = limits.lower_bound_checks(run_study(plan, out_folder, jobs, BATCH, quiet or as_json))
+        checks = limits.lower_bound_checks(run_study(plan, out_folder, jobs, BATCH, quiet or as_json, device))
         gaps = sorted({check.delta for check in checks})
         known = limits.closed_forms(horizon, alpha, gaps)
         rows = [*checks, *known]
@@ -172,6 +174,7 @@ def rates(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results folder.")] = Path("results/rates"),
     seed: Seed = 0,
     jobs: Jobs = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -204,7 +207,7 @@ def rates(
             seed=seed,
             plugins=plugins,
         )
-        results = run_study(plan, out_folder, jobs, None, quiet or as_json)
+        results = run_study(plan, out_folder, jobs, None, quiet or as_json, device)
         estimates = limits.rate_estimates(results)
         figure = pictures.draw_rates(estimates, betas)
         folder = out_folder / "figures"

@@ -19,6 +19,7 @@ from adadim import paper, report, study
 from adadim.cli.common import (
     EXIT_FAILED,
     AsJson,
+    Device,
     Jobs,
     Plugins,
     Quiet,
@@ -61,6 +62,7 @@ def reproduce(
     ),
     seed: Seed = 0,
     jobs: Jobs = None,
+    device: Device = "cpu",
     batch: Batch = None,
     band: Shading = WhichBand.ci,
     quiet: Quiet = False,
@@ -78,7 +80,7 @@ def reproduce(
     with errors():
         plans = [paper.study(name, v, trials=trials, seed=seed) for name in names for v in variants]  # type: ignore[arg-type]
         for plan in plans:
-            results = run_study(plan, out_folder / plan.name, jobs, batch, quiet)
+            results = run_study(plan, out_folder / plan.name, jobs, batch, quiet, device)
             tell(_draw(results, out_folder / "figures" / plan.name, band), quiet)
         verdicts = report.claims(_paper_results(out_folder))
         _write_claims(verdicts, out_folder)
@@ -94,6 +96,7 @@ def run(
     plugin: Plugins = None,
     trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
     jobs: Jobs = None,
+    device: Device = "cpu",
     batch: Batch = None,
     band: Shading = WhichBand.ci,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
@@ -130,7 +133,7 @@ def run(
             out().print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
             return
         folder = out_folder or Path("results") / plan.name
-        results = run_study(plan, folder, jobs, batch, quiet)
+        results = run_study(plan, folder, jobs, batch, quiet, device)
         tell(_draw(results, folder / "figures" / plan.name, band), quiet)
     if not quiet:
         out().print(_summary_table(results))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,11 @@ class Learner(ABC):
     takes_any_arm = True
     """Whether `update` may be told of arms that `select` did not choose."""
 
+    takes_masks = False
+    """Whether `_select` and `_update` take a mask for `rows`, and are then a fixed sequence of array operations."""
+
+    _over = False  # its horizon was played by replaying recorded operations
+
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.xp = problem.xp
@@ -69,6 +75,11 @@ class Learner(ABC):
 
     def select(self, rows: Any = None) -> Array:
         """Arm to pull next in each replication, an integer array."""
+        if self._over:
+            raise RuntimeError(
+                f"this {type(self).__name__} has played its {self.problem.horizon} rounds; to go on, start one on a "
+                "problem with a longer horizon"
+            )
         place = self._checked_rows(rows)
         arms = self._select(place)
         self._pending[place if place is ALL else as_numpy(place)] = as_numpy(arms)
@@ -91,6 +102,7 @@ class Learner(ABC):
                 f"{pending.tolist()}, update got {as_numpy(arms).tolist()}"
             )
         self._update(arms, rewards, place)
+        self._advance(place)
         self._pending[ids] = -1
 
     def describe(self) -> list[dict[str, Any]]:
@@ -102,6 +114,17 @@ class Learner(ABC):
 
     @abstractmethod
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None: ...
+
+    def _advance(self, rows: Rows) -> None:
+        """Do what is due after a round and depends on its number alone; called after each `_update`."""
+        return
+
+    def _phase(self) -> Hashable:
+        """What decides the array operations of the next round of all replications; None if the data do.
+
+        Rounds of equal phase can be recorded once and replayed, since all else happens in `_advance`.
+        """
+        return None
 
     def _checked_rows(self, rows: Any) -> Rows:
         if rows is None:

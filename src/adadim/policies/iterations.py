@@ -7,12 +7,12 @@ what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, groups, like, positions
+from adadim.arrays import Array, Rows, as_numpy, clamp, groups, like, masked, positions, tally
 from adadim.policies.base import Learner
 from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
@@ -29,6 +29,10 @@ class Solver(Protocol):
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None: ...
 
+    def _advance(self, rows: Rows) -> None: ...
+
+    def _phase(self) -> Hashable: ...
+
 
 class IteratedLearner(Learner):
     """Runs one solver per iteration and turns each finished iteration into a mixture-arm."""
@@ -39,14 +43,14 @@ class IteratedLearner(Learner):
         super().__init__(problem)
         count, base = len(problem), problem.actions.base
         self.schedule = schedule(problem.horizon, beta, problem.dim)
-        self.mixtures = Mixtures(base, problem.arms)
+        self.mixtures = Mixtures(base, problem.arms, self.schedule.p)
         self._streams = streams
-        self._draws = streams.child(0)
+        self._ties = streams.beside(base, problem.horizon)
+        self._draws = streams.child(0).beside(base, problem.horizon)
         self._solvers: dict[int, Solver] = {}
         self._iteration = np.zeros(count, dtype=np.int64)
         self._rounds = np.zeros(count, dtype=np.int64)
         self._choice = like(np.zeros(count, dtype=np.int64), base)
-        self._ids = like(np.arange(count), base)
         # Pulls of this iteration (real and virtual), of each mixture before it, and this iteration's (n, sum, sum of
         # squares) of rewards.
         self._counts = like(np.zeros((count, problem.arms + self.schedule.p)), base)
@@ -88,28 +92,46 @@ class IteratedLearner(Learner):
     def _realise(self, choice: Array, rows: Rows) -> Array:
         """Real arms behind the choices: a mixture-arm draws one."""
         real, base = self.problem.arms, self.problem.actions.base
-        virtual = np.flatnonzero(as_numpy(choice) >= real)
-        if not virtual.size:
+        if isinstance(base, np.ndarray):
+            virtual = np.flatnonzero(choice >= real)
+            if not virtual.size:
+                return choice
+            members, arms = positions(rows, len(self.problem))[virtual], choice.copy()
+            arms[virtual] = self.mixtures.draw(choice[virtual] - real, self._draws.uniforms(members), members)
+            return arms
+        if not self.mixtures.q:
             return choice
-        members, at = positions(rows, len(self.problem))[virtual], like(virtual, base)
-        arms = choice + 0
-        arms[at] = self.mixtures.draw(choice[at] - real, self._draws.uniforms(members), like(members, base))
-        return arms
+        mask, wide = masked(rows, len(self.problem), choice)
+        mask = mask & (wide >= real)
+        drawn = self.mixtures.draw(clamp(wide - real, 0), self._draws.uniforms(mask), mask)
+        return self.xp.where(choice >= real, drawn[rows], choice)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         for i, members, places in self._groups(rows):
             choice, gained = self._choice[members], rewards[places]
             self._solvers[i]._update(choice, gained, members)
-            self._counts[self._ids[members], choice] += 1.0
+            tally(self._counts, members, choice, 1.0)
             self._moments[members, 0] += 1.0
             self._moments[members, 1] += gained
             self._moments[members, 2] += gained * gained
+
+    def _advance(self, rows: Rows) -> None:
+        for i, members, _ in self._groups(rows):
+            self._solvers[i]._advance(members)
             host = positions(members, len(self.problem))
             self._rounds[host] += 1
             iteration = self.schedule.iterations[i]
             done = host[self._rounds[host] == iteration.stop] if iteration.complete else host[:0]
             if done.size:
                 self._finish(i, like(done, self.problem.actions.base))
+
+    def _phase(self) -> Hashable:
+        first = int(self._iteration[0])
+        if (self._iteration != first).any():
+            return None
+        # The first round of an iteration makes its solver, which is not an operation to record.
+        within = self._solvers[first]._phase() if first in self._solvers else None
+        return None if within is None else (first, within)
 
     def _finish(self, i: int, rows: Array) -> None:
         """Turn iteration `i` of `rows` into a mixture-arm."""
@@ -120,8 +142,8 @@ class IteratedLearner(Learner):
         if self.problem.reward_range is None:
             xp, moments = self.xp, self._moments[rows]
             n, total, squares = moments[:, 0], moments[:, 1], moments[:, 2]
-            spread = xp.sqrt(xp.clip(squares / n - (total / n) ** 2, 0.0, None))
-            self._scales[rows, i] = xp.clip(spread, self.problem.noise, None)
+            spread = xp.sqrt(clamp(squares / n - (total / n) ** 2, 0.0))
+            self._scales[rows, i] = clamp(spread, self.problem.noise)
         self._moments[rows] = 0.0
         if i + 1 < len(self.schedule.iterations):
             self._iteration[as_numpy(rows)] += 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from adadim.actions import ActionSet
-from adadim.arrays import ALL, Array, Rows, as_numpy, like
+from adadim.arrays import ALL, Array, Rows, as_numpy, like, put, take
 from adadim.errors import ForeignArmError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import (
@@ -110,19 +113,24 @@ class LinUCB(Policy):
 class LinUCBLearner(Learner):
     """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
+    takes_masks = True
+
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
         super().__init__(problem)
         self.policy = policy
-        self._streams = streams
+        self._draws = streams.beside(problem.actions.base, problem.horizon)
         dim = problem.dim if policy.dim is None else policy.dim
         seen, self._pull = (actions or problem.actions).truncate(dim, supported=policy.arms == "supported")
         self._whole = seen.arms == problem.arms
         if not self._whole:
-            self._place = like([-1] * problem.arms, seen.base)
-            self._place[self._pull] = like(range(seen.arms), seen.base)
+            place, foreign = np.zeros(problem.arms, dtype=np.int64), np.ones(problem.arms, dtype=bool)
+            place[as_numpy(self._pull)], foreign[as_numpy(self._pull)] = np.arange(seen.arms), False
+            self._place, self._foreign = like(place, seen.base), like(foreign, seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
+        noise = problem.noise if isinstance(policy.radius, str) else 0.0  # a number needs no noise scale
+        self._started = self.posterior.logdet > 0.0
         self._radius = policy.scale * fixed_radius(
-            policy.radius, problem.noise, problem.horizon, seen.arms, policy.ridge, policy.theta_norm
+            policy.radius, noise, problem.horizon, seen.arms, policy.ridge, policy.theta_norm
         )
 
     def radius(self, rows: Rows = ALL) -> Any:
@@ -130,34 +138,42 @@ class LinUCBLearner(Learner):
         policy = self.policy
         if policy.radius != "oful":
             return self._radius
-        logdet, delta = self.posterior.logdet[rows], 1 / math.sqrt(self.problem.horizon)
+        logdet, delta = take(self.posterior.logdet, rows), 1 / math.sqrt(self.problem.horizon)
         value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
         return policy.scale * value
 
     def scores(self, rows: Rows = ALL) -> Array:
         """Optimistic score of every arm of the (truncated) set."""
         state = self.posterior
-        return optimism(state.mean[rows], state.width2[rows], self.radius(rows), self.policy.bonus)
+        return optimism(take(state.mean, rows), take(state.width2, rows), self.radius(rows), self.policy.bonus)
 
     def _select(self, rows: Rows) -> Array:
-        draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
+        draws = self._draws.uniforms(rows) if self.policy.ties == "random" else None
         scores = self.scores(rows)
         if self.policy.first_pull == "uniform":
-            xp = self.xp
-            started = xp.any(self.posterior.counts[rows] > 0, axis=-1)
-            scores = xp.where(started[:, None], scores, xp.zeros_like(scores))
+            started = take(self._started, rows)
+            if not isinstance(started, np.ndarray) or not started.all():
+                scores = self.xp.where(started[:, None], scores, self.xp.zeros_like(scores))
         chosen = argmax(scores, draws)
         return chosen if self._whole else self._pull[chosen]
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        if not self._whole:
-            local = self._place[arms]
-            if as_numpy(local).min() < 0:
-                raise ForeignArmError(
-                    f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
-                )
-            arms = local
-        self.posterior.update(arms, rewards, rows)
+        self.posterior.absorb(arms if self._whole else self._place[arms], rewards, rows)
+        put(self._started, rows, take(self._started, rows) | True)
+
+    def _advance(self, rows: Rows) -> None:
+        self.posterior.settle()
+
+    def _phase(self) -> Hashable:
+        return type(self).__name__
+
+    def _checked_arms(self, arms: Array, count: int) -> Array:
+        checked = super()._checked_arms(arms, count)
+        if not self._whole and as_numpy(self._foreign[checked]).any():
+            raise ForeignArmError(
+                f"arms {as_numpy(checked).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
+            )
+        return checked
 
     def describe(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.arrays import Array, Rows, as_numpy, clamp, like, masked, positions, take, tally
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
@@ -146,9 +147,8 @@ class _LinUCBPlusPlusLearner(IteratedLearner):
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         if self.policy.reuse:
-            at = (self._ids[rows], arms)
-            self.data[0][at] += 1.0
-            self.data[1][at] += rewards
+            tally(self.data[0], rows, arms, 1.0)
+            tally(self.data[1], rows, arms, rewards)
         super()._update(arms, rewards, rows)
 
     def _finish(self, i: int, rows: Array) -> None:
@@ -169,7 +169,7 @@ class _Modified:
 
     def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         policy, problem = learner.policy, learner.problem
-        self.policy, self.xp, self.streams = policy, learner.xp, learner._streams
+        self.policy, self.xp, self.streams = policy, learner.xp, learner._ties
         self.virtual = iteration.index - 1
         actions, self.pull = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.real = self.pull
@@ -188,7 +188,7 @@ class _Modified:
 
     def virtual_radius(self, rows: Rows) -> Array:
         """Radius of every mixture-arm."""
-        return self.policy.width_multiplier(self.virtual_noise[rows], *self.size)
+        return self.policy.width_multiplier(take(self.virtual_noise, rows), *self.size)
 
     def draws(self, rows: Rows) -> Array | None:
         return self.streams.uniforms(rows) if self.policy.ties == "random" else None
@@ -221,31 +221,42 @@ class _LinUCBSolver(_Modified):
 
     def scores(self, rows: Rows) -> Array:
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
-        real = optimism(state.mean[rows], state.width2[rows], self.radius, bonus)
+        real = optimism(take(state.mean, rows), take(state.width2, rows), self.radius, bonus)
         if not self.virtual:
             return real
-        precision = ridge + self.pulls[rows]
-        virtual = optimism(self.sums[rows] / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
+        precision = ridge + take(self.pulls, rows)
+        virtual = optimism(take(self.sums, rows) / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
         return self.xp.concat([real, virtual], axis=-1)
 
     def _select(self, rows: Rows) -> Array:
         return self.outward(argmax(self.scores(rows), self.draws(rows)))
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        local = self.inward(arms)
-        virtual = local >= self.actions.arms
-        chosen = as_numpy(virtual)
-        if not chosen.any():
-            self.posterior.update(local, rewards, rows)
+        local, real, count = self.inward(arms), self.actions.arms, self.actions.replications
+        if isinstance(local, np.ndarray):
+            at = local >= real
+            if not at.any():
+                self.posterior.absorb(local, rewards, rows)
+                return
+            ids = positions(rows, count)
+            if not at.all():
+                self.posterior.absorb(local[~at], rewards[~at], ids[~at])
+            tally(self.pulls, ids[at], local[at] - real, 1.0)
+            tally(self.sums, ids[at], local[at] - real, rewards[at])
             return
-        base = self.actions.base
-        ids = positions(rows, self.actions.replications)
-        at, real = like(np.flatnonzero(chosen), base), like(np.flatnonzero(~chosen), base)
-        if len(real):
-            self.posterior.update(local[real], rewards[real], like(ids[~chosen], base))
-        index = (like(ids[chosen], base), local[at] - self.actions.arms)
-        self.pulls[index] += 1.0
-        self.sums[index] += rewards[at]
+        mask, local, rewards = masked(rows, count, local, rewards)
+        virtual = mask & (local >= real)
+        self.posterior.absorb(clamp(local, None, real - 1), rewards, mask & ~virtual)
+        if self.virtual:
+            column = clamp(local - real, 0)
+            tally(self.pulls, virtual, column, 1.0)
+            tally(self.sums, virtual, column, rewards)
+
+    def _advance(self, rows: Rows) -> None:
+        self.posterior.settle()
+
+    def _phase(self) -> Hashable:
+        return type(self).__name__
 
 
 class _SupLinUCBSolver(_Modified):
@@ -270,3 +281,9 @@ class _SupLinUCBSolver(_Modified):
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         self.levels.update(self.inward(arms), rewards, rows)
+
+    def _advance(self, rows: Rows) -> None:
+        return
+
+    def _phase(self) -> Hashable:
+        return None

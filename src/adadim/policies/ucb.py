@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, like, namespace
+from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, device_of, namespace, take, tally
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import (
     Index,
@@ -93,44 +92,47 @@ class ArmStatistics:
         self.xp, self.policy, self.arms, self.scale, self.horizon = xp, policy, arms, scale, horizon
         self.counts = xp.zeros((count, arms), dtype=xp.float64, device=place)
         self.sums = xp.zeros((count, arms), dtype=xp.float64, device=place)
-        self._ids = like(np.arange(count), reference)
 
     def add(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
         """Count one pull per replication."""
-        at = (self._ids[rows], arms)
-        self.counts[at] += 1.0
-        self.sums[at] += rewards
+        tally(self.counts, rows, arms, 1.0)
+        tally(self.sums, rows, arms, rewards)
 
     def scores(self, rows: Rows = ALL) -> Array:
         """UCB index of every arm; infinite for arms never pulled."""
-        xp, policy, n = self.xp, self.policy, self.counts[rows]
+        xp, policy, n = self.xp, self.policy, take(self.counts, rows)
         played = xp.where(n > 0, n, xp.ones_like(n))
         delta = policy.confidence(self.horizon)
-        scale = self.scale if isinstance(self.scale, float) else self.scale[rows]
+        scale = self.scale if isinstance(self.scale, float) else take(self.scale, rows)
         if policy.index == "subgaussian":
             width = subgaussian_bonus(played, scale, delta)
         elif policy.index == "ucb1":
-            width = ucb1_bonus(played, xp.clip(xp.sum(n, axis=-1), 1.0, None)[:, None])
+            width = ucb1_bonus(played, clamp(xp.sum(n, axis=-1), 1.0)[:, None])
         else:
             width = self_normalised_bonus(played, self.arms, scale, delta, released=policy.index == "released")
-        index = self.sums[rows] / played + policy.scale * width
+        index = take(self.sums, rows) / played + policy.scale * width
         return xp.where(n > 0, index, xp.full_like(index, math.inf))
 
 
 class _UCBLearner(Learner):
+    takes_masks = True
+
     def __init__(self, policy: UCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem)
-        self._streams = streams
+        self._draws = streams.beside(problem.actions.base, problem.horizon)
         self.policy = policy
         base = problem.actions.base
         self.statistics = ArmStatistics(policy, problem.arms, problem.noise, problem.horizon, base)
 
     def _select(self, rows: Rows) -> Array:
-        draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
+        draws = self._draws.uniforms(rows) if self.policy.ties == "random" else None
         return argmax(self.statistics.scores(rows), draws)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         self.statistics.add(arms, rewards, rows)
+
+    def _phase(self) -> Hashable:
+        return type(self).__name__
 
     def describe(self) -> list[dict[str, Any]]:
         """Pulls and leading arm of each replication."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from adadim.arrays import Array, Rows, like
+from adadim.arrays import Array, Rows
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -31,13 +32,17 @@ class Random(Policy):
 
 
 class _RandomLearner(Learner):
+    takes_masks = True
+
     def __init__(self, problem: Problem, streams: Streams) -> None:
         super().__init__(problem)
-        self._streams = streams
+        self._draws = streams.beside(problem.actions.base, problem.horizon)
 
     def _select(self, rows: Rows) -> Array:
-        drawn = (self._streams.uniforms(rows) * self.problem.arms).astype(int)
-        return like(drawn, self.problem.actions.base)
+        return self.xp.astype(self._draws.uniforms(rows) * self.problem.arms, self.xp.int64)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         return
+
+    def _phase(self) -> Hashable:
+        return type(self).__name__

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
 from adadim.actions import ActionSet
-from adadim.arrays import ALL, Array, Rows, device_of, is_numpy, like, positions
+from adadim.arrays import ALL, Array, Rows, device_of, indices, is_numpy, masked, positions
 from adadim.problem import check_positive
 
 __all__ = ["Posterior"]
@@ -63,42 +62,46 @@ class Posterior(ABC):
         self.sums = xp.zeros(shape, dtype=xp.float64, device=place)
         self.counts = xp.zeros(shape, dtype=xp.int64, device=place)
         self.logdet = xp.zeros(shape[0], dtype=xp.float64, device=place)
-        self._ids = like(np.arange(shape[0]), actions.base)
-        self._g = xp.zeros(shape, dtype=xp.float64, device=place)
-        self._run: Any
-        self._stretch: Any
+        self._ids = indices(self.mean)
         if self._numpy:
-            self._g2 = np.zeros(shape)
+            # The run of equal pulls under way in each replication: g and g^2 as before it, its arm, length and stretch.
+            self._g, self._g2 = np.zeros(shape), np.zeros(shape)
             self._last, self._run, self._stretch = [-1] * shape[0], [0] * shape[0], [1.0] * shape[0]
-        else:
-            self._run = xp.zeros(shape[:1], dtype=xp.float64, device=place)
-            self._stretch = xp.ones(shape[:1], dtype=xp.float64, device=place)
 
     def update(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
-        """Absorb one pull for each replication in `rows`."""
+        """Learn from one pull in each replication of `rows`."""
+        self.absorb(arms, rewards, rows)
+        self.settle()
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
+        """Do what `update` does, but leave it to the caller to `settle` afterwards.
+
+        On torch this is a fixed sequence of operations on fixed memory, which can be recorded and replayed.
+        """
         if self._numpy:
             # A row fits the nearest cache and BLAS updates it in one pass: faster than whole-batch temporaries.
             for r, x, reward in zip(self._ids[rows].tolist(), arms.tolist(), rewards.tolist(), strict=True):
                 self._absorb(r, x, reward)
             return
-        self._turn_batch(arms, rows)
-        at = (self._ids[rows], arms)
-        s = self._g[at]
-        c = 1.0 / (1.0 + s)
-        surprise = c * (rewards - self.mean[at])
-        mean, width2, g = self.mean[rows], self.width2[rows], self._g[rows]
-        mean += surprise[:, None] * g
-        drop = g * g
-        drop *= c[:, None]
-        width2 -= drop
-        width2.clamp_(min=0.0)
-        if not isinstance(rows, slice):  # an integer index gave copies, a slice views
-            self.mean[rows], self.width2[rows] = mean, width2
-        self._run[rows] = 1.0
-        self._stretch[rows] = 1.0 + s
-        self.logdet[rows] += self.xp.log1p(s)
-        self.counts[at] += 1
-        self.sums[at] += rewards
+        mask, arms, rewards = masked(rows, self.actions.replications, arms, rewards)
+        self._absorb_batch(arms, rewards, mask)
+
+    def _absorb_batch(self, arms: Array, rewards: Array, mask: Array) -> None:
+        """Absorb a pull in every replication of the mask, every pull a run of its own (torch)."""
+        xp, at = self.xp, (self._ids, arms)
+        g = self._project_batch(arms)
+        here = g[at]
+        c = mask / (1.0 + here)
+        self.mean.addcmul_((c * (rewards - self.mean[at]))[:, None], g)
+        self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
+        self.logdet += mask * xp.log1p(here)
+        self.counts[at] += mask
+        self.sums[at] += mask * rewards
+        self._fold_batch(c, g)
+
+    def settle(self) -> None:
+        """Do what is due only now and then; to be called once after each `absorb`."""
+        return
 
     def _absorb(self, r: int, x: int, reward: float) -> None:
         """Absorb one pull of one replication (NumPy)."""
@@ -134,9 +137,8 @@ class Posterior(ABC):
             self.mean[r] = whitened.T @ (whitened @ sums[i])
             self.logdet[r] = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor))) - self.actions.dim * np.log(self.ridge)
             self.counts[r], self.sums[r] = counts[i], sums[i]
-            self._g[r], self._run[r], self._stretch[r] = 0.0, 0, 1.0
             if self._numpy:
-                self._last[r] = -1
+                self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
             self._restart(r, factor, whitened)
 
     @abstractmethod
@@ -144,8 +146,12 @@ class Posterior(ABC):
         """Fold the finished run into the form's own state and write g of arm `x` into `_g[r]` (NumPy)."""
 
     @abstractmethod
-    def _turn_batch(self, arms: Array, rows: Rows) -> None:
-        """Do the same as `_turn` for a batch at once, every pull a run of its own (any array library)."""
+    def _project_batch(self, arms: Array) -> Array:
+        """Compute g of one arm in every replication, (R, K) (torch)."""
+
+    @abstractmethod
+    def _fold_batch(self, c: Array, g: Array) -> None:
+        """Fold those pulls into the form's own state; c is 0 where there was none (torch)."""
 
     @abstractmethod
     def _restart(self, r: int, factor: Array, whitened: Array) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from scipy.linalg.blas import dsymv, dsyr
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, Rows, device_of
+from adadim.arrays import Array, device_of
 from adadim.posterior.base import Posterior
 
 __all__ = ["FeaturePosterior"]
@@ -34,13 +34,12 @@ class FeaturePosterior(Posterior):
         dsymv(1.0, w, self.actions.vector(r, x), beta=0.0, y=u, overwrite_y=1, lower=0)
         self.actions.project_row(r, u, self._g[r])
 
-    def _turn_batch(self, arms: Array, rows: Rows) -> None:
-        xp = self.xp
-        u = self._u[rows]
-        weight = self._run[rows] / self._stretch[rows]
-        self._w[rows] -= weight[:, None, None] * u[:, :, None] * u[:, None, :]
-        self._u[rows] = xp.matmul(self._w[rows], self.actions.vectors(arms, rows)[..., None])[..., 0]
-        self._g[rows] = self.actions.project(self._u[rows], rows)
+    def _project_batch(self, arms: Array) -> Array:
+        self._u = self.xp.matmul(self._w, self.actions.vectors(arms)[..., None])
+        return self.actions.project(self._u[..., 0])
+
+    def _fold_batch(self, c: Array, g: Array) -> None:
+        self._w.baddbmm_(self._u, self.xp.matrix_transpose(c[:, None, None] * self._u), alpha=-1.0)
 
     def _restart(self, r: int, factor: Array, whitened: Array) -> None:
         xp = self.xp

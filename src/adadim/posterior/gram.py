@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dsyrk
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, Rows, device_of
+from adadim.arrays import Array, device_of
 from adadim.posterior.base import Posterior
 
 __all__ = ["GramPosterior"]
@@ -32,7 +32,6 @@ class GramPosterior(Posterior):
         place = device_of(actions.base)
         self._h = xp.zeros((count, BLOCK, arms), dtype=xp.float64, device=place)
         self._fill = [0] * count  # rows of H in use (NumPy)
-        self._slot = 0  # row of H that the next batch writes (other libraries)
         self._built = [not self._numpy] * count
         if self._numpy:
             # Lower triangle only: syrk writes one half, and reading a symmetric row from one half is cheap. Before it
@@ -40,8 +39,10 @@ class GramPosterior(Posterior):
             # played never pays for the K x K matrix.
             self._p = xp.empty((count, arms, arms))
         else:
-            dense = xp.stack([actions.dense(r) for r in range(count)])
-            self._p = xp.matmul(dense, xp.matrix_transpose(dense)) / self.ridge
+            # All replications write the same row of H, which the device keeps count of; unused rows are zero.
+            self._slot, self._used = self._ids[:1] * 0, 0
+            dense = actions.dense_batch()
+            self._p = xp.matmul(dense, xp.matrix_transpose(dense)).div_(self.ridge)
 
     def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -63,18 +64,23 @@ class GramPosterior(Posterior):
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
-    def _turn_batch(self, arms: Array, rows: Rows) -> None:
-        xp, ids = self.xp, self._ids[rows]
-        weight = xp.sqrt(self._run[rows] / self._stretch[rows])
-        self._h[ids, self._slot] = weight[:, None] * self._g[rows]
+    def _project_batch(self, arms: Array) -> Array:
+        column = self._h[self._ids, :, arms]
+        return self._p[self._ids, arms] - self.xp.matmul(column[:, None, :], self._h)[:, 0, :]
+
+    def _fold_batch(self, c: Array, g: Array) -> None:
+        self._h.index_copy_(1, self._slot, (self.xp.sqrt(c)[:, None] * g)[:, None, :])
         self._slot += 1
-        if self._slot == BLOCK:
-            self._p -= xp.matmul(xp.matrix_transpose(self._h), self._h)
-            self._h[...] = 0.0
-            self._slot = 0
-        h = self._h[rows, : self._slot]
-        column = xp.take_along_axis(h, xp.broadcast_to(arms[:, None, None], (h.shape[0], h.shape[1], 1)), axis=-1)
-        self._g[rows] = self._p[ids, arms] - xp.sum(column * h, axis=1)
+
+    def settle(self) -> None:
+        if self._numpy:
+            return
+        self._used += 1
+        if self._used == BLOCK:
+            self._p.baddbmm_(self.xp.matrix_transpose(self._h), self._h, alpha=-1.0)
+            self._h.zero_()
+            self._slot.zero_()
+            self._used = 0
 
     def _restart(self, r: int, factor: Array, whitened: Array) -> None:
         if self._numpy:

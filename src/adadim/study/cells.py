@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from adadim.policies.base import Policy
 from adadim.problem import Instance
 from adadim.study.kinds import Generator
 from adadim.study.parts import InstanceSpec
 
-__all__ = ["FORMAT", "Cell", "Unit"]
+__all__ = ["FORMAT", "Cell", "Outcome", "RunError", "Unit"]
 
 FORMAT = 1
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
+
+
+Outcome = Literal["computed", "found", "busy"]
+"""What became of a unit: computed now, found stored, or being computed by another process."""
+
+
+class RunError(RuntimeError):
+    """A run that stopped early; what was finished is stored, and running again goes on from there."""
 
 
 @dataclass(frozen=True)

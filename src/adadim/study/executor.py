@@ -13,17 +13,21 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import joblib
 from threadpoolctl import threadpool_limits
 
+from adadim.arrays import check_device
+from adadim.problem import Instance
 from adadim.simulate import simulate
-from adadim.study.cells import Cell, Unit
+from adadim.study.cells import Cell, Outcome, RunError, Unit
+from adadim.study.device import device_batch, outcomes
 from adadim.study.kinds import StudyError
 from adadim.study.parts import identity
-from adadim.study.results import Results, missing
+from adadim.study.results import Results, missing, standing
 from adadim.study.spec import Study
 from adadim.study.store import Span, Store
 
@@ -32,18 +36,12 @@ __all__ = ["Progress", "RunError", "batch_size", "run"]
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
-Outcome = Literal["computed", "found", "busy"]
-
-BATCH = 8  # on a CPU more replications in lock step gain nothing, and their matrices leave the cache
+BATCH = 25  # the Python of a step is shared by so many; more would gain little and hold matrices for longer
 SHARE = 0.5  # of the machine's memory, for all workers together
 COPIES = 4  # of the largest matrices that a policy and its bases may hold at once
 POLL = 0.2  # seconds between looks at what another run is computing
 
 _TURNS: dict[Path, threading.Lock] = {}
-
-
-class RunError(RuntimeError):
-    """A run that stopped early; what was finished is stored, and running again goes on from there."""
 
 
 def run(
@@ -52,6 +50,7 @@ def run(
     jobs: int | None = None,
     batch: int | None = None,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Results:
     """Compute what is missing of a study, and return all of it.
 
@@ -74,6 +73,10 @@ def run(
         if some process would have nothing to do.
     progress : callable, optional
         Called as ``progress(units done, units in all, unit)``, first with 0 and None.
+    device : str
+        "cuda" (or "cuda:1") computes on a GPU, in this process, with as many replications in lock step as its memory
+        holds; needs torch. The arithmetic is the same up to the order of sums, so what was computed on a CPU is kept,
+        and the other way round.
 
     Returns
     -------
@@ -81,6 +84,8 @@ def run(
 
     Raises
     ------
+    DeviceError
+        The device is not there, or too small.
     StoreError
         The folder cannot be used as it is, or the disk is full.
     RunError
@@ -105,6 +110,8 @@ def run(
     """
     if not isinstance(study, Study):
         raise StudyError(f"expected a Study, got {type(study).__name__}; Study.from_toml reads one from a file")
+    if check_device(device) != "cpu" and jobs not in (None, 1):
+        raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
     jobs = joblib.cpu_count() if jobs is None else _at_least_one(jobs, "jobs")
     batch = None if batch is None else _at_least_one(batch, "batch")
     store = Store(folder)
@@ -116,12 +123,18 @@ def run(
         for cell in study.cells:
             for span in stored.get(cell.id, []):
                 store.check(cell.id, span)
-        _fill(study, store, jobs, batch, progress or (lambda done, total, unit: None))
+        if device == "cpu":
+            planned, computed = partial(plan, study, jobs=jobs, batch=batch), partial(_outcomes, store, jobs=jobs)
+        else:
+            size = batch or device_batch(study.cells, device)
+            planned = partial(plan, study, jobs=1, batch=size)
+            computed = partial(_device_outcomes, store, device=device, batch=size)
+        _fill(store, planned, computed, progress or _silent)
     return Results(folder, manifest)
 
 
 def batch_size(cell: Cell, jobs: int = 1) -> int:
-    """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 8.
+    """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 25.
 
     Counts the features, K d numbers, and what a posterior holds, at most K^2 numbers, four times over.
 
@@ -130,14 +143,14 @@ def batch_size(cell: Cell, jobs: int = 1) -> int:
     >>> instance = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
     >>> study = Study("small", {"easy": instance}, {"random": {"kind": "Random"}}, trials=1)
     >>> batch_size(study.cells[0], jobs=2)
-    8
+    25
     """
     needed = COPIES * 8 * (cell.arms * cell.dim + min(cell.arms**2, cell.arms * cell.dim * 5 + cell.dim**2))
     return max(1, min(BATCH, int(SHARE * _memory() / jobs / needed)))
 
 
 def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: int | None = None) -> list[Unit]:
-    """Units that compute what is missing, the longest first.
+    """Units that compute what is missing, the longest first, those on the same instance one after the other.
 
     Blocks begin at multiples of the batch, so that an interrupted run is completed with the files it would have
     written itself.
@@ -148,7 +161,7 @@ def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: i
     for cell in different.values():
         size = batch or min(batch_size(cell, jobs), fair)
         units += [Unit(cell, *span) for span in _spans(missing(stored.get(cell.id, ()), study.trials), size)]
-    return sorted(units, key=lambda unit: -unit.cost)
+    return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
 
 def compute(store: Store, unit: Unit) -> Outcome:
@@ -157,36 +170,56 @@ def compute(store: Store, unit: Unit) -> Outcome:
     with store.claim(cell.id, span) as mine:
         if not mine:
             return "busy"
-        absent = {r for r in missing(store.index().get(cell.id, ()), unit.stop) if r >= unit.start}
-        if len(absent) < unit.stop - unit.start:  # another run was faster, perhaps with other blocks
-            return "busy" if absent else "found"
+        if (outcome := standing(store, unit)) is not None:  # another run was faster, perhaps with other blocks
+            return outcome
         try:
             # The instance too is built with one thread, or its last bits might depend on the number of workers.
             with threadpool_limits(1, user_api="blas"):
-                instance = cell.make(range(unit.start, unit.stop))
-                outcome = simulate(cell.agent, instance, seed=cell.seed, record=cell.times)
+                regret = simulate(cell.agent, _made(unit), seed=cell.seed, record=cell.times).regret
         except Exception as error:
             hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
             raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
-        store.write(unit, outcome.regret)
+        store.write(unit, regret)
     return "computed"
 
 
-def _fill(study: Study, store: Store, jobs: int, batch: int | None, progress: Progress) -> None:
+_last: tuple[str, Instance] | None = None
+
+
+def _made(unit: Unit) -> Instance:
+    """The unit's instance, which the unit before it often has used too."""
+    global _last
+    key = f"{unit.cell.identity['instance']} {unit.cell.seed} {unit.start} {unit.stop}"
+    if _last is None or _last[0] != key:
+        _last = None  # room for the next
+        _last = key, unit.cell.make(range(unit.start, unit.stop))
+    return _last[1]
+
+
+def _silent(done: int, total: int, unit: Unit | None) -> None:
+    return
+
+
+def _fill(
+    store: Store,
+    planned: Callable[[Mapping[str, Sequence[Span]]], list[Unit]],
+    compute_all: Callable[[Sequence[Unit]], Generator[tuple[int, Outcome]]],
+    progress: Progress,
+) -> None:
     done = deaths = 0
-    units = plan(study, store.index(), jobs, batch)
+    units = planned(store.index())
     progress(0, len(units), None)
     while units:
         total, failure = done + len(units), None
         try:
-            with closing(_outcomes(store, units, jobs)) as outcomes:
+            with closing(compute_all(units)) as outcomes:
                 for position, outcome in outcomes:
                     if outcome != "busy":
                         done += 1
                         progress(done, total, units[position])
         except BrokenProcessPool as error:
             failure = error
-        left = plan(study, store.index(), jobs, batch)
+        left = planned(store.index())
         stuck = len(left) == len(units)
         if failure is not None:
             deaths = deaths + 1 if stuck else 1
@@ -213,6 +246,12 @@ def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
         yield from workers(joblib.delayed(_numbered)(store, position, unit) for position, unit in enumerate(units))
+
+
+def _device_outcomes(store: Store, units: Sequence[Unit], device: str, batch: int) -> Generator[tuple[int, Outcome]]:
+    """The same on a GPU."""
+    numbers = {unit.id: position for position, unit in enumerate(units)}
+    yield from ((numbers[unit.id], outcome) for unit, outcome in outcomes(store, units, device, batch))
 
 
 def _numbered(store: Store, position: int, unit: Unit) -> tuple[int, Outcome]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.study.cells import Outcome, Unit
 from adadim.study.kinds import suggestion
 from adadim.study.store import Span, Store, StoreError
 
@@ -212,6 +213,14 @@ def status(folder: str | Path) -> Status:
     used = {cell["id"] for cell in manifest["cells"]}
     unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
     return Status(manifest["study"]["name"], tuple(cells), unused)
+
+
+def standing(store: Store, unit: Unit) -> Outcome | None:
+    """What has become of a unit meanwhile: all stored ("found"), some of it in other blocks ("busy"), or nothing."""
+    absent = [r for r in missing(store.index().get(unit.cell.id, ()), unit.stop) if r >= unit.start]
+    if len(absent) == unit.stop - unit.start:
+        return None
+    return "busy" if absent else "found"
 
 
 def missing(spans: Iterable[Span], trials: int) -> list[int]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, positions
+from adadim.arrays import Array, Rows, as_numpy, clamp, like, namespace, tally
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import FloatArray, MasterLearner, check_bases
+from adadim.policies.masters.bases import check_bases
+from adadim.policies.masters.learner import MasterLearner
+from adadim.policies.ties import TOLERANCE
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 
 __all__ = ["DynamicBalancing"]
 
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Bound = Callable[[FloatArray, FloatArray, int], FloatArray]
 
 
@@ -107,26 +110,27 @@ class DynamicBalancing(Policy):
         if self.biases is not None and min(self.biases, default=0.0) < 0:
             raise ValueError(f"biases must not be negative, got {self.biases!r}")
 
-    def candidate(self, dims: FloatArray, plays: FloatArray, arms: int, horizon: int) -> FloatArray:
+    def candidate(self, dims: Array, plays: Array, arms: int, horizon: int) -> Array:
         """R_i(n_i); 0 for a base never played."""
-        n = np.maximum(plays, 1.0)
+        xp = namespace(plays)
+        n = clamp(plays, 1.0)
         if callable(self.bound):
-            value = self.bound(dims, n, arms)
+            value = like(self.bound(as_numpy(dims), as_numpy(n), arms), plays)
         elif self.bound == "sqrt":
-            value = np.maximum(np.sqrt(dims), horizon ** (self.beta - 0.5)) * np.sqrt(n)
+            value = clamp(xp.sqrt(dims), horizon ** (self.beta - 0.5)) * xp.sqrt(n)
         else:
-            inner = np.log(np.maximum(arms * n**1.5 * np.log(n), 1.0))
-            value = np.maximum(np.sqrt(dims * n * inner**3), 1.0)
-        return np.where(plays > 0, value, 0.0)
+            inner = xp.log(clamp(arms * n**1.5 * xp.log(n), 1.0))
+            value = clamp(xp.sqrt(dims * n * inner**3), 1.0)
+        return xp.where(plays > 0, value, xp.zeros_like(value))
 
-    def confidence(self, plays: FloatArray, bases: int, delta: float) -> FloatArray:
+    def confidence(self, plays: Array, bases: int, delta: float) -> Array:
         """Width of a base's mean reward after `plays` plays (at least 1)."""
+        xp = namespace(plays)
         if self.width == "guarded":
-            log = np.log(bases * np.maximum(np.log(plays), 1.0) / delta)
+            log = xp.log(bases * clamp(xp.log(plays), 1.0) / delta)
         else:
-            log = np.log(np.maximum(bases * np.log(plays) / delta, 1.0))
-        value: FloatArray = self.c * np.sqrt(log / plays)
-        return value
+            log = xp.log(clamp(bases * xp.log(plays) / delta, 1.0))
+        return self.c * xp.sqrt(log / plays)
 
     def _start(self, problem: Problem, streams: Streams) -> Learner:
         return _BalancingLearner(self, problem, streams)
@@ -136,50 +140,50 @@ class _BalancingLearner(MasterLearner):
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.policy = policy
-        count = len(self.bases)
-        self.scalings = _per_base(policy.scalings, 1.0, count, "scalings")
-        self.biases = _per_base(policy.biases, 0.0, count, "biases")
-        self.dims = np.array([float(getattr(p, "dim", None) or problem.dim) for p in self.policies])
+        count, base = len(self.bases), problem.actions.base
+        self.scalings = like(_per_base(policy.scalings, 1.0, count, "scalings"), base)
+        self.biases = like(_per_base(policy.biases, 0.0, count, "biases"), base)
+        self.dims = like([float(getattr(p, "dim", None) or problem.dim) for p in self.policies], base, self.xp.float64)
         self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
-        self.plays = np.zeros((len(problem), count))
-        self.rewards = np.zeros((len(problem), count))
-        self.active = np.ones((len(problem), count), dtype=bool)
-        self.potential = np.zeros((len(problem), count))
+        self.plays = like(np.zeros((len(problem), count)), base)
+        self.rewards, self.potential, self.active = self.plays * 0.0, self.plays * 0.0, self.plays == 0.0
 
     def _select(self, rows: Rows) -> Array:
-        ids = positions(rows, len(self.problem))
-        potential, active = self.potential[ids], self.active[ids]
-        least = np.where(active, potential, np.inf).min(axis=-1)
-        tied = potential == least[:, None]
+        xp, potential, active = self.xp, self.potential[rows], self.active[rows]
+        least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
+        # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
+        tied = xp.abs(potential - least[:, None]) <= TOLERANCE * least[:, None]
         if self.policy.ties == "active":
-            tied &= active
-        rank = np.cumsum(tied, axis=-1)
-        wanted = np.floor(self._streams.uniforms(rows) * rank[:, -1]) + 1
-        chosen = (rank >= wanted[:, None]).argmax(axis=-1)
-        self._chosen[ids] = chosen
-        return self._ask(chosen, rows)
+            tied = tied & active
+        rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+        wanted = xp.floor(self._draws.uniforms(rows) * rank[:, -1]) + 1
+        chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
+        self._chosen[rows] = chosen
+        return self.bases.ask(chosen, rows)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        ids = positions(rows, len(self.problem))
-        chosen = self._chosen[ids]
-        self._teach(chosen, arms, rewards, rows)
-        self.plays[ids, chosen] += 1.0
-        self.rewards[ids, chosen] += as_numpy(rewards)
-        policy, plays = self.policy, self.plays[ids]
-        played, n = plays > 0, np.maximum(plays, 1.0)
+        xp, chosen = self.xp, self._chosen[rows]
+        self.bases.teach(chosen, arms, rewards, rows)
+        tally(self.plays, rows, chosen, 1.0)
+        tally(self.rewards, rows, chosen, rewards)
+        policy, plays = self.policy, self.plays[rows]
+        played, n = plays > 0, clamp(plays, 1.0)
         bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
-        self.potential[ids] = self.scalings * bound
-        value = self.rewards[ids] / n - self.biases
+        self.potential[rows] = self.scalings * bound
+        value = self.rewards[rows] / n - self.biases
         width = policy.confidence(n, len(self.bases), self.delta)
         achieved = value - width if policy.reference == "lower" else value + width
-        best = np.where(played, achieved, -np.inf).max(axis=-1)
-        self.active[ids] = ~played | (value + width + bound / n >= best[:, None])
+        best = xp.max(xp.where(played, achieved, xp.full_like(achieved, -math.inf)), axis=-1)
+        self.active[rows] = ~played | (value + width + bound / n >= best[:, None])
+
+    def _phase(self) -> Hashable:
+        return None if callable(self.policy.bound) else super()._phase()
 
     def describe(self) -> list[dict[str, Any]]:
         """Plays, mean reward and state of each base, in each replication."""
         return self._describe(
-            rounds_of_each_base=self.plays.astype(int),
-            mean_reward_of_each_base=self.rewards / np.maximum(self.plays, 1.0),
+            rounds_of_each_base=self.xp.astype(self.plays, self.xp.int64),
+            mean_reward_of_each_base=self.rewards / clamp(self.plays, 1.0),
             active=self.active,
         )
 

@@ -1,37 +1,19 @@
-"""What masters share: their base learners, and rewards turned into losses."""
+"""The base learners of a master, and rewards turned into losses."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, groups, like
-from adadim.policies.base import Learner, Policy
+from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, groups, is_mask, masked, namespace, take
+from adadim.policies.base import Policy
+from adadim.policies.iterations import Solver
 from adadim.policies.linucb import LinUCB
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
-__all__ = ["MasterLearner", "check_bases", "check_loss_range", "loss", "nested_dims"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
-
-
-def nested_dims(dim: int, ambient: bool = False) -> list[int]:
-    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`.
-
-    Examples
-    --------
-    >>> nested_dims(600)
-    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    >>> nested_dims(600, ambient=True)[-1]
-    600
-    """
-    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
-    return [*dims, dim] if ambient and dims[-1] < dim else dims
+__all__ = ["Bases", "check_bases", "check_loss_range", "loss"]
 
 
 def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
@@ -42,53 +24,72 @@ def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
         raise TypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
 
 
-class _Master(Protocol):
-    """Hyper-parameters that every master has: the bases given, or a template in nested dimensions."""
+class Bases:
+    """Base learners under a master, each round asking and teaching one of them in each replication.
 
-    @property
-    def bases(self) -> tuple[Policy, ...]: ...
+    NumPy: the replications of each base are a group of their own, so that nobody pays for a base not chosen. Torch:
+    every base computes for all replications under a mask, or, for LinUCB in nested dimensions, one `Lanes` does for the
+    chosen one; either way the operations do not depend on the choices. Bases that take no masks are asked in groups
+    there too.
 
-    @property
-    def base(self) -> LinUCB: ...
+    Parameters
+    ----------
+    learners : sequence of Solver
+        The bases.
+    reference : array (R, ...)
+        An array of the library and on the device of the arms.
+    """
 
-    @property
-    def ambient(self) -> bool: ...
+    def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
+        self.learners, self.reference = learners, reference
+        self.replications = int(reference.shape[0])
+        self.fixed = not isinstance(reference, np.ndarray) and all(
+            getattr(learner, "takes_masks", False) for learner in learners
+        )
 
+    def __len__(self) -> int:
+        return len(self.learners)
 
-class MasterLearner(Learner):
-    """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
+    def __getitem__(self, b: int) -> Solver:
+        return self.learners[b]
 
-    takes_any_arm = False
-
-    def __init__(self, policy: _Master, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self._streams = streams
-        nested = (replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
-        self.policies = policy.bases or tuple(nested)
-        self.bases = [base._start(problem, streams.child(i + 1)) for i, base in enumerate(self.policies)]
-        self._chosen: IntArray = np.zeros(len(problem), dtype=np.int64)
-
-    def _ask(self, chosen: IntArray, rows: Rows) -> Array:
-        """Arms that the chosen bases propose."""
-        base = self.problem.actions.base
-        arms = like(np.zeros(len(chosen), dtype=np.int64), base)
-        for b, members, places in groups(chosen, rows, len(self.problem), base):
-            arms[places] = self.bases[b]._select(members)
+    def ask(self, chosen: Array, rows: Rows) -> Array:
+        """Arms that the chosen bases propose, one for each replication in `rows`."""
+        arms = chosen * 0
+        if self.fixed:
+            mask, wide = masked(rows, self.replications, chosen)
+            for b, learner in enumerate(self.learners):
+                proposed = take(learner._select(mask & (wide == b)), ALL if is_mask(rows) else rows)
+                arms = namespace(arms).where(chosen == b, proposed, arms)
+            return arms
+        for b, members, places in self._groups(chosen, rows):
+            arms[places] = self.learners[b]._select(members)
         return arms
 
-    def _teach(self, chosen: IntArray, arms: Array, rewards: Array, rows: Rows) -> None:
+    def teach(self, chosen: Array, arms: Array, rewards: Array, rows: Rows) -> None:
         """Tell the chosen bases, and only them, what came of it."""
-        for b, members, places in groups(chosen, rows, len(self.problem), self.problem.actions.base):
-            self.bases[b]._update(arms[places], rewards[places], members)
+        if self.fixed:
+            mask, wide, arms, rewards = masked(rows, self.replications, chosen, arms, rewards)
+            for b, learner in enumerate(self.learners):
+                own = mask & (wide == b)
+                learner._update(arms * own, rewards, own)  # arm 0 for the others: one that every base has a place for
+            return
+        for b, members, places in self._groups(chosen, rows):
+            self.learners[b]._update(arms[places], rewards[places], members)
+            self.learners[b]._advance(members)
 
-    def _describe(self, **columns: Any) -> list[dict[str, Any]]:
-        """One dict per replication; `columns` are arrays with a row per replication."""
-        shown = {name.replace("_", " "): np.asarray(values).tolist() for name, values in columns.items()}
-        names = [repr(policy) for policy in self.policies]
-        return [
-            {"replication": number, "bases": names, **{name: rows[r] for name, rows in shown.items()}}
-            for r, number in enumerate(self.problem.replications)
-        ]
+    def advance(self, rows: Rows) -> None:
+        """Do what is due after `teach`."""
+        if self.fixed:
+            for learner in self.learners:
+                learner._advance(rows)
+
+    def phase(self) -> Hashable:
+        """As `Learner._phase`."""
+        return tuple(learner._phase() for learner in self.learners) if self.fixed else None
+
+    def _groups(self, chosen: Array, rows: Rows) -> Iterator[tuple[int, Rows, Any]]:
+        return groups(as_numpy(chosen), rows, self.replications, self.reference)
 
 
 def check_loss_range(loss_range: tuple[float, float]) -> None:
@@ -97,7 +98,7 @@ def check_loss_range(loss_range: tuple[float, float]) -> None:
         raise ValueError(f"loss_range must be (lowest, highest) reward with lowest < highest, got {loss_range!r}")
 
 
-def loss(rewards: Array, loss_range: tuple[float, float]) -> FloatArray:
+def loss(rewards: Array, loss_range: tuple[float, float]) -> Array:
     """Rewards in [lo, hi] as losses in [0, 1], clipped."""
     lo, hi = loss_range
-    return np.clip((hi - as_numpy(rewards)) / (hi - lo), 0.0, 1.0)
+    return clamp((hi - rewards) / (hi - lo), 0.0, 1.0)

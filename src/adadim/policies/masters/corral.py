@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, like, positions
+from adadim.arrays import Array, Rows, indices, like, tally
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import MasterLearner, check_bases, check_loss_range, loss
+from adadim.policies.masters.bases import check_bases, check_loss_range, loss
 from adadim.policies.masters.distributions import LogBarrier
+from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import sample
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
@@ -78,37 +80,44 @@ class Corral(Policy):
 
 class _CorralLearner(MasterLearner):
     def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy, problem, streams, apart=policy.feedback == "importance")
         self.policy = policy
         eta = policy.eta or 1 / math.sqrt(problem.horizon)
-        self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon)
-        self.counts = np.zeros((len(problem), len(self.bases)), dtype=np.int64)
-        self._proposed = like(np.zeros((len(self.bases), len(problem)), dtype=np.int64), problem.actions.base)
+        base, count = problem.actions.base, len(self.bases)
+        self.master = LogBarrier(len(problem), count, eta, problem.horizon, base)
+        self.counts = like(np.zeros((len(problem), count), dtype=np.int64), base)
+        self._proposed = like(np.zeros((count, len(problem)), dtype=np.int64), base)
 
     def _select(self, rows: Rows) -> Array:
-        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
-        chosen = sample(self.master.probabilities(ids), self._streams.uniforms(rows))
-        self._chosen[ids] = chosen
+        chosen = sample(self.master.probabilities(rows), self._draws.uniforms(rows))
+        self._chosen[rows] = chosen
         if self.policy.feedback == "stochastic":
-            return self._ask(chosen, rows)
-        for b, learner in enumerate(self.bases):
+            return self.bases.ask(chosen, rows)
+        for b, learner in enumerate(self.bases.learners):
             self._proposed[b, rows] = learner._select(rows)
-        return self._proposed[like(chosen, base), like(ids, base)]
+        return self._proposed[chosen, indices(self._chosen)[rows]]
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        ids, base = positions(rows, len(self.problem)), self.problem.actions.base
-        chosen, losses = self._chosen[ids], loss(rewards, self.policy.loss_range)
-        self.counts[ids, chosen] += 1
+        chosen, losses = self._chosen[rows], loss(rewards, self.policy.loss_range)
+        tally(self.counts, rows, chosen, 1)
         if self.policy.feedback == "stochastic":
-            self._teach(chosen, arms, rewards, rows)
+            self.bases.teach(chosen, arms, rewards, rows)
         else:
             lo, hi = self.policy.loss_range
-            weighted = losses / self.master.pbar[ids, chosen]
-            for b, learner in enumerate(self.bases):
+            weighted = losses / self.master.pbar[indices(self._chosen)[rows], chosen]
+            for b, learner in enumerate(self.bases.learners):
                 # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
-                told = hi - (hi - lo) * np.where(chosen == b, weighted, 0.0)
-                learner._update(self._proposed[b, rows], like(told, base), rows)
-        self.master.update(chosen, losses, ids)
+                told = hi - (hi - lo) * self.xp.where(chosen == b, weighted, 0.0 * weighted)
+                learner._update(self._proposed[b, rows], told, rows)
+                learner._advance(rows)
+        self.master.update(chosen, losses, rows)
+
+    def _advance(self, rows: Rows) -> None:
+        if self.policy.feedback == "stochastic":
+            self.bases.advance(rows)
+
+    def _phase(self) -> Hashable:
+        return self.bases.phase() if self.policy.feedback == "stochastic" else None
 
     def describe(self) -> list[dict[str, Any]]:
         """Probabilities, rounds and learning rates of each base, in each replication."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Exp3P", "LogBarrier", "MasterDistribution", "log_barrier_step"]
+from adadim.arrays import Array, Rows, indices, is_numpy, like, namespace
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
+__all__ = ["Exp3P", "LogBarrier", "MasterDistribution", "log_barrier_step"]
 
 ACCURACY = 1e-13
 MAX_STEPS = 200
+FIXED_STEPS = 16  # on a device, where asking whether all have settled would stop it
+HOST = np.zeros(0)
 
 
-def log_barrier_step(p: FloatArray, losses: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]:
     """One step of online mirror descent with the log-barrier, for n distributions at once.
 
     Finds lambda with sum_i 1 / (1/p_i + eta_i (l_i - lambda)) = 1 and returns those summands, and lambda. With f the
@@ -39,26 +40,28 @@ def log_barrier_step(p: FloatArray, losses: FloatArray, eta: FloatArray) -> tupl
     >>> p.round(6), multiplier.round(6)
     (array([[0.381966, 0.618034]]), array([0.381966]))
     """
+    xp = namespace(p)
     inverse = 1.0 / p
-    pole = (losses + inverse / eta).min(axis=-1)
-    low, high = losses.min(axis=-1), np.minimum(losses.max(axis=-1), pole)
-    multiplier = low.copy()
-    for _ in range(MAX_STEPS):
+    pole = xp.min(losses + inverse / eta, axis=-1)
+    low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
+    multiplier = low + 0.0
+    eager = is_numpy(xp)
+    for _ in range(MAX_STEPS if eager else FIXED_STEPS):
         slack = inverse + eta * (losses - multiplier[:, None])
         terms = 1.0 / slack
-        total = terms.sum(axis=-1)
-        settled = np.abs(total - 1.0) <= ACCURACY
-        if settled.all():
+        total = xp.sum(terms, axis=-1)
+        settled = xp.abs(total - 1.0) <= ACCURACY
+        if eager and settled.all():
             break
         below = total < 1.0  # f increases: the root lies above
-        low, high = np.where(below, multiplier, low), np.where(below, high, multiplier)
+        low, high = xp.where(below, multiplier, low), xp.where(below, high, multiplier)
         # h = 1/f: Newton step (h - 1) / (-h') with h' = -f'/f^2, f' = sum eta / slack^2.
-        step = total * (1.0 - total) / (eta * terms * terms).sum(axis=-1)
+        step = total * (1.0 - total) / xp.sum(eta * terms * terms, axis=-1)
         proposal = multiplier + step
         inside = (proposal > low) & (proposal < high)
         # A settled row stays put: its last bit must not depend on the rows beside it.
-        following = np.where(settled, multiplier, np.where(inside, proposal, 0.5 * (low + high)))
-        if (following == multiplier).all():
+        following = xp.where(settled, multiplier, xp.where(inside, proposal, 0.5 * (low + high)))
+        if eager and (following == multiplier).all():
             break
         multiplier = following
     return terms / total[:, None], multiplier
@@ -67,11 +70,11 @@ def log_barrier_step(p: FloatArray, losses: FloatArray, eta: FloatArray) -> tupl
 class MasterDistribution(Protocol):
     """Probabilities over M bases in each replication, moved by losses in [0, 1] (or sums of two)."""
 
-    def probabilities(self, rows: IntArray) -> FloatArray:
+    def probabilities(self, rows: Rows) -> Array:
         """Sampling probabilities (n, M)."""
         ...
 
-    def update(self, chosen: IntArray, losses: FloatArray, rows: IntArray) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
         """Learn the loss of the base that was sampled."""
         ...
 
@@ -87,32 +90,34 @@ class LogBarrier:
         Initial learning rate.
     horizon : int
         Number of master rounds; at least 3 is used.
+    reference : array
+        An array of the library and on the device to use.
     """
 
-    def __init__(self, replications: int, bases: int, eta: float, horizon: int) -> None:
+    def __init__(self, replications: int, bases: int, eta: float, horizon: int, reference: Array = HOST) -> None:
         horizon = max(3, horizon)
         self.gamma = 1.0 / horizon
         self.growth = math.exp(1.0 / math.log(horizon))
-        self.p = np.full((replications, bases), 1.0 / bases)
-        self.pbar = self.p.copy()
-        self.eta = np.full((replications, bases), float(eta))
-        self.rho = np.full((replications, bases), 2.0 * bases)
+        self.p = like(np.full((replications, bases), 1.0 / bases), reference)
+        self.pbar = self.p + 0.0
+        self.eta = self.p * 0.0 + eta
+        self.rho = self.p * 0.0 + 2.0 * bases
 
-    def probabilities(self, rows: IntArray) -> FloatArray:
+    def probabilities(self, rows: Rows) -> Array:
         return self.pbar[rows]
 
-    def update(self, chosen: IntArray, losses: FloatArray, rows: IntArray) -> None:
-        at = np.arange(len(rows))
-        estimate = np.zeros((len(rows), self.p.shape[1]))
-        estimate[at, chosen] = losses / self.pbar[rows, chosen]
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+        xp, pbar = namespace(self.p), self.pbar[rows]
+        at = (indices(pbar), chosen)
+        estimate = xp.zeros_like(pbar)
+        estimate[at] = losses / pbar[at]
         p, _ = log_barrier_step(self.p[rows], estimate, self.eta[rows])
         pbar = (1.0 - self.gamma) * p + self.gamma / p.shape[1]
         self.p[rows], self.pbar[rows] = p, pbar
-        rho = self.rho[rows]
+        rho, eta = self.rho[rows], self.eta[rows]
         rare = 1.0 / pbar > rho
-        if rare.any():
-            self.rho[rows] = np.where(rare, 2.0 / pbar, rho)
-            self.eta[rows] = np.where(rare, self.growth * self.eta[rows], self.eta[rows])
+        self.rho[rows] = xp.where(rare, 2.0 / pbar, rho)
+        self.eta[rows] = xp.where(rare, self.growth * eta, eta)
 
 
 class Exp3P:
@@ -124,6 +129,8 @@ class Exp3P:
         R, M and the number of master rounds.
     eta, gamma, bias : float, optional
         Learning rate, uniform mass and bias of the estimates; the textbook's tuning by default.
+    reference : array
+        An array of the library and on the device to use.
     """
 
     def __init__(
@@ -134,22 +141,22 @@ class Exp3P:
         eta: float | None = None,
         gamma: float | None = None,
         bias: float | None = None,
+        reference: Array = HOST,
     ) -> None:
         rate = math.sqrt(math.log(max(bases, 2)) / (horizon * bases))
         self.eta = 0.95 * rate if eta is None else eta
         self.gamma = min(1.0, 1.05 * bases * rate) if gamma is None else gamma
         self.bias = rate if bias is None else bias
-        self.gains = np.zeros((replications, bases))
+        self.gains = like(np.zeros((replications, bases)), reference)
 
-    def probabilities(self, rows: IntArray) -> FloatArray:
-        weights = self.eta * self.gains[rows]
-        weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
-        weights /= weights.sum(axis=-1, keepdims=True)
-        mixed: FloatArray = (1.0 - self.gamma) * weights + self.gamma / weights.shape[1]
-        return mixed
+    def probabilities(self, rows: Rows) -> Array:
+        xp, weights = namespace(self.gains), self.eta * self.gains[rows]
+        weights = xp.exp(weights - xp.max(weights, axis=-1)[:, None])
+        weights = weights / xp.sum(weights, axis=-1)[:, None]
+        return (1.0 - self.gamma) * weights + self.gamma / weights.shape[1]
 
-    def update(self, chosen: IntArray, losses: FloatArray, rows: IntArray) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
         p = self.probabilities(rows)
-        gain = np.full_like(p, self.bias)
-        gain[np.arange(len(rows)), chosen] += 1.0 - losses
+        gain = p * 0.0 + self.bias
+        gain[indices(p), chosen] += 1.0 - losses
         self.gains[rows] += gain / p

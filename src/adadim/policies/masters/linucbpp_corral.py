@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from adadim.arrays import Array, Rows
+from adadim.arrays import ALL, Array, Rows, clamp, is_mask
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Index, Radius
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_loss_range
+from adadim.policies.masters.bases import Bases, check_loss_range
 from adadim.policies.masters.distributions import LogBarrier
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
 from adadim.policies.ties import Ties, argmax
@@ -116,15 +115,15 @@ class _LinUCBPlusPlusCorralLearner(IteratedLearner):
         ucb = _MixtureUCB(self, iteration, streams.child(0))
         eta = 1 / math.sqrt(iteration.dim * iteration.length)
         rounds = math.ceil(iteration.length / 2) if policy.replay else iteration.length
+        base = problem.actions.base
         return SmoothedBases(
-            [linucb, ucb],
-            LogBarrier(len(problem), 2, eta, rounds),
-            len(problem),
+            Bases([linucb, ucb], base),
+            LogBarrier(len(problem), 2, eta, rounds, base),
+            iteration.length,
             streams,
             policy.replay,
             policy.feedback,
             policy.loss_range,
-            problem.actions.base,
         )
 
     def describe(self) -> list[dict[str, Any]]:
@@ -133,7 +132,7 @@ class _LinUCBPlusPlusCorralLearner(IteratedLearner):
         for r, entry in enumerate(told):
             solver = self._solvers.get(int(self._iteration[r]))
             if isinstance(solver, SmoothedBases):
-                entry["probabilities"] = solver.master.probabilities(np.array([r]))[0].tolist()
+                entry["probabilities"] = solver.master.probabilities(ALL)[r].tolist()
                 entry["rounds of each base"] = solver.counts[r].tolist()
         return told
 
@@ -141,9 +140,12 @@ class _LinUCBPlusPlusCorralLearner(IteratedLearner):
 class _MixtureUCB:
     """UCB over the mixture-arms of the finished iterations."""
 
+    takes_masks = True
+
     def __init__(self, learner: _LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
         policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
-        self.real, self.ties, self.streams = problem.arms, policy.ties, streams
+        self.real, self.ties = problem.arms, policy.ties
+        self.draws = streams.beside(problem.actions.base, iteration.length)
         self.statistics = ArmStatistics(
             UCB(index=policy.index),
             earlier,
@@ -153,8 +155,16 @@ class _MixtureUCB:
         )
 
     def _select(self, rows: Rows) -> Array:
-        draws = self.streams.uniforms(rows) if self.ties == "random" else None
+        draws = self.draws.uniforms(rows) if self.ties == "random" else None
         return self.real + argmax(self.statistics.scores(rows), draws)
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        self.statistics.add(arms - self.real, rewards, rows)
+        # Outside a mask there may be a real arm.
+        column = clamp(arms - self.real, 0) if is_mask(rows) else arms - self.real
+        self.statistics.add(column, rewards, rows)
+
+    def _advance(self, rows: Rows) -> None:
+        return
+
+    def _phase(self) -> Hashable:
+        return type(self).__name__

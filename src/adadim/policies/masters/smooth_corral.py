@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
-from adadim.arrays import Array, Rows
+from adadim.arrays import ALL, Array, Rows
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import MasterLearner, check_bases, check_loss_range
+from adadim.policies.masters.bases import check_bases, check_loss_range
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution
+from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
@@ -86,12 +86,13 @@ class SmoothCorral(Policy):
         if self.feedback not in ("step2", "mean", "sum"):
             raise ValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
 
-    def distribution(self, replications: int, bases: int, horizon: int) -> MasterDistribution:
-        """Fresh master probabilities for a run of `horizon` rounds."""
+    def distribution(self, bases: int, horizon: int, reference: Array) -> MasterDistribution:
+        """Fresh master probabilities for a run of `horizon` rounds, beside `reference` (R, ...)."""
+        replications = int(reference.shape[0])
         rounds = math.ceil(horizon / 2) if self.replay else horizon
         if self.master == "exp3p":
-            return Exp3P(replications, bases, rounds)
-        return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds)
+            return Exp3P(replications, bases, rounds, reference=reference)
+        return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds, reference)
 
     def _start(self, problem: Problem, streams: Streams) -> Learner:
         return _SmoothCorralLearner(self, problem, streams)
@@ -102,13 +103,12 @@ class _SmoothCorralLearner(MasterLearner):
         super().__init__(policy, problem, streams)
         self.smoothed = SmoothedBases(
             self.bases,
-            policy.distribution(len(problem), len(self.bases), problem.horizon),
-            len(problem),
+            policy.distribution(len(self.bases), problem.horizon, problem.actions.base),
+            problem.horizon,
             streams,
             policy.replay,
             policy.feedback,
             policy.loss_range,
-            problem.actions.base,
         )
 
     def _select(self, rows: Rows) -> Array:
@@ -117,7 +117,13 @@ class _SmoothCorralLearner(MasterLearner):
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         self.smoothed._update(arms, rewards, rows)
 
+    def _advance(self, rows: Rows) -> None:
+        self.smoothed._advance(rows)
+
+    def _phase(self) -> Hashable:
+        return self.smoothed._phase()
+
     def describe(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
-        p = self.smoothed.master.probabilities(np.arange(len(self.problem)))
+        p = self.smoothed.master.probabilities(ALL)
         return self._describe(probabilities=p, rounds_of_each_base=self.smoothed.counts)

@@ -7,14 +7,14 @@ On a fixed action set a past policy is the arm it played, so storing integers is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Hashable
 from typing import Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, groups, like, positions
-from adadim.policies.iterations import Solver
-from adadim.policies.masters.bases import FloatArray, IntArray, loss
+from adadim.arrays import ALL, Array, Rows, device_of, indices, like, namespace, positions, tally
+from adadim.policies.masters.bases import Bases, loss
 from adadim.policies.masters.distributions import MasterDistribution
 from adadim.randomness import Streams
 
@@ -22,12 +22,15 @@ __all__ = ["Feedback", "SmoothedBases", "sample"]
 
 Feedback = Literal["step2", "mean", "sum"]
 
+Part = Callable[[Rows, Rows], Array]
+"""Does something for some replications, given them and their places in the arrays at hand."""
 
-def sample(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
+
+def sample(probabilities: Array, uniforms: Array) -> Array:
     """Index drawn from each row of `probabilities`."""
-    steps = np.cumsum(probabilities, axis=-1)
-    drawn: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
-    return drawn
+    xp = namespace(probabilities)
+    steps = xp.cumulative_sum(probabilities, axis=-1)
+    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
 
 
 class SmoothedBases:
@@ -35,12 +38,12 @@ class SmoothedBases:
 
     Parameters
     ----------
-    bases : sequence of Solver
+    bases : Bases
         What the master chooses among.
     master : MasterDistribution
         Probabilities of the bases.
-    replications : int
-        R.
+    horizon : int
+        Number of steps that will be played.
     streams : Streams
         The master's own randomness; two draws per round.
     replay : bool
@@ -49,77 +52,106 @@ class SmoothedBases:
         Which losses of a round the master sees.
     loss_range : (float, float)
         Rewards mapped to losses 1 and 0.
-    reference : array
-        An array of the library and on the device of the arms.
+
+    Attributes
+    ----------
+    counts : array (R, M)
+        Rounds given to each base.
+    history : array (R, M, n)
+        Arms that each base has played, in its first `counts` places.
     """
 
     def __init__(
         self,
-        bases: Sequence[Solver],
+        bases: Bases,
         master: MasterDistribution,
-        replications: int,
+        horizon: int,
         streams: Streams,
         replay: bool,
         feedback: Feedback,
         loss_range: tuple[float, float],
-        reference: Array,
     ) -> None:
-        self.bases, self.master, self.streams = bases, master, streams
+        self.bases, self.master = bases, master
         self.replay, self.feedback, self.loss_range = replay, feedback, loss_range
-        self.history: list[list[list[int]]] = [[[] for _ in bases] for _ in range(replications)]
-        self.reference = reference
-        self.chosen: IntArray = np.zeros(replications, dtype=np.int64)
-        self._replaying = np.zeros(replications, dtype=bool)
-        self._first_loss = np.zeros(replications)
-
-    @property
-    def counts(self) -> IntArray:
-        """Rounds given to each base, (R, M)."""
-        return np.array([[len(past) for past in row] for row in self.history])
+        reference = bases.reference
+        self.xp = xp = namespace(reference)
+        self._draws = streams.beside(reference, horizon)
+        self._ids = indices(reference)
+        self.chosen = self._ids * 0
+        shape, place = (len(self.chosen), len(bases)), device_of(reference)
+        self.counts = xp.zeros(shape, dtype=xp.int64, device=place)
+        self._first_loss = xp.zeros(shape[:1], dtype=xp.float64, device=place)
+        self.history = xp.zeros((*shape, math.ceil(horizon / 2) if replay else horizon), dtype=xp.int64, device=place)
+        self._played = np.zeros(shape[0], dtype=np.int64)
+        self._replaying = np.zeros(shape[0], dtype=bool)
 
     def _select(self, rows: Rows) -> Array:
-        ids = positions(rows, len(self.chosen))
-        uniforms = self.streams.uniforms(rows)
-        arms = np.zeros(len(ids), dtype=np.int64)
-        again = self._replaying[ids]
-        for i in np.flatnonzero(again):
-            past = self.history[ids[i]][self.chosen[ids[i]]]
-            arms[i] = past[int(uniforms[i] * len(past))]
-        first = np.flatnonzero(~again)
-        if first.size:
-            fresh = rows if first.size == len(ids) else like(ids[first], self.reference)
-            chosen = sample(self.master.probabilities(ids[first]), uniforms[first])
-            self.chosen[ids[first]] = chosen
-            for b, members, places in groups(chosen, fresh, len(self.chosen), self.reference):
-                proposed = as_numpy(self.bases[b]._select(members))
-                arms[first[as_numpy(places) if not isinstance(places, slice) else places]] = proposed
-        return like(arms, self.reference)
+        return self._by_step(rows, lambda part, at: self._repeat(part), lambda part, at: self._propose(part))
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        ids = positions(rows, len(self.chosen))
         losses = loss(rewards, self.loss_range)
-        again = self._replaying[ids]
-        first = np.flatnonzero(~again)
-        if first.size:
-            whole = first.size == len(ids)
-            fresh = rows if whole else like(ids[first], self.reference)
-            place = like(first, self.reference)
-            told = (arms, rewards) if whole else (arms[place], rewards[place])
-            for b, members, places in groups(self.chosen[ids[first]], fresh, len(self.chosen), self.reference):
-                played = told[0][places]
-                self.bases[b]._update(played, told[1][places], members)
-                for r, arm in zip(positions(members, len(self.chosen)), as_numpy(played).tolist(), strict=True):
-                    self.history[r][b].append(arm)
-            self._first_loss[ids[first]] = losses[first]
-        ended = np.flatnonzero(again) if self.replay else first
-        if ended.size:
-            self._feed(ids[ended], losses[ended])
-        if self.replay:
-            self._replaying[ids] = ~again
+        self._by_step(
+            rows,
+            lambda part, at: self._feed(losses[at], part),
+            lambda part, at: self._learn(arms[at], rewards[at], losses[at], part),
+        )
 
-    def _feed(self, rows: IntArray, losses: FloatArray) -> None:
-        if self.replay and self.feedback == "mean":
+    def _advance(self, rows: Rows) -> None:
+        ids = positions(rows, len(self.chosen))
+        first = ids[~self._replaying[ids]]
+        if first.size:
+            self.bases.advance(like(first, self.chosen))
+            self._played[first] += 1
+            if self._played.max() == self.history.shape[2]:
+                # More is played than was said.
+                self.history = self.xp.concat([self.history, self.history * 0], axis=2)
+        if self.replay:
+            self._replaying[ids] = ~self._replaying[ids]
+
+    def _phase(self) -> Hashable:
+        if self._replaying.any() != self._replaying.all():
+            return None
+        within = self.bases.phase()
+        return None if within is None else (bool(self._replaying[0]), within)
+
+    def _by_step(self, rows: Rows, second: Part, first: Part) -> Array:
+        """Apply one function to the replications of `rows` that replay and another to the rest."""
+        again = self._replaying[positions(rows, len(self.chosen))]
+        if again.all() or not again.any():
+            return (second if again[0] else first)(rows, ALL)
+        ids, result = self._ids[rows], self._ids[rows] * 0
+        for function, flags in ((second, again), (first, ~again)):
+            at = like(np.flatnonzero(flags), ids)
+            given = function(ids[at], at)
+            if given is not None:
+                result[at] = given
+        return result
+
+    def _repeat(self, rows: Rows) -> Array:
+        """Step 2: one of the chosen base's proposals so far."""
+        ids, chosen = self._ids[rows], self.chosen[rows]
+        nth = self.xp.astype(self._draws.uniforms(rows) * self.counts[ids, chosen], self.xp.int64)
+        return self.history[ids, chosen, nth]
+
+    def _propose(self, rows: Rows) -> Array:
+        """Step 1: what a base drawn by the master proposes."""
+        chosen = sample(self.master.probabilities(rows), self._draws.uniforms(rows))
+        self.chosen[rows] = chosen
+        return self.bases.ask(chosen, rows)
+
+    def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows) -> None:
+        ids, chosen = self._ids[rows], self.chosen[rows]
+        self.bases.teach(chosen, arms, rewards, rows)
+        self.history[ids, chosen, self.counts[ids, chosen]] = arms
+        tally(self.counts, rows, chosen, 1)
+        if self.replay:
+            self._first_loss[rows] = losses
+        else:
+            self.master.update(chosen, losses, rows)
+
+    def _feed(self, losses: Array, rows: Rows) -> None:
+        if self.feedback == "mean":
             losses = 0.5 * (losses + self._first_loss[rows])
-        elif self.replay and self.feedback == "sum":
+        elif self.feedback == "sum":
             losses = losses + self._first_loss[rows]
         self.master.update(self.chosen[rows], losses, rows)

@@ -1,0 +1,83 @@
+"""What masters share: base learners, each with randomness of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from adadim.arrays import Rows, as_numpy, indices
+from adadim.policies.base import Learner, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bases import Bases
+from adadim.policies.masters.nested import NestedLinUCB, are_nested
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["MasterLearner", "nested_dims"]
+
+
+def nested_dims(dim: int, ambient: bool = False) -> list[int]:
+    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`.
+
+    Examples
+    --------
+    >>> nested_dims(600)
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    >>> nested_dims(600, ambient=True)[-1]
+    600
+    """
+    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
+    return [*dims, dim] if ambient and dims[-1] < dim else dims
+
+
+class _Master(Protocol):
+    """Hyper-parameters that every master has: the bases given, or a template in nested dimensions."""
+
+    @property
+    def bases(self) -> tuple[Policy, ...]: ...
+
+    @property
+    def base(self) -> LinUCB: ...
+
+    @property
+    def ambient(self) -> bool: ...
+
+
+class MasterLearner(Learner):
+    """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
+
+    takes_any_arm = False
+
+    def __init__(self, policy: _Master, problem: Problem, streams: Streams, apart: bool = False) -> None:
+        """`apart` asks for separate learners, for a master that does not teach just the chosen one."""
+        super().__init__(problem)
+        base = problem.actions.base
+        self._draws = streams.beside(base, problem.horizon)
+        nested = (replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
+        self.policies = policy.bases or tuple(nested)
+        children = [streams.child(i + 1) for i in range(len(self.policies))]
+        self.bases: Bases
+        if not (isinstance(base, np.ndarray) or apart) and are_nested(self.policies):
+            self.bases = NestedLinUCB(self.policies, problem, children)
+        else:
+            self.bases = Bases([p._start(problem, s) for p, s in zip(self.policies, children, strict=True)], base)
+        self._chosen = indices(base) * 0
+
+    def _advance(self, rows: Rows) -> None:
+        self.bases.advance(rows)
+
+    def _phase(self) -> Hashable:
+        return self.bases.phase()
+
+    def _describe(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays with a row per replication."""
+        shown = {name.replace("_", " "): as_numpy(values).tolist() for name, values in columns.items()}
+        names = [repr(policy) for policy in self.policies]
+        return [
+            {"replication": number, "bases": names, **{name: rows[r] for name, rows in shown.items()}}
+            for r, number in enumerate(self.problem.replications)
+        ]

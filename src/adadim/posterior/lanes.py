@@ -1,0 +1,97 @@
+"""Several posteriors on the same arms, in nested dimensions, of which a round concerns one in each replication (torch).
+
+The feature form for all bases of a master at once: what a round does depends on the choices through indices alone, so
+it is one fixed sequence of operations. W holds the matrices V^-1 of one replication end to end, sum d_b^2 numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.arrays import Array, clamp, device_of, indices, like
+from adadim.posterior import kernels
+
+__all__ = ["Lanes"]
+
+
+class Lanes:
+    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms.
+
+    Parameters
+    ----------
+    actions : ActionSet
+        The arms, as torch tensors.
+    dims : sequence of int
+        Number of features of each lane.
+    ridge : float
+        Regularisation lambda.
+
+    Attributes
+    ----------
+    mean, width2 : array (R, M, K)
+        Estimated mean reward and squared width of every arm in every lane.
+    pulls : array (R, M)
+        What each lane has learnt from.
+    """
+
+    def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
+        self.actions, self.dims, self.xp = actions, tuple(dims), actions.xp
+        xp, place, count = actions.xp, device_of(actions.base), actions.replications
+        shape = (count, len(self.dims), actions.arms)
+        self.mean = xp.zeros(shape, dtype=xp.float64, device=place)
+        self.width2 = xp.zeros(shape, dtype=xp.float64, device=place)
+        self.pulls = xp.zeros(shape[:2], dtype=xp.int64, device=place)
+        self._ids = indices(self.mean)
+        ends = list(itertools.accumulate(d * d for d in self.dims))
+        self._starts = [0, *ends[:-1]]
+        self._w = xp.zeros((count, ends[-1]), dtype=xp.float64, device=place)
+        for lane, (d, start) in enumerate(zip(self.dims, self._starts, strict=True)):
+            self._w[:, start : start + d * d : d + 1] = 1.0 / ridge
+            squares = actions.base[:, :, :d] ** 2
+            for block, level in enumerate(actions.levels):
+                here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
+                self.width2[:, lane, here] = xp.sum(squares[:, :, :level], axis=-1) / ridge
+        self._lane_dims = like(np.asarray(self.dims), self.mean)
+        self._kernels = kernels.plan(actions, self.dims, self._starts, self._w, self.mean, self.width2)
+
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> None:
+        """Learn from a pull in lane ``chosen[r]`` of every replication r of the mask; arms outside it are ignored."""
+        xp, ids = self.xp, self._ids
+        beyond = indices(self._w[0, : self.actions.dim])[None, :] >= self._lane_dims[chosen][:, None]
+        a = self.actions.vectors(arms)
+        a = xp.where(beyond, xp.zeros_like(a), a)
+        u = self._solve(chosen, a)
+        c = mask / (1.0 + xp.sum(a * u, axis=-1))
+        surprise = c * (rewards - self.mean[ids, chosen, arms])
+        if self._kernels is not None:
+            self._kernels.absorb(chosen, u, c, surprise)
+        else:
+            g = self.actions.project(u)
+            self.mean[ids, chosen] += surprise[:, None] * g
+            self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
+            for lane, w in enumerate(self._matrices()):
+                own = u[:, : w.shape[1], None]
+                w.baddbmm_(own, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * own), alpha=-1.0)
+        self.pulls[ids, chosen] += mask
+
+    def _solve(self, chosen: Array, a: Array) -> Array:
+        """u = V^-1 a in the chosen lane, zero beyond its dimension."""
+        if self._kernels is not None:
+            return self._kernels.solve(chosen, a)
+        u = self.xp.zeros_like(a)
+        for lane, w in enumerate(self._matrices()):
+            d = w.shape[1]
+            part = self.xp.matmul(w, a[:, :d, None])[..., 0]
+            u[:, :d] = self.xp.where((chosen == lane)[:, None], part, u[:, :d])
+        return u
+
+    def _matrices(self) -> list[Array]:
+        """V^-1 of every lane, (R, d, d) views."""
+        return [
+            self._w[:, start : start + d * d].reshape(-1, d, d)
+            for d, start in zip(self.dims, self._starts, strict=True)
+        ]
