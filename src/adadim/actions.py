@@ -54,6 +54,7 @@ class ActionSet:
         self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
         self.expressive = levels is not None
         self.arms = self.base_arms * len(self.levels)
+        self._cuts: Array | None = None  # the levels beside the features
 
     def __repr__(self) -> str:
         closure = f", levels={list(self.levels)}" if self.expressive else ""
@@ -90,6 +91,7 @@ class ActionSet:
         part = self.base[:, :, : int(dim)]
         cut.base = part
         cut.arms = cut.base_arms * len(cut.levels)
+        cut._cuts = None
         return cut, pull
 
     def rescaled(self) -> ActionSet:
@@ -106,7 +108,7 @@ class ActionSet:
     def to(self, device: str) -> ActionSet:
         """The same arms as torch tensors on a device."""
         moved = self._with_base(to_torch(self.base, device))
-        moved.xp = namespace(moved.base)
+        moved.xp, moved._cuts = namespace(moved.base), None
         return moved
 
     @staticmethod
@@ -169,10 +171,10 @@ class ActionSet:
         chosen = self.base[indices(self.base), arms % self.base_arms]
         if not self.expressive:
             return chosen
-        index, block = xp.arange(self.dim, device=place), arms // self.base_arms
-        for b, level in enumerate(self.levels):
-            chosen = xp.where((block == b)[:, None] & (index >= level)[None, :], xp.zeros_like(chosen), chosen)
-        return chosen
+        if self._cuts is None:
+            self._cuts = like(np.asarray(self.levels), self.base)
+        beyond = xp.arange(self.dim, device=place)[None, :] >= self._cuts[arms // self.base_arms][:, None]
+        return xp.where(beyond, xp.zeros_like(chosen), chosen)
 
     def project(self, vectors: Array) -> Array:
         """Inner product of every arm with one vector per replication, (R, K).

@@ -51,7 +51,9 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper, or all.", show_default=False)],
+    figures: Annotated[
+        list[WhichFigure], typer.Argument(help="Which figures of the paper, or all.", show_default=False)
+    ],
     trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")] = 100,
     variant: Annotated[
         WhichVariant,
@@ -73,9 +75,9 @@ def reproduce(
     whenever you like: the same command goes on where it stopped, and more
     trials later add to what is there.
 
-    Example: adadim reproduce fig2a --trials 20
+    Example: adadim reproduce fig2a fig2b --trials 20
     """
-    names = list(paper.FIGURES) if figure == "all" else [str(figure)]
+    names = [name for name in paper.FIGURES if "all" in figures or name in figures]
     variants = list(paper.VARIANTS) if variant == WhichVariant.both else [str(variant)]
     with errors():
         plans = [paper.study(name, v, trials=trials, seed=seed) for name in names for v in variants]  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, clamp, like, masked, positions, take, tally
+from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, like, masked, positions, take, tally
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
@@ -211,6 +211,7 @@ class _LinUCBSolver(_Modified):
     def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
+        self._known: Array | None = None  # scores of the real arms, until one of them is pulled (NumPy)
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
         if self.policy.reuse:  # views: what is learned here stays known
             self.pulls, self.sums = (part[:, : self.virtual] for part in learner.mixture_data)
@@ -218,10 +219,15 @@ class _LinUCBSolver(_Modified):
     def inherit(self, counts: Array, sums: Array, rows: Array) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
         self.posterior.rebuild(counts[:, self.real], sums[:, self.real], rows)
+        self._known = None
 
     def scores(self, rows: Rows) -> Array:
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
-        real = optimism(take(state.mean, rows), take(state.width2, rows), self.radius, bonus)
+        if rows is ALL and self._known is not None:
+            real = self._known
+        else:
+            real = optimism(take(state.mean, rows), take(state.width2, rows), self.radius, bonus)
+            self._known = real if rows is ALL and isinstance(real, np.ndarray) else None
         if not self.virtual:
             return real
         precision = ridge + take(self.pulls, rows)
@@ -235,6 +241,8 @@ class _LinUCBSolver(_Modified):
         local, real, count = self.inward(arms), self.actions.arms, self.actions.replications
         if isinstance(local, np.ndarray):
             at = local >= real
+            if not at.all():
+                self._known = None
             if not at.any():
                 self.posterior.absorb(local, rewards, rows)
                 return

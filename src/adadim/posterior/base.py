@@ -88,16 +88,19 @@ class Posterior(ABC):
 
     def _absorb_batch(self, arms: Array, rewards: Array, mask: Array) -> None:
         """Absorb a pull in every replication of the mask, every pull a run of its own (torch)."""
-        xp, at = self.xp, (self._ids, arms)
+        at = (self._ids, arms)
         g = self._project_batch(arms)
         here = g[at]
         c = mask / (1.0 + here)
         self.mean.addcmul_((c * (rewards - self.mean[at]))[:, None], g)
         self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
-        self.logdet += mask * xp.log1p(here)
+        self._count(at, rewards, mask, here)
+        self._fold_batch(c, g)
+
+    def _count(self, at: tuple[Array, Array], rewards: Array, mask: Array, here: Array) -> None:
+        self.logdet += mask * self.xp.log1p(here)
         self.counts[at] += mask
         self.sums[at] += mask * rewards
-        self._fold_batch(c, g)
 
     def settle(self) -> None:
         """Do what is due only now and then; to be called once after each `absorb`."""

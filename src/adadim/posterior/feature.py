@@ -9,6 +9,7 @@ from scipy.linalg.blas import dsymv, dsyr
 
 from adadim.actions import ActionSet
 from adadim.arrays import Array, device_of
+from adadim.kernels import lane_kernels
 from adadim.posterior.base import Posterior
 
 __all__ = ["FeaturePosterior"]
@@ -25,6 +26,9 @@ class FeaturePosterior(Posterior):
         # NumPy: only the lower triangle is kept up to date.
         self._w = xp.stack([identity / self.ridge] * count)
         self._u = xp.zeros((count, dim), dtype=xp.float64, device=place)
+        # One lane.
+        views = self._w.reshape(count, dim * dim), self.mean[:, None], self.width2[:, None]
+        self._kernels = lane_kernels(actions.base, actions.levels, [dim], [0], *views)
 
     def _turn(self, r: int, x: int, run: float, stretch: float) -> None:
         w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
@@ -33,6 +37,18 @@ class FeaturePosterior(Posterior):
         u = self._u[r]
         dsymv(1.0, w, self.actions.vector(r, x), beta=0.0, y=u, overwrite_y=1, lower=0)
         self.actions.project_row(r, u, self._g[r])
+
+    def _absorb_batch(self, arms: Array, rewards: Array, mask: Array) -> None:
+        if self._kernels is None:
+            super()._absorb_batch(arms, rewards, mask)
+            return
+        xp, at, only = self.xp, (self._ids, arms), self._ids * 0
+        a = self.actions.vectors(arms)
+        u = self._kernels.solve(only, a)
+        here = xp.sum(a * u, axis=-1)
+        c = mask / (1.0 + here)
+        self._kernels.absorb(only, u, c, c * (rewards - self.mean[at]))
+        self._count(at, rewards, mask, here)
 
     def _project_batch(self, arms: Array) -> Array:
         self._u = self.xp.matmul(self._w, self.actions.vectors(arms)[..., None])

@@ -13,7 +13,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.arrays import Array, clamp, device_of, indices, like
-from adadim.posterior import kernels
+from adadim.kernels import lane_kernels
 
 __all__ = ["Lanes"]
 
@@ -56,7 +56,9 @@ class Lanes:
                 here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
                 self.width2[:, lane, here] = xp.sum(squares[:, :, :level], axis=-1) / ridge
         self._lane_dims = like(np.asarray(self.dims), self.mean)
-        self._kernels = kernels.plan(actions, self.dims, self._starts, self._w, self.mean, self.width2)
+        self._kernels = lane_kernels(
+            actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
+        )
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> None:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of the mask; arms outside it are ignored."""

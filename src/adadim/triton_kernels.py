@@ -1,14 +1,16 @@
-"""The kernels themselves (Triton); see `kernels`."""
+"""The kernels themselves (Triton); see `kernels`.
+
+They read W and the features once, and only as far as the chosen lane goes.
+"""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from adadim.actions import ActionSet
 from adadim.arrays import Array
 
-__all__ = ["LaneKernels"]
+__all__ = ["LaneKernels", "log_barrier_step"]
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
@@ -19,13 +21,20 @@ class LaneKernels:
     """Operations on the chosen lane of every replication, over the memory of a `Lanes`."""
 
     def __init__(
-        self, actions: ActionSet, dims: Array, starts: Array, levels: Array, w: Array, mean: Array, width2: Array
+        self,
+        base: Array,
+        dims: Array,
+        starts: Array,
+        levels: Array,
+        w: Array,
+        mean: Array,
+        width2: Array,
+        top: int,
     ) -> None:
-        self.base, self.dims, self.starts, self.levels = actions.base, dims, starts, levels
+        self.base, self.dims, self.starts, self.levels, self.top = base, dims, starts, levels, top
         self.w, self.mean, self.width2 = w, mean, width2
         self.replications, self.lanes, self.arms = mean.shape
-        self.base_arms, self.blocks = actions.base_arms, len(actions.levels)
-        self.top = int(dims.max())
+        self.base_arms, self.blocks = int(base.shape[1]), len(levels)
 
     def solve(self, chosen: Array, a: Array) -> Array:
         """u = V^-1 a, zero beyond the lane's dimension."""
@@ -58,6 +67,46 @@ class LaneKernels:
         )
         grid = (self.replications, triton.cdiv(self.top, ROWS))
         _fold[grid](self.w, self.w.stride(0), self.dims, self.starts, chosen, u, u.stride(0), c, ROWS=ROWS, TILE=TILE)
+
+
+def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]:
+    """One step of mirror descent with the log-barrier; each row goes on until it has settled."""
+    p, losses, eta = p.contiguous(), losses.contiguous(), eta.contiguous()
+    result, multiplier = p * 0.0, p[:, 0] * 0.0
+    rows, bases = p.shape
+    _log_barrier[(rows,)](p, losses, eta, result, multiplier, bases, WIDTH=triton.next_power_of_2(bases))
+    return result, multiplier
+
+
+@triton.jit
+def _log_barrier(p, losses, eta, result, multiplier, bases, WIDTH: tl.constexpr):
+    r = tl.program_id(0)
+    i = tl.arange(0, WIDTH)
+    inside = i < bases
+    inverse = 1.0 / tl.load(p + r * bases + i, mask=inside, other=1.0)
+    loss = tl.load(losses + r * bases + i, mask=inside, other=0.0)
+    rate = tl.load(eta + r * bases + i, mask=inside, other=1.0)
+    pole = tl.min(tl.where(inside, loss + inverse / rate, float("inf")), axis=0)
+    low = tl.min(tl.where(inside, loss, float("inf")), axis=0)
+    high = tl.minimum(tl.max(tl.where(inside, loss, float("-inf")), axis=0), pole)
+    at = low
+    terms = tl.zeros((WIDTH,), dtype=tl.float64)
+    total = tl.sum(terms, axis=0)
+    left = 200
+    while left > 0:
+        terms = tl.where(inside, 1.0 / (inverse + rate * (loss - at)), 0.0)
+        total = tl.sum(terms, axis=0)
+        settled = tl.abs(total - 1.0) <= 1e-13
+        below = total < 1.0
+        low = tl.where(below, at, low)
+        high = tl.where(below, high, at)
+        proposal = at + total * (1.0 - total) / tl.sum(rate * terms * terms, axis=0)
+        within = (proposal > low) & (proposal < high)
+        following = tl.where(within, proposal, 0.5 * (low + high))
+        left = tl.where(settled | (following == at), 0, left - 1)
+        at = tl.where(left > 0, following, at)
+    tl.store(result + r * bases + i, terms / total, mask=inside)
+    tl.store(multiplier + r, at)
 
 
 @triton.jit
