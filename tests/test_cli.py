@@ -179,6 +179,37 @@ def test_the_study_in_the_help_of_run_is_one():
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("reproduce", "fig2a", "--trials", 1),
+        ("run", "mine.toml"),
+        ("rates",),
+        ("lower-bound",),
+        ("study", "regret", "--families", "paper", "--trials", 1),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_device_that_is_not_there(arguments, file, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    version = re.escape(torch.__version__)
+    message = rf"^error: device 'cuda' is not there: torch {version} sees no CUDA GPU; use 'cpu'\n$"
+    refused(*arguments, "--device", "cuda", message=message)
+    refused(*arguments, "--device", "gpu", message=r"device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'")
+
+
+def test_a_device_without_torch(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    message = r"device 'cuda' needs torch; install it with: pip install 'adadim\[torch\]'$"
+    refused("run", file, "--device", "cuda", message=message)
+
+
+def test_one_process_drives_a_device(file, monkeypatch):
+    monkeypatch.setattr(executor, "check_device", lambda device: device)
+    refused("run", file, "--device", "cuda", "--jobs", 2, message="jobs: one process drives cuda, got 2; leave it out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ("reproduce",),
         ("reproduce", "fig9"),
         ("reproduce", "fig2a", "--trials", "0"),

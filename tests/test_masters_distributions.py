@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from adadim.policies.masters.bases import loss
-from adadim.policies.masters.learner import nested_dims
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, log_barrier_step
+from adadim.policies.masters.learner import nested_dims
 from adadim.policies.masters.smoothing import sample
 from reference import CorralMaster, log_barrier_omd
 

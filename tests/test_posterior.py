@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from adadim import ActionSet, posterior
 from adadim.posterior import FeaturePosterior, GramPosterior
+from adadim.posterior.gram import BLOCK
+from adadim.posterior.lanes import Lanes
 from reference.ridge import Ridge
 
 FORMS = ("gram", "feature")
@@ -509,3 +511,96 @@ def test_any_grouping_into_rows_gives_the_same_state(seed, form):
 
 def test_forms_cover_the_public_ones():
     assert set(FORMS) == set(get_args(posterior.Form)) - {"auto"}
+
+
+STATE = ("mean", "width2", "counts", "sums", "logdet")
+
+
+@both_forms
+@pytest.mark.parametrize("levels", [None, [2, 6]], ids=["plain", "expressive"])
+def test_a_mask_leaves_the_others_alone(torch, form, levels):
+    """Five blocks of masked pulls: bit for bit the same outside the mask, and NumPy's posterior inside it."""
+    rng = np.random.default_rng(24)
+    features = unit_rows(rng, 4, 15, 6)
+    here, there = make(features, 0.1, form, levels), make(torch.asarray(features), 0.1, form, levels)
+    for _ in range(5 * BLOCK + 3):
+        mask = rng.random(4) < [0.9, 0.5, 0.05, 0.0]
+        arms, rewards = rng.integers(here.actions.arms, size=4), rng.standard_normal(4)
+        ids, before = np.flatnonzero(mask), {name: getattr(there, name).clone() for name in STATE}
+        here.update(arms[ids], rewards[ids], ids)
+        there.absorb(torch.asarray(arms), torch.asarray(np.where(mask, rewards, 1e6)), torch.asarray(mask))
+        there.settle()
+        for name in STATE:
+            np.testing.assert_array_equal(getattr(there, name)[~mask], before[name][~mask], err_msg=name)
+    assert_same(here, there)
+    assert sorted(here.counts.sum(axis=1).tolist())[0] == 0
+
+
+@both_forms
+def test_absorbing_touches_no_memory_but_its_own(torch, form):
+    """Where the state lies is fixed, so that recorded operations find it."""
+    rng = np.random.default_rng(25)
+    state = make(torch.asarray(unit_rows(rng, 2, 9, 4)), 0.1, form)
+    names = [*STATE, *(["_p", "_h", "_slot"] if form == "gram" else ["_w"])]
+    places = {name: getattr(state, name).data_ptr() for name in names}
+    for _ in range(2 * BLOCK + 1):
+        state.update(torch.asarray(rng.integers(9, size=2)), torch.asarray(rng.standard_normal(2)))
+    assert {name: getattr(state, name).data_ptr() for name in names} == places
+
+
+# Nested dimensions at once
+
+
+@pytest.mark.parametrize("levels", [None, [2, 4, 7]], ids=["plain", "expressive"])
+def test_lanes_are_separate_posteriors(torch, levels):
+    """Against textbook ridge regressions in 1, 3, 4 and 7 features; what a pull does not concern stays bit for bit."""
+    rng, dims, count = np.random.default_rng(26), (1, 3, 4, 7), 5
+    actions = ActionSet(unit_rows(rng, count, 12, 7), levels=levels)
+    lanes = Lanes(actions.to("cpu"), dims, 0.3)
+    textbooks = [[Ridge(dim, 0.3) for dim in dims] for _ in range(count)]
+    pulls = np.zeros((count, 4), dtype=int)
+
+    def check():
+        for r in range(count):
+            for lane, dim in enumerate(dims):
+                mean, width2 = textbooks[r][lane].predict(actions.dense(r)[:, :dim])
+                np.testing.assert_allclose(lanes.mean[r, lane], mean, rtol=0, atol=1e-11)
+                np.testing.assert_allclose(lanes.width2[r, lane], width2, rtol=0, atol=1e-11)
+        np.testing.assert_array_equal(lanes.pulls, pulls)
+
+    check()
+    for step in range(150):
+        chosen, arms = rng.integers(4, size=count), rng.integers(actions.arms, size=count)
+        mask, rewards = rng.random(count) < [1.0, 0.7, 0.4, 0.1, 0.0], rng.standard_normal(count)
+        before = {name: getattr(lanes, name).clone() for name in ("mean", "width2", "pulls", "_w")}
+        lanes.absorb(*(torch.asarray(part) for part in (chosen, arms, rewards, mask)))
+        for r in np.flatnonzero(mask):
+            textbooks[r][chosen[r]].add(actions.vector(r, arms[r])[: dims[chosen[r]]], rewards[r])
+            pulls[r, chosen[r]] += 1
+        for name in ("mean", "width2", "pulls"):
+            after, others = getattr(lanes, name), np.ones((count, 4), dtype=bool)
+            others[np.flatnonzero(mask), chosen[mask]] = False
+            np.testing.assert_array_equal(after[others], before[name][others], err_msg=name)
+        np.testing.assert_array_equal(lanes._w[~mask], before["_w"][~mask])
+        if step in (0, 1, 40):
+            check()
+    check()
+
+
+def test_lanes_agree_with_posteriors_on_truncated_arms(torch):
+    rng, dims = np.random.default_rng(27), (2, 3, 6)
+    actions = ActionSet(unit_rows(rng, 3, 10, 6), levels=[2, 4, 6])
+    lanes = Lanes(actions.to("cpu"), dims, 0.1)
+    cuts = [actions.truncate(dim) for dim in dims]
+    states = [posterior.posterior(cut, 0.1) for cut, _ in cuts]
+    for _ in range(200):
+        chosen, rewards = rng.integers(3, size=3), rng.standard_normal(3)
+        local = np.array([rng.integers(cuts[lane][0].arms) for lane in chosen])
+        arms = np.array([cuts[lane][1][at] for lane, at in zip(chosen, local, strict=True)])
+        lanes.absorb(*(torch.asarray(part) for part in (chosen, arms, rewards, np.ones(3, dtype=bool))))
+        for r, lane in enumerate(chosen):
+            states[lane].update(local[r : r + 1], rewards[r : r + 1], slice(r, r + 1))
+    for lane, (state, (_, pull)) in enumerate(zip(states, cuts, strict=True)):
+        np.testing.assert_allclose(lanes.mean[:, lane][:, pull], state.mean, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(lanes.width2[:, lane][:, pull], state.width2, rtol=0, atol=1e-11)
+        np.testing.assert_array_equal(lanes.pulls[:, lane], state.counts.sum(axis=1))

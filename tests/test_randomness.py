@@ -107,6 +107,66 @@ def test_child_does_not_depend_on_what_the_parent_drew():
     )
 
 
+@kinds
+def test_table_is_what_as_many_calls_give(kind):
+    table = Streams(7, Purpose.POLICY, [3, 11]).table(DRAWS, normal=kind == "normals")
+    np.testing.assert_array_equal(table, sequence(Streams(7, Purpose.POLICY, [3, 11]), kind))
+
+
+def test_beside_numpy_is_the_stream_itself():
+    streams = Streams(7, Purpose.NOISE, [3])
+    assert streams.beside(np.zeros((1, 2)), 5) is streams
+
+
+@kinds
+@pytest.mark.parametrize("draws", [1, 7, 40])
+def test_numbers_kept_beside_torch_are_those_of_the_streams(torch, kind, draws):
+    """Masks, integers and slices in turn; 120 calls need several refills, whose replications have used up unequally."""
+    numbers, rng = [3, 0, 11, 6], np.random.default_rng(1)
+    streams = Streams(7, Purpose.POLICY, numbers)
+    source = streams.beside(torch.zeros((4, 2)), draws, normal=kind == "normals")
+    seen = [[] for _ in numbers]
+    for step in range(120):
+        mask = rng.random(4) < [0.9, 0.5, 0.1, 0.02]
+        members = np.flatnonzero(mask)
+        if step % 4 == 0 or not members.size:
+            drawn = getattr(source, kind)(torch.from_numpy(mask))
+            assert drawn.shape == (4,)
+            drawn = drawn[members]
+        elif step % 4 == 1:
+            members = rng.permutation(members)
+            drawn = getattr(source, kind)(torch.from_numpy(members))
+        elif step % 4 == 2:
+            members = members[:1]
+            drawn = getattr(source, kind)(slice(int(members[0]), int(members[0]) + 1))
+        else:
+            members, drawn = np.arange(4), getattr(source, kind)()
+        assert isinstance(drawn, torch.Tensor)
+        assert drawn.dtype == torch.float64
+        for r, value in zip(members, drawn.tolist(), strict=True):
+            seen[r].append(value)
+    assert len({len(values) for values in seen}) > 2
+    for r, values in zip(numbers, seen, strict=True):
+        np.testing.assert_array_equal(values, plain(7, (int(Purpose.POLICY), r), kind, len(values)))
+
+
+def test_whoever_asks_again_goes_on_with_the_same_numbers(torch):
+    streams, reference = Streams(7, Purpose.POLICY, [3, 4]), torch.zeros((2, 1))
+    first, second = streams.beside(reference, 4), streams.beside(reference, 9)
+    drawn = [source.uniforms() for source in (first, second, first, second, second, first)]
+    expected = [plain(7, (int(Purpose.POLICY), r), "uniforms", 6) for r in (3, 4)]
+    np.testing.assert_array_equal(np.stack(drawn, axis=1), expected)
+
+
+def test_a_refill_writes_where_the_numbers_were(torch):
+    """What was recorded goes on reading that memory."""
+    source = Streams(7, Purpose.POLICY, [3, 4]).beside(torch.zeros((2, 1)), 5)
+    places = source.buffer.data_ptr(), source.cursor.data_ptr()
+    for _ in range(12):
+        source.uniforms()
+    assert (source.buffer.data_ptr(), source.cursor.data_ptr()) == places
+
+
 @pytest.mark.parametrize("kind", ["uniforms", "normals"])
 def test_moments(kind):
     drawn = sequence(Streams(0, Purpose.NOISE, range(40)), kind)

@@ -16,6 +16,7 @@ from adadim.policies import (
     UCB,
     Corral,
     DynamicBalancing,
+    EvidenceLinUCB,
     Greedy,
     Learner,
     LinUCB,
@@ -28,6 +29,7 @@ from adadim.policies import (
     SupLinUCB,
     TaperedLinUCB,
 )
+from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
 from adadim.simulate import Outcome, simulate
 
@@ -38,6 +40,7 @@ __all__ = [
     "ActionSet",
     "Corral",
     "DynamicBalancing",
+    "EvidenceLinUCB",
     "ForeignArmError",
     "Greedy",
     "Instance",
@@ -56,6 +59,7 @@ __all__ = [
     "SupLinUCB",
     "TaperedLinUCB",
     "instances",
+    "recommended",
     "simulate",
     "theory",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,32 +81,33 @@ def check_device(device: str) -> str:
     >>> check_device("cpu")
     'cpu'
     """
-    kind = device.partition(":")[0] if isinstance(device, str) else device
-    if kind not in ("cpu", "cuda"):
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
     if device == "cpu":
         return device
-    try:
-        import torch
-    except ImportError as error:
-        raise DeviceError(f"device {device!r} needs torch; install it with: pip install 'adadim[torch]'") from error
+    torch = _torch(device)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
         raise DeviceError(f"device {device!r} is not there: torch {torch.__version__} sees no CUDA GPU; use 'cpu'")
-    number = device.partition(":")[2] or "0"
-    if not number.isdecimal() or int(number) >= count:
+    if int(device.partition(":")[2] or 0) >= count:
         raise DeviceError(f"device {device!r} is not there: torch sees cuda:0 to cuda:{count - 1}")
     return device
 
 
+def _torch(device: str) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise DeviceError(f"device {device!r} needs torch; install it with: pip install 'adadim[torch]'") from error
+    return torch
+
+
 def to_torch(array: Array, device: str) -> Array:
     """`array` as a torch tensor on a device, its layout in memory kept."""
-    check_device(device)
-    import torch
-
+    torch = _torch(check_device(device))
     if isinstance(array, np.ndarray):
-        if 0 in array.strides and array.size > 1:  # one array shared by all replications
-            return to_torch(array[:1], device).expand(array.shape)
+        if array.strides[0] == 0 and len(array) > 1:  # one array shared by all replications
+            return to_torch(array[0].copy(order="K"), device)[None].expand(array.shape)
         array = torch.from_numpy(array)
     return array.to(device)
 

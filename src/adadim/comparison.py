@@ -19,6 +19,7 @@ from adadim.policies import (
     UCB,
     Corral,
     DynamicBalancing,
+    EvidenceLinUCB,
     Greedy,
     LinUCB,
     LinUCBPlusPlus,
@@ -163,7 +164,7 @@ def policies() -> dict[str, Any]:
     Examples
     --------
     >>> list(policies())[:3]
-    ['oracle', 'linucb++', 'tapered']
+    ['oracle', 'linucb++', 'recommended']
     """
     told = {"dim": "@intrinsic_dim"}
     # Learners in some features use the arms supported on them; where the set is not expressive, those are all arms.
@@ -171,6 +172,7 @@ def policies() -> dict[str, Any]:
     return {
         ORACLE: {**to_spec(LinUCB(dim=1)), **told},
         PUBLISHED: LinUCBPlusPlus(),
+        "recommended": EvidenceLinUCB(),
         "tapered": TaperedLinUCB(),
         "linucb++reuse": LinUCBPlusPlus(reuse=True),
         "linucb": LinUCB(),

@@ -1,6 +1,7 @@
 """One file per algorithm."""
 
 from adadim.policies.base import Learner, Policy
+from adadim.policies.evidence import EvidenceLinUCB
 from adadim.policies.greedy import Greedy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.linucbpp import LinUCBPlusPlus
@@ -15,6 +16,7 @@ __all__ = [
     "UCB",
     "Corral",
     "DynamicBalancing",
+    "EvidenceLinUCB",
     "Greedy",
     "Learner",
     "LinUCB",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from adadim.posterior import Form
 from adadim.problem import Problem, check_positive
 from adadim.randomness import Streams
 
-__all__ = ["TaperedLinUCB"]
+__all__ = ["TaperedLinUCB", "check_taper", "taper_weights"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class TaperedLinUCB(Policy):
 
     A soft truncation: feature j is shrunk harder the later it comes, so late features cost little until the data speak
     for them, and nothing is thrown away. It needs no schedule, no restarts and no mixture-arms. Use it when features
-    are ordered by importance and d* is unknown; when late features matter as much as early ones, plain `LinUCB` is
-    the better prior.
+    are ordered by importance, d* is unknown and a guarantee is wanted; `EvidenceLinUCB`, which learns the ridge, has
+    less regret. When late features matter as much as early ones, plain `LinUCB` is the better prior.
 
     Parameters
     ----------
@@ -43,8 +44,9 @@ class TaperedLinUCB(Policy):
     Notes
     -----
     It is LinUCB after multiplying feature j by j^(-taper/2), so the bounds of LinUCB hold with the effective dimension
-    of the tapered design, ln det(V / Lambda), and the tapered norm of theta; ``radius="oful"`` uses exactly those. No
-    adaptive guarantee over d* is claimed.
+    of the tapered design, ln det(V / Lambda), and the tapered norm of theta; ``radius="oful"`` uses exactly those. The
+    effective dimension grows as T^(1 / (1 + taper)) however large d is (`adadim.theory.tapered_information`), which
+    gives the rate `adadim.theory.tapered_rate`; docs/which-policy.md has the proof. That rate is not Pareto optimal.
 
     Examples
     --------
@@ -67,8 +69,7 @@ class TaperedLinUCB(Policy):
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        if isinstance(self.taper, bool) or not np.isfinite(self.taper) or self.taper < 0:
-            raise ValueError(f"taper must be a finite number of at least 0, got {self.taper!r}")
+        check_taper(self.taper)
         if self.size is not None:
             check_positive(self.size, "size", "the size of a leading coefficient of theta, e.g. 1")
         self._linucb(noise=1.0)
@@ -85,6 +86,17 @@ class TaperedLinUCB(Policy):
         )
 
     def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
-        index = np.arange(1, problem.dim + 1, dtype=float)
-        weights = like(index ** (-self.taper / 2), problem.actions.base)
-        return LinUCBLearner(self._linucb(problem.noise), problem, streams, problem.actions.weighted(weights))
+        weights = like(taper_weights(self.taper, problem.dim), problem.actions.base)
+        noise = 1.0 if self.size is None else problem.noise
+        return LinUCBLearner(self._linucb(noise), problem, streams, problem.actions.weighted(weights))
+
+
+def check_taper(taper: float) -> None:
+    """Raise unless `taper` is an exponent of the ridge."""
+    if isinstance(taper, bool) or not isinstance(taper, int | float | np.number) or not 0 <= taper < np.inf:
+        raise ValueError(f"taper must be a finite number of at least 0, got {taper!r}")
+
+
+def taper_weights(taper: float, dim: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on features so multiplied."""
+    return np.arange(1.0, dim + 1) ** (-taper / 2)

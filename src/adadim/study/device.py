@@ -5,6 +5,7 @@ Units that differ in their instance alone run together, whatever d* they have: t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -34,12 +35,12 @@ def replication_bytes(cell: Cell) -> int:
     """Memory on the device that one replication takes, at most, whatever the policy.
 
     Three times the features (two of them while instances are joined), a K x K or the nested d x d matrices with their
-    arms, and random numbers for eleven streams.
+    arms, and for each of the bases of a master its random numbers, its past and its arms.
     """
     k, d = cell.arms, cell.dim
+    bases = 2 + math.ceil(math.log2(d + 1))
     matrices = min(k * k, 5 * (k * d + d * d)) + 2 * d * d
-    vectors = 100 * k + 12 * cell.horizon + 12 * 2 * k
-    return NUMBER * (3 * k * d + matrices + vectors)
+    return NUMBER * (3 * k * d + matrices + 100 * k + bases * (2 * cell.horizon + 2 * k))
 
 
 def device_batch(cells: Sequence[Cell], device: str) -> int:

@@ -180,8 +180,8 @@ class Store:
     def claim(self, cell: str, span: Span) -> Iterator[bool]:
         """Hold the right to compute a block; gives False if another process is computing a part of it.
 
-        The right ends with the block of code or with the process, whichever comes first. A process claims one block
-        at a time: closing the lock file gives up all its claims in this folder.
+        The right ends with the block of code or with the process, whichever comes first. The blocks that
+        a process claims together end together: closing the lock file gives up all its claims in this folder.
         """
         place = (int(cell[:10], 16) << LOCK_BITS) + span[0]
         with self._locked(place, span[1] - span[0]) as mine:

@@ -17,6 +17,7 @@ from adadim.theory.rates import (
     rate_lower_bound,
     recommended_beta,
 )
+from adadim.theory.taper import tapered_information, tapered_rate
 
 __all__ = [
     "ConditionError",
@@ -34,5 +35,7 @@ __all__ = [
     "rate_lower_bound",
     "recommended_beta",
     "schedule",
+    "tapered_information",
+    "tapered_rate",
     "theorem1_bound",
 ]

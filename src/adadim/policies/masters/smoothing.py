@@ -102,11 +102,10 @@ class SmoothedBases:
         if first.size:
             self.bases.advance(like(first, self.chosen))
             self._played[first] += 1
-            if self._played.max() == self.history.shape[2]:
-                # More is played than was said.
-                self.history = self.xp.concat([self.history, self.history * 0], axis=2)
         if self.replay:
             self._replaying[ids] = ~self._replaying[ids]
+        if (self._played[ids][~self._replaying[ids]] == self.history.shape[2]).any():  # more is played than was said
+            self.history = self.xp.concat([self.history, self.history * 0], axis=2)
 
     def _phase(self) -> Hashable:
         if self._replaying.any() != self._replaying.all():

@@ -1,0 +1,194 @@
+"""Evidence LinUCB: one tapered LinUCB in all features, which learns its prior and the noise as it goes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.arrays import ALL, Array, Rows, as_numpy, like, positions, take
+from adadim.policies.base import Policy
+from adadim.policies.confidence import noise_radius
+from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.tapered import check_taper, taper_weights
+from adadim.policies.ties import Ties
+from adadim.posterior import Form
+from adadim.problem import Problem, check_positive
+from adadim.randomness import Streams
+
+__all__ = ["RIDGES", "EvidenceLinUCB", "evidence"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
+"""Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest arm has norm 1."""
+
+SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
+
+
+@dataclass(frozen=True)
+class EvidenceLinUCB(Policy):
+    """Learn in all features, with a ridge lambda_j = lambda j^taper that grows with the index and is learned too.
+
+    The policy to start with (`adadim.recommended`). It need not be told d*, the noise or the range of the means: it
+    reads neither `Problem.noise` nor `Problem.reward_range`, and multiplying all rewards or all features by a number
+    changes none of its choices. Rewards should be centred, or the first feature be a constant. Prefer `TaperedLinUCB`
+    with ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is known or the order of
+    the features says nothing.
+
+    Parameters
+    ----------
+    taper : float
+        Exponent s of the ridge; larger values favour small d*.
+    scale : float
+        Factor on the radius.
+    factor : float
+        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
+        would trust the likeliest.
+    form, ties
+        As in `LinUCB`.
+
+    Notes
+    -----
+    After rounds 1, 2, 4, 8, ... it takes stock. With theta_j ~ N(0, sigma^2 / (lambda j^s)) and Gaussian noise the data
+    of n rounds have the evidence
+
+        det(V / Lambda)^(-1/2) S^(-n/2),   S = sum_t r_t^2 - b^T V^-1 b,
+
+    up to a constant, once sigma^2 has been integrated out under the prior 1/sigma^2 (Lambda is diagonal with entries
+    lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). Of the ridges whose evidence is within `factor` of
+    the largest it takes the smallest, and estimates sigma^2 by S/n, plus one standard error sqrt(2/n) of itself. Until
+    it takes stock again it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)).
+
+    Nothing is proved about its regret. If theta came from the prior with a known ridge and noise, the radius would hold
+    with ``scale=1`` for all arms and rounds with probability 1 - 1/sqrt(T); the default scale is smaller, and chosen by
+    experiment.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=3, horizon=600, replications=range(4))
+    >>> published = adadim.simulate(adadim.LinUCBPlusPlus(), instance)
+    >>> outcome = adadim.simulate(adadim.EvidenceLinUCB(), instance)
+    >>> bool(outcome.final.mean() < published.final.mean() / 2)
+    True
+    >>> told = outcome.learner.describe()[0]
+    >>> round(told["noise"], 2)  # it was 0.1
+    0.1
+    """
+
+    taper: float = 1.75
+    scale: float = 0.35
+    factor: float = 20.0
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_taper(self.taper)
+        check_positive(self.scale, "scale", "a factor on the radius")
+        if check_positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
+            raise ValueError(
+                f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {self.factor!r}"
+            )
+        self._linucb()
+
+    def _linucb(self) -> LinUCB:
+        return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)  # the learner scales and widens
+
+    def _start(self, problem: Problem, streams: Streams) -> EvidenceLearner:
+        return EvidenceLearner(self, problem, streams)
+
+
+class EvidenceLearner(LinUCBLearner):
+    """State of `EvidenceLinUCB`: LinUCB with ridge 1 on arms divided by the root of each replication's ridges."""
+
+    takes_masks = False
+
+    def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
+        base, count = problem.actions.base, len(problem)
+        weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
+        super().__init__(policy._linucb(), problem, streams, problem.actions.rescaled().weighted(like(weights, base)))
+        self._tuning = policy
+        self._ridge, self._noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
+        self._rounds = np.zeros(count, dtype=np.int64)
+        self._squares = like(np.zeros(count), base)
+        self._radii = like(np.ones((count, 1)), base)
+
+    def radius(self, rows: Rows = ALL) -> Array:
+        """Current multiplier of the width, one per replication."""
+        return take(self._radii, rows)
+
+    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        super()._update(arms, rewards, rows)
+        self._squares[rows] += rewards * rewards
+
+    def _advance(self, rows: Rows) -> None:
+        super()._advance(rows)
+        ids = positions(rows, len(self.problem))
+        self._rounds[ids] += 1
+        n = self._rounds[ids]
+        for r in ids[n & (n - 1) == 0].tolist():  # 1, 2, 4, 8, ...
+            self._take_stock(r)
+
+    def _take_stock(self, r: int) -> None:
+        """Choose ridge, noise and radius of one replication by what it has seen."""
+        state, n, squares = self.posterior, int(self._rounds[r]), float(self._squares[r])
+        if squares == 0:
+            return
+        pulled = np.flatnonzero(as_numpy(state.counts[r]))
+        at = like(pulled, self._squares)
+        root = np.sqrt(as_numpy(state.counts[r])[pulled])
+        design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self._ridge[r]))[:, None]
+        logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
+        chosen = int(np.argmax(logs >= logs.max() - math.log(self._tuning.factor)))
+        if RIDGES[chosen] != self._ridge[r]:
+            state.actions.base[r] *= math.sqrt(self._ridge[r] / RIDGES[chosen])
+            self._ridge[r] = RIDGES[chosen]
+            state.rebuild(state.counts[r : r + 1], state.sums[r : r + 1], slice(r, r + 1))
+        self._noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
+        self._radii[r] = self._tuning.scale * noise_radius(self._noise[r], self.problem.horizon, self.problem.arms)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """As `LinUCB`, with the ridge chosen and the noise estimated (None before there is an estimate)."""
+        told = super().describe()
+        for entry, ridge, noise in zip(told, self._ridge.tolist(), self._noise.tolist(), strict=True):
+            entry |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
+        return told
+
+
+def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tuple[FloatArray, FloatArray]:
+    """Log evidence of every one of `RIDGES`, up to a constant, and the noise variance S/n it goes with.
+
+    Parameters
+    ----------
+    design : array (p, d)
+        Distinct arms pulled, each times the root of its number of pulls.
+    sums : array (p,)
+        Sum of the rewards of each, divided by that root.
+    squares : float
+        Sum of all squared rewards.
+    n : int
+        Number of pulls.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logs, variance = evidence(np.eye(3), np.ones(3), squares=3.0, n=3)
+    >>> logs.shape, bool(np.ptp(logs) < 1e-9)  # one pull of each arm cannot tell signal from noise
+    ((17,), True)
+    """
+    # One eigendecomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
+    if len(design) <= design.shape[1]:
+        spectrum, basis = np.linalg.eigh(design @ design.T)
+        spectrum = np.maximum(spectrum, 0.0)
+        fitted = spectrum * (basis.T @ sums) ** 2
+    else:
+        spectrum, basis = np.linalg.eigh(design.T @ design)
+        spectrum = np.maximum(spectrum, 0.0)
+        fitted = (basis.T @ (design.T @ sums)) ** 2
+    ridges = RIDGES[:, None]
+    residual = np.maximum(squares - np.sum(fitted / (ridges + spectrum), axis=-1), SMALLEST * squares)
+    logdet = np.sum(np.log1p(spectrum / ridges), axis=-1)
+    return -0.5 * (logdet + n * np.log(residual)), residual / n

@@ -1,0 +1,30 @@
+"""The policy to start with."""
+
+from __future__ import annotations
+
+from adadim.policies.base import Policy
+from adadim.policies.evidence import EvidenceLinUCB
+from adadim.problem import Problem
+
+__all__ = ["recommended"]
+
+
+def recommended(problem: Problem) -> Policy:
+    """Policy for `problem` that a practitioner should start with: `EvidenceLinUCB` with its default parameters.
+
+    It needs the features in their order of importance and the number of rounds, and nothing else. It was chosen by a
+    rule: of the candidates, the smallest worst ratio of its regret to the oracle's over the development families and
+    the paper's configurations (see docs/which-policy.md).
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> features = np.random.default_rng(0).normal(size=(200, 50)) / 10
+    >>> problem = adadim.Problem(features, horizon=1000)  # the noise is unknown
+    >>> learner = adadim.recommended(problem).start(problem)
+    >>> arms = learner.select()
+    >>> learner.update(arms, [0.3])
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
+    return EvidenceLinUCB()

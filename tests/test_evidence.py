@@ -1,0 +1,266 @@
+"""EvidenceLinUCB against textbook Bayesian regression, what it does not need to know, and the theory of the taper."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import adadim
+from adadim import theory
+from adadim.policies.evidence import RIDGES, evidence
+
+ROUNDS = 150
+
+
+def ball(**changes):
+    settings = {"arms": 40, "dim": 12, "intrinsic_dim": 4, "horizon": ROUNDS, "replications": range(2), "seed": 3}
+    return adadim.instances.ball(**{**settings, **changes})
+
+
+class Textbook:
+    """One replication, round by round: no counts, no distinct arms, no eigenvalues, everything from all the data."""
+
+    def __init__(self, arms, taper=1.75, scale=0.35, factor=20.0):
+        self.arms = arms / np.linalg.norm(arms, axis=1).max()
+        self.prior = np.arange(1, arms.shape[1] + 1) ** taper
+        self.scale, self.factor = scale, factor
+        self.x, self.r = [], []
+        self.ridge, self.radius = 1e-6, 1.0
+
+    def marginal(self, ridge):
+        """ln of the density of the rewards with the noise scale integrated out, up to a constant; and S/n."""
+        x, r = np.array(self.x), np.array(self.r)
+        covariance = np.eye(len(r)) + x @ np.diag(1 / (ridge * self.prior)) @ x.T  # in units of the noise variance
+        spread = r @ np.linalg.solve(covariance, r)
+        return -np.linalg.slogdet(covariance)[1] / 2 - len(r) / 2 * np.log(spread), spread / len(r)
+
+    def scores(self):
+        design, total = self.ridge * np.diag(self.prior), np.zeros(len(self.prior))
+        for x, r in zip(self.x, self.r, strict=True):
+            design, total = design + np.outer(x, x), total + r * x
+        inverse = np.linalg.inv(design)
+        width = np.sqrt(np.einsum("kd,de,ke->k", self.arms, inverse, self.arms))
+        return self.arms @ inverse @ total + self.radius * width
+
+    def add(self, arm, reward):
+        self.x.append(self.arms[arm])
+        self.r.append(reward)
+        n = len(self.r)
+        if n in (1, 2, 4, 8, 16, 32, 64, 128):
+            found = [self.marginal(ridge) for ridge in RIDGES]
+            best = max(log for log, _ in found)
+            i = next(i for i, (log, _) in enumerate(found) if log >= best - math.log(self.factor))
+            self.ridge = RIDGES[i]
+            noise = math.sqrt(found[i][1] * (1 + math.sqrt(2 / n)))
+            self.radius = self.scale * noise * math.sqrt(2 * math.log(2 * ROUNDS**1.5 * len(self.arms)))
+
+
+@pytest.mark.parametrize("form", ["gram", "feature"])
+@pytest.mark.parametrize("changes", [{}, {"taper": 2.5, "scale": 0.8, "factor": 1.5}])
+@pytest.mark.parametrize("expressive", [False, True])
+def test_it_is_bayesian_regression_with_the_smallest_plausible_ridge(form, changes, expressive):
+    instance = ball(expressive=expressive, levels=[2, 6, 12] if expressive else None)
+    learner = adadim.EvidenceLinUCB(form=form, **changes).start(instance.problem, seed=1)
+    books = [Textbook(instance.problem.actions.dense(r), **changes) for r in range(2)]
+    noise = instance.noise_streams(0)
+    for t in range(ROUNDS):
+        arms = learner.select()
+        for r, book in enumerate(books):
+            scores = book.scores()
+            assert scores[arms[r]] == pytest.approx(scores.max(), rel=1e-7), t
+        rewards = instance.pull(arms, noise)
+        learner.update(arms, rewards)
+        for r, book in enumerate(books):
+            book.add(arms[r], rewards[r])
+    told = learner.describe()
+    assert [entry["ridge"] for entry in told] == [book.ridge for book in books]
+    assert len({book.ridge for book in books} | {RIDGES[0]}) > 1  # it has moved
+
+
+def chosen(problem, rewards_of, policy=None, rounds=ROUNDS):
+    learner = (policy or adadim.EvidenceLinUCB()).start(problem, seed=4)
+    arms = []
+    for t in range(rounds):
+        arms.append(learner.select().tolist())
+        learner.update(np.array(arms[-1]), rewards_of(t, np.array(arms[-1])))
+    return arms
+
+
+def test_units_noise_and_range_do_not_matter():
+    instance = ball()
+    base, means = np.array(instance.problem.actions.base), instance.means
+    errors = np.random.default_rng(0).normal(scale=0.1, size=(ROUNDS, 2))
+
+    def rewards(unit):
+        return lambda t, arms: unit * (means[[0, 1], arms] + errors[t])
+
+    expected = chosen(instance.problem, rewards(1.0))
+    assert chosen(adadim.Problem(base, horizon=ROUNDS), rewards(1000.0)) == expected
+    with pytest.warns(adadim.NormWarning):
+        large = adadim.Problem(64.0 * base, horizon=ROUNDS, noise=5.0, reward_range=3.0)
+    assert chosen(large, rewards(2.0**-20)) == expected
+
+
+def test_rewards_that_say_nothing_leave_it_exploring():
+    problem = ball().problem
+    arms = chosen(problem, lambda t, a: np.zeros(2), rounds=60)
+    assert len({a for a, _ in arms}) > problem.dim
+    learner = adadim.EvidenceLinUCB().start(problem)
+    learner.update(learner.select(), [0.0, 1.0])
+    assert [entry["noise"] is None for entry in learner.describe()] == [True, False]
+
+
+def test_rewards_without_noise():
+    instance = ball()
+    arms = chosen(instance.problem, lambda t, a: instance.means[[0, 1], a])
+    assert arms[-1] == instance.means.argmax(axis=1).tolist()
+
+
+def test_noise_is_estimated():
+    instance = ball(noise=0.3, horizon=1100)
+    told = adadim.simulate(adadim.EvidenceLinUCB(), instance).learner.describe()
+    assert [entry["noise"] for entry in told] == pytest.approx([0.3, 0.3], rel=0.1)
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
+def test_evidence_from_either_side(shape):
+    rng = np.random.default_rng(1)
+    x, counts = rng.normal(size=shape), rng.integers(1, 5, size=shape[0])
+    every = np.repeat(x, counts, axis=0)
+    r = rng.normal(size=len(every))
+    sums = np.add.reduceat(r, np.concatenate([[0], counts.cumsum()[:-1]]))
+    logs, variance = evidence(np.sqrt(counts)[:, None] * x, sums / np.sqrt(counts), float(r @ r), len(r))
+    for ridge, log, s in zip(RIDGES, logs, variance, strict=True):
+        covariance = np.eye(len(r)) + every @ every.T / ridge
+        spread = r @ np.linalg.solve(covariance, r)
+        assert s == pytest.approx(spread / len(r), rel=1e-6)
+        assert log == pytest.approx(-np.linalg.slogdet(covariance)[1] / 2 - len(r) / 2 * np.log(spread), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"taper": -0.5}, "taper must be a finite number of at least 0, got -0.5"),
+        ({"taper": "steep"}, "taper must be .* got 'steep'"),
+        ({"scale": 0.0}, "scale must be a positive finite number .* got 0.0"),
+        ({"factor": 0.5}, "factor must be at least 1 .* got 0.5"),
+        ({"factor": math.nan}, "factor must be a positive finite number .* got nan"),
+        ({"form": "dense"}, "form must be .* got 'dense'"),
+        ({"ties": "first"}, "ties must be .* got 'first'"),
+    ],
+)
+def test_it_refuses(bad, message):
+    with pytest.raises(ValueError, match=message):
+        adadim.EvidenceLinUCB(**bad)
+
+
+def test_recommended():
+    problem = adadim.Problem(np.eye(4), horizon=50)
+    assert adadim.recommended(problem) == adadim.EvidenceLinUCB()
+    with pytest.raises(TypeError, match=r"recommended needs an adadim.Problem, got ndarray"):
+        adadim.recommended(np.eye(4))
+
+
+def test_recommended_is_far_below_the_published_policy_and_near_the_oracle():
+    instance = adadim.instances.sphere(
+        arms=300, dim=150, intrinsic_dim=8, horizon=1000, replications=range(8), theta="flip"
+    )
+    regret = {
+        name: adadim.simulate(policy, instance, record=1).final.mean()
+        for name, policy in {
+            "recommended": adadim.recommended(instance.problem),
+            "published": adadim.LinUCBPlusPlus(),
+            "oracle": adadim.LinUCB(dim=8),
+        }.items()
+    }
+    assert regret["recommended"] < regret["published"] / 2
+    assert regret["recommended"] < 1.6 * regret["oracle"]
+
+
+# A problem whose noise nobody knows
+
+
+def needs_noise():
+    kinds = (getattr(adadim, name) for name in adadim.__all__)
+    policies = [k for k in kinds if inspect.isclass(k) and issubclass(k, adadim.Policy) and not inspect.isabstract(k)]
+    free = {adadim.EvidenceLinUCB, adadim.Greedy, adadim.Random, adadim.Single}
+    return [k() for k in policies if k not in free] + [adadim.TaperedLinUCB(size=1.0, radius=0.5)]
+
+
+@pytest.mark.parametrize("policy", needs_noise(), ids=lambda p: type(p).__name__)
+def test_policies_that_need_the_noise_say_so(policy):
+    problem = adadim.Problem(np.eye(6), horizon=100)
+    with pytest.raises(ValueError, match=r"noise is None, .*Problem\(noise=...\).*adadim.recommended\(problem\)"):
+        policy.start(problem).select()
+
+
+@pytest.mark.parametrize(
+    "policy", [adadim.Greedy(), adadim.Random(), adadim.LinUCB(radius=0.5), adadim.TaperedLinUCB(radius=0.5)]
+)
+def test_policies_that_do_not_need_it_run(policy):
+    problem = adadim.Problem(np.eye(6), horizon=100)
+    learner = policy.start(problem)
+    learner.update(learner.select(), [0.5])
+    assert "noise=None" in repr(problem)
+
+
+# The theory of the taper
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    taper=st.floats(0.0, 3.0),
+    ridge=st.floats(0.001, 10.0),
+    dim=st.integers(1, 12),
+    rounds=st.integers(1, 60),
+)
+def test_information_is_bounded(seed, taper, ridge, dim, rounds):
+    rng = np.random.default_rng(seed)
+    scales = rng.random(dim) ** rng.integers(0, 6)
+    x = rng.normal(size=(rounds, dim)) * scales
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    prior = ridge * np.arange(1.0, dim + 1) ** taper
+    gain = np.linalg.slogdet(np.diag(prior) + x.T @ x)[1] - np.log(prior).sum()
+    assert gain <= theory.tapered_information(rounds, dim, taper, ridge) * (1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("taper", [0.5, 1.0, 1.5, 3.0])
+def test_information_grows_at_the_stated_rate(taper):
+    horizons = np.array([1e4, 1e6, 1e8])
+    bound = np.array([theory.tapered_information(int(t), 10**5, taper, 1.0) for t in horizons])
+    order = horizons ** (1 / (1 + taper))
+    ceiling = np.ceil(order) * (1 + np.log1p(horizons))
+    evenly = [np.log1p(t / j / np.arange(1.0, j + 1) ** taper).sum() for t, j in zip(horizons, order, strict=True)]
+    assert (bound <= ceiling).all()
+    assert (bound >= evenly).all()  # pulls spread over the first T^(1/(1+s)) axes
+    assert (np.array(evenly) >= 0.5 * order).all()
+
+
+@given(taper=st.floats(0.0, 20.0), target=st.floats(0.0, 1.0))
+def test_proved_rate_is_the_best_choice_of_the_ridge_and_respects_the_frontier(taper, target):
+    rate = theory.tapered_rate(target, taper, target)
+    g = np.linspace(0.0, 1.0, 4001)  # effective dimension T^g, hence ridge T^(1 - (1 + s) g)
+    norm = (1 - (1 + taper) * g + taper * target) / 2  # of theta in the metric Lambda
+    every = 0.5 + np.maximum(g, g / 2 + norm)
+    assert rate == pytest.approx(min(every.min(), 1.0), abs=2e-3 * (1 + taper))
+    levels = np.linspace(0, 1, 51)
+    assert (theory.tapered_rate(levels, taper, target) >= theory.rate_lower_bound(levels, rate) - 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.tapered_information(0, 3, 1.0, 1.0), "horizon must be an integer >= 1, got 0"),
+        (lambda: theory.tapered_information(5, 3, -1.0, 1.0), "taper must be finite and at least 0, got -1.0"),
+        (lambda: theory.tapered_information(5, 3, 1.0, 0.0), "ridge must be finite and positive, got 0.0"),
+        (lambda: theory.tapered_rate(0.1, math.inf, 0.5), "taper must be finite and at least 0, got inf"),
+        (lambda: theory.tapered_rate(0.1, 1.0, 1.5), r"target must lie in \[0, 1\], got 1.5"),
+        (lambda: theory.tapered_rate(1.1, 1.0, 0.5), r"alpha must lie in \[0, 1\]"),
+    ],
+)
+def test_theory_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
