@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -353,3 +355,53 @@ def test_command_without_scikit_learn_says_what_to_install(tiny, monkeypatch):
     instances.data._components.cache_clear()
     _, error = call(code=2)
     assert error == "error: instances of kind 'pca' need scikit-learn: pip install 'adadim[data]'\n"
+
+
+def test_command_compares_candidates_of_ones_own(tiny):
+    file = Path(__file__).parents[1] / "examples" / "candidates.toml"
+    call("--families", "small-4/12", "--policy", "recommended", "--candidates", file, "--trials", 2, "--jobs", 1)
+    table = pl.read_csv("results/regret/figures/regret-vs-oracle.csv")
+    found = dict(zip(table["policy"], table["regret"], strict=True))
+    assert list(found)[:3] == ["oracle", "linucb++", "recommended"]
+    tables = tomllib.loads(file.read_text())["policies"]
+    assert list(found)[3:] == list(tables)
+    instance = instances.sphere(arms=20, dim=12, intrinsic_dim=4, horizon=80, replications=range(2))
+    for name, policy in (
+        ("taper 0", adadim.EvidenceLinUCB(taper=0.0)),
+        ("narrow oracle", adadim.LinUCB(dim=4, scale=0.35)),
+    ):
+        assert found[name] == pytest.approx(adadim.simulate(policy, instance).final.mean())
+
+
+def test_the_example_holds_variants_of_the_recommended_policy_that_differ():
+    file = Path(__file__).parents[1] / "examples" / "candidates.toml"
+    policies = [study.from_spec(t) for t in tomllib.loads(file.read_text())["policies"].values() if "dim" not in t]
+    chosen = adadim.recommended(adadim.Problem(np.eye(3), horizon=9))
+    assert len({chosen, *policies}) == len(policies) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("trials = 3", "candidates are tables [policies.NAME] and nothing else, got ['trials']"),
+        ('[policies.linucb]\nkind = "LinUCB"', "candidates.linucb: there is a policy of that name already"),
+        ('[policies.mine]\nkind = "LinUCD"', "no policy 'LinUCD'"),
+        ("[", "not valid TOML"),
+    ],
+)
+def test_command_refuses_candidates_it_cannot_use(tiny, text, message):
+    (tiny / "mine.toml").write_text(text)
+    _, error = call("--candidates", "mine.toml", code=2)
+    assert message in error
+
+
+def test_unlucky_trials_by_hand():
+    table = {
+        "a": {"oracle": [1, 3], "linucb++": [6, 10], "mine": [9, 3]},  # the oracle's mean is 2
+        "b": {"oracle": [1, 1, 1, 1], "linucb++": [1, 1, 1, 9], "mine": [2, 2, 2, 2.5]},
+    }
+    rows = by_name(report.ratios([stub(table)]))
+    assert [rows[f, "mine", "oracle"].unlucky for f in "ab"] == [0.5, 0.25]
+    assert rows["b", "linucb++", "oracle"].unlucky == 0.25
+    (standing,) = (s for s in report.standings([stub(table)]) if (s.policy, s.reference) == ("mine", "oracle"))
+    assert standing.unlucky == pytest.approx((1 + 1) / 6)

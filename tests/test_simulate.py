@@ -1,5 +1,7 @@
 """The loop: paired, reproducible runs, and regret that can be recomputed by hand."""
 
+import sys
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -401,3 +403,32 @@ def test_simulate_takes_a_policy_and_an_instance():
         simulate(LinUCB(), instance.problem)
     with pytest.raises(ValueError, match="seed must be a non-negative integer, got -1"):
         simulate(LinUCB(), instance, seed=-1)
+
+
+# Replications in turns
+
+
+@pytest.mark.parametrize("expressive", [False, True])
+@pytest.mark.parametrize(
+    "policy", [LinUCB(form="feature"), LinUCB(form="feature", dim=3), adadim.TaperedLinUCB(form="feature")]
+)
+def test_playing_replications_in_turns_changes_nothing(policy, expressive, monkeypatch):
+    instance = instances.sphere(
+        arms=20, dim=8, intrinsic_dim=2, horizon=90, replications=range(5), expressive=expressive, **LEVELS[expressive]
+    )
+    together = simulate(policy, instance, record=[7, 50])
+    streamed = together.learner._streamed
+    assert streamed == 8 * (
+        20 * together.learner.posterior.actions.dim + together.learner.posterior.actions.dim**2 // 2
+    )
+    seen = []
+    monkeypatch.setattr(sys.modules["adadim.simulate"], "CACHE", 2 * streamed)
+    strips = sys.modules["adadim.simulate"]._strips(together.learner, 5)
+    assert strips == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    in_turns = simulate(policy, instance, record=[7, 50], progress=lambda *told: seen.append(told))
+    np.testing.assert_array_equal(in_turns.regret, together.regret)
+    np.testing.assert_array_equal(in_turns.pulls, together.pulls)
+    assert seen == [(2, 90), (16, 90), (32, 90), (46, 90), (62, 90), (76, 90)]
+
+
+LEVELS = {False: {}, True: {"levels": [2, 8]}}

@@ -10,7 +10,7 @@ holds the configurations of the paper's figures 2b, 3b, 4a and 4b.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -195,6 +195,8 @@ def study(
     seed: int = 0,
     policy: Sequence[str] | None = None,
     family: Sequence[str] | None = None,
+    candidates: Mapping[str, Any] | None = None,
+    plugins: Mapping[str, Any] | None = None,
 ) -> Study:
     """The comparison on one group of families, as a study.
 
@@ -208,6 +210,10 @@ def study(
         Keys of `policies` to run; by default all. The two references are always among them.
     family : sequence of str, optional
         Names of families of that split to run on; by default all.
+    candidates : mapping, optional
+        Further policies by name, as a `Study` takes them; "@intrinsic_dim" stands for d*, which a fair one is not told.
+    plugins : mapping, optional
+        As in `Study`, for candidates of the user's own.
 
     Examples
     --------
@@ -220,13 +226,17 @@ def study(
     available = policies()
     instances = {f.name: f.instance for f in FAMILIES if f.split == split}
     wanted = None if policy is None else {ORACLE, PUBLISHED, *policy}
+    for name in candidates or {}:
+        if name in available:
+            raise StudyError(f"candidates.{name}: there is a policy of that name already; give it another")
     return Study(
         name=f"regret-{split}",
         instances=_chosen(instances, family, "family"),
-        policies=_chosen(available, wanted, "policy"),
+        policies=_chosen(available, wanted, "policy") | dict(candidates or {}),
         trials=trials,
         seed=seed,
         record=RECORDS,
+        plugins=plugins or {},
     )
 
 

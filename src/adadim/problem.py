@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 __all__ = ["Instance", "Problem", "check_positive"]
@@ -255,13 +255,13 @@ class Instance:
         """Reward noise of every replication; the same for every policy that meets this instance."""
         return Streams(seed, Purpose.NOISE, self.problem.replications)
 
-    def pull(self, arms: Array, draws: Draws) -> Array:
-        """Rewards of one round, one arm per replication."""
-        mean = self.means[self._ids, arms]
+    def pull(self, arms: Array, draws: Draws, rows: Rows = ALL) -> Array:
+        """Rewards of one round, one arm for each replication in `rows`."""
+        mean = self.means[self._ids[rows], arms]
         if self.rewards == "bernoulli":
-            clicked = like(draws.uniforms(), mean) < mean
+            clicked = like(draws.uniforms(rows), mean) < mean
             return namespace(mean).astype(clicked, mean.dtype)
-        return mean + self.problem.noise * like(draws.normals(), mean)
+        return mean + self.problem.noise * like(draws.normals(rows), mean)
 
 
 def _check_horizon(horizon: int) -> int:

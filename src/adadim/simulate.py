@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.arrays import ALL, as_numpy, indices, like
+from adadim.arrays import ALL, Rows, as_numpy, indices, like
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
@@ -21,6 +21,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 RECORDS = 100
+CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,8 @@ def simulate(
         Rounds after which to record the regret: a number of evenly spaced ones (100 by default; never more than the
         horizon), or the rounds themselves.
     progress : callable, optional
-        Called as ``progress(rounds_done, horizon)`` at every record point.
+        Called as ``progress(rounds_done, horizon)`` at every record point; if replications are played in turns, with
+        the rounds done on average.
 
     Returns
     -------
@@ -118,25 +120,39 @@ def _run(
     pulls = like(np.zeros(tuple(gaps.shape), dtype=np.int64), gaps)
     regret = instance.best * 0.0
 
-    def play() -> None:
-        arms = learner._select(ALL)
-        learner._update(arms, instance.pull(arms, noise), ALL)
-        regret[...] += gaps[ids, arms]
-        pulls[ids, arms] += 1
+    def play(rows: Rows = ALL) -> None:
+        arms = learner._select(rows)
+        learner._update(arms, instance.pull(arms, noise, rows), rows)
+        regret[rows] += gaps[ids[rows], arms]
+        pulls[ids[rows], arms] += 1
 
     a_round = Recorder(play, gaps)
-    recorded, points = [], iter(times.tolist())
-    due = next(points)
-    for t in range(1, horizon + 1):
-        a_round(learner._phase())
-        learner._advance(ALL)
-        if t == due:
-            recorded.append(as_numpy(regret).copy())
-            due = next(points, 0)
-            if progress is not None:
-                progress(t, horizon)
+    strips = _strips(learner, len(ids)) if isinstance(gaps, np.ndarray) else [ALL]
+    recorded = np.empty((len(ids), len(times)))
+    for strip, rows in enumerate(strips):
+        points = enumerate(times.tolist())
+        column, due = next(points)
+        for t in range(1, horizon + 1):
+            if rows is ALL:
+                a_round(learner._phase())
+            else:
+                play(rows)
+            learner._advance(rows)
+            if t == due:
+                recorded[rows, column] = as_numpy(regret[rows])
+                column, due = next(points, (0, 0))
+                if progress is not None:
+                    progress((strip * horizon + t) // len(strips), horizon)
     learner._over = a_round.replayed
-    return Outcome(times, np.stack(recorded, axis=1), as_numpy(pulls), learner)
+    return Outcome(times, recorded, as_numpy(pulls), learner)
+
+
+def _strips(learner: Learner, replications: int) -> list[Rows]:
+    """Replications that go together, so that what a round reads of them is still in the cache in the next."""
+    size = max(1, CACHE // max(1, learner._streamed))
+    if size >= replications:
+        return [ALL]
+    return [slice(start, min(start + size, replications)) for start in range(0, replications, size)]
 
 
 def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:

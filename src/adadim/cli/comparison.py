@@ -12,8 +12,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from adadim import comparison, report, study
-from adadim.cli.common import Device, Jobs, Quiet, Seed, as_json_text, errors, out, run_study, tell
+from adadim.cli.common import (
+    Device,
+    Jobs,
+    Plugins,
+    Quiet,
+    Seed,
+    as_json_text,
+    errors,
+    load_plugins,
+    out,
+    run_study,
+    tell,
+)
 from adadim.cli.studies import Batch
+from adadim.study import toml
 from adadim.study.kinds import suggestion
 
 __all__ = ["register"]
@@ -48,6 +61,13 @@ def regret(
             show_default=False,
         ),
     ] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file with further policies to compare, as \\[policies.NAME] tables.", show_default=False
+        ),
+    ] = None,
+    plugin: Plugins = None,
     trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")] = 20,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and tables go.")] = Path(
         "results/regret"
@@ -70,13 +90,15 @@ def regret(
     called held-out: the split was made before anything was run. The group
     paper has the configurations of the paper's figures. Like every study it
     runs what is missing and nothing else, so interrupt it, add trials or
-    policies later. Needs scikit-learn: pip install 'adadim\[data]'.
+    policies later. Try a policy of your own against all the others with
+    --candidates, and --plugin if you wrote it. Needs scikit-learn: pip install 'adadim\[data]'.
 
     Example: adadim study regret --families development --policy tapered --trials 4
     """
     with errors():
+        plugins, more = load_plugins(plugin), _candidates(candidates)
         plans = [
-            comparison.study(split, trials, seed, policy, names)
+            comparison.study(split, trials, seed, policy, names, more, plugins)
             for split, names in _by_split(families or [ALL]).items()
         ]
         results = [run_study(plan, out_folder / plan.name, jobs, batch, quiet, device) for plan in plans]
@@ -92,6 +114,16 @@ def regret(
     if not quiet:
         for plan in plans:
             out().print(_table(plan, told))
+
+
+def _candidates(file: Path | None) -> dict[str, object]:
+    """Policies that a file describes."""
+    if file is None:
+        return {}
+    tables = toml.read(file)
+    if list(tables) != ["policies"] or not isinstance(tables["policies"], dict):
+        raise study.StudyError(f"{file}: candidates are tables [policies.NAME] and nothing else, got {list(tables)}")
+    return tables["policies"]
 
 
 def _by_split(names: Sequence[str]) -> dict[comparison.Split, list[str]]:

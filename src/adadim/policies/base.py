@@ -66,6 +66,9 @@ class Learner(ABC):
     takes_masks = False
     """Whether `_select` and `_update` take a mask for `rows`, and are then a fixed sequence of array operations."""
 
+    _streamed = 0
+    """Bytes that every round reads anew for each replication."""
+
     _over = False  # its horizon was played by replaying recorded operations
 
     def __init__(self, problem: Problem) -> None:

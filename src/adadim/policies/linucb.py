@@ -128,6 +128,7 @@ class LinUCBLearner(Learner):
             self._place, self._foreign = like(place, seen.base), like(foreign, seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
         noise = problem.noise if isinstance(policy.radius, str) else 0.0  # a number needs no noise scale
+        self._streamed = self.posterior.streamed
         self._started = self.posterior.logdet > 0.0
         self._radius = policy.scale * fixed_radius(
             policy.radius, noise, problem.horizon, seen.arms, policy.ridge, policy.theta_norm

@@ -49,7 +49,11 @@ class Posterior(ABC):
         Pulls of every arm and the sum of its rewards; they determine all the rest (see `rebuild`).
     logdet : array (R,)
         ln det(V / ridge).
+    streamed : int
+        Bytes that a pull of another arm reads for each replication.
     """
+
+    streamed = 0
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions = actions

@@ -14,6 +14,8 @@ from adadim.posterior.base import Posterior
 
 __all__ = ["FeaturePosterior"]
 
+NUMBER = 8  # bytes
+
 
 class FeaturePosterior(Posterior):
     """Ridge posterior held as a d x d matrix; parameters and attributes as in `Posterior`."""
@@ -26,6 +28,7 @@ class FeaturePosterior(Posterior):
         # NumPy: only the lower triangle is kept up to date.
         self._w = xp.stack([identity / self.ridge] * count)
         self._u = xp.zeros((count, dim), dtype=xp.float64, device=place)
+        self.streamed = NUMBER * (actions.base_arms * dim + dim * dim // 2)
         # One lane.
         views = self._w.reshape(count, dim * dim), self.mean[:, None], self.width2[:, None]
         self._kernels = lane_kernels(actions.base, actions.levels, [dim], [0], *views)

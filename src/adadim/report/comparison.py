@@ -50,6 +50,8 @@ class Ratio:
         Mean regret of the policy after the last round.
     value, low, high : float
         The ratio and its 95% interval; NaN where the reference loses nothing. Fewer than 6 trials have no interval.
+    unlucky : float
+        Share of the trials that lost more than twice the reference's mean.
     trials : int
         Trials that all policies have finished.
     """
@@ -62,6 +64,7 @@ class Ratio:
     value: float
     low: float
     high: float
+    unlucky: float
     trials: int
 
 
@@ -81,6 +84,8 @@ class Standing:
         Largest ratio, with the interval of that one family.
     worst_family : str
         Where that is.
+    unlucky : float
+        Share of all trials that lost more than twice the reference's mean on their family.
     losses : tuple of str
         Families on which the ratio is above 1, interval and all; worst first.
     """
@@ -96,6 +101,7 @@ class Standing:
     worst_low: float
     worst_high: float
     worst_family: str
+    unlucky: float
     losses: tuple[str, ...]
 
 
@@ -201,14 +207,16 @@ def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
         if not len(numbers):
             continue
         index = _resamples(len(numbers))
-        means = {}
+        finals, means = {}, {}
         for policy in policies:
             place = np.searchsorted(results.replications(family, policy), numbers)
-            means[policy] = results.final(family, policy)[place][index].mean(axis=1)
+            finals[policy] = results.final(family, policy)[place]
+            means[policy] = finals[policy][index].mean(axis=1)
         for policy, reference in itertools.product(policies, (ORACLE, PUBLISHED)):
             value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
-            regret = float(means[policy][0])
-            found.append((Ratio(split, family, policy, reference, regret, value, low, high, len(numbers)), sample))
+            regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
+            row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))
+            found.append((row, sample))
     return found
 
 
@@ -234,7 +242,7 @@ def _standing(group: Sequence[tuple[Ratio, FloatArray]]) -> Standing:
     known = [(row, sample) for row, sample in group if np.isfinite(row.value)]
     first, nan = group[0][0], float("nan")
     if not known:
-        return Standing(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", ())
+        return Standing(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
     medians = np.median([sample for _, sample in known], axis=0)
     enough = min(row.trials for row, _ in known) >= FEWEST
     low, high = np.quantile(medians[1:], [0.025, 0.975]) if enough else (nan, nan)
@@ -252,6 +260,7 @@ def _standing(group: Sequence[tuple[Ratio, FloatArray]]) -> Standing:
         worst_low=worst.low,
         worst_high=worst.high,
         worst_family=worst.family,
+        unlucky=float(np.average([row.unlucky for row, _ in known], weights=[row.trials for row, _ in known])),
         losses=tuple(row.family for row in order if row.low > 1),
     )
 
@@ -261,14 +270,14 @@ def _standing_rows(told: Sequence[Standing]) -> list[list[str]]:
     names = {ORACLE: "oracle", PUBLISHED: "LinUCB++"}
     header = ["policy"]
     for name in names.values():
-        header += [f"worst / {name}", "where", f"median / {name}", f"loses to {name}"]
+        header += [f"worst / {name}", "where", f"median / {name}", f"trials above twice {name}", f"loses to {name}"]
     lines = [header]
     for policy in dict.fromkeys(s.policy for s in told):
         line = [policy]
         for reference in names:
             s = next(s for s in told if (s.policy, s.reference) == (policy, reference))
             worst, median = (s.worst, s.worst_low, s.worst_high), (s.median, s.median_low, s.median_high)
-            line += [_interval(*worst), s.worst_family, _interval(*median), _losses(s)]
+            line += [_interval(*worst), s.worst_family, _interval(*median), _percent(s.unlucky), _losses(s)]
         lines.append(line)
     return lines
 
@@ -288,6 +297,10 @@ def _number(value: float) -> str:
     if not np.isfinite(value):
         return "–"
     return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+
+
+def _percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.0f}%"
 
 
 def _interval(value: float, low: float, high: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,12 +136,7 @@ class Study:
             Policies and generators of your own that the file names.
         """
         file = Path(path)
-        try:
-            table = tomllib.loads(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise StudyError(f"{file}: not valid TOML: {error}") from error
+        table = toml.read(file)
         try:
             return cls.from_dict({"name": file.stem, **table}, plugins)
         except StudyError as error:

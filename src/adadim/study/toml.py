@@ -1,17 +1,29 @@
-"""Writing a study as TOML (the standard library only reads it)."""
+"""Studies as TOML: reading a file, and writing, which the standard library does not do."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from adadim.study.kinds import StudyError
 
-__all__ = ["dumps"]
+__all__ = ["dumps", "read"]
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Tables of a TOML file."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(f"{file}: not valid TOML: {error}") from error
 
 
 def dumps(document: Mapping[str, Any]) -> str:
