@@ -120,6 +120,17 @@ def test_frontier_has_its_corners_and_touches_the_line_once(beta, points):
     assert (curve["rate"] >= (1 + curve["alpha"]) / 2 - 1e-12).all()
 
 
+@given(taper=st.floats(0, 50), points=st.integers(2, 7))
+def test_frontier_of_the_taper(taper, points):
+    """A straight line from 1/2 + 1/(2 + s) at alpha = 0 to 1 at alpha = 1/2, above that of LinUCB told alpha."""
+    curve = limits.frontier([0.5], points, tapers=[taper]).filter(pl.col("curve") == f"taper = {taper:g}")
+    fine = np.linspace(0, 1, 201)
+    start = 0.5 + 1 / (2 + taper)
+    expected = np.minimum(start + 2 * (1 - start) * fine, 1.0)
+    np.testing.assert_allclose(np.interp(fine, curve["alpha"], curve["rate"]), expected, atol=1e-12)
+    assert (curve["rate"] >= (1 + curve["alpha"]) / 2 - 1e-12).all()
+
+
 @pytest.mark.parametrize(("betas", "points"), [([], 5), ([0.4], 5), ([1.0], 5), ([0.5], 1), ([0.5], 2.5)])
 def test_frontier_refuses(betas, points):
     with pytest.raises(ValueError, match="must"):
@@ -490,6 +501,9 @@ def test_frontier_looks_like_figure_1():
     np.testing.assert_allclose(dashed[0].get_ydata(), (1 + dashed[0].get_xdata()) / 2)
     assert len(axis.get_lines()) == 5
     assert "alpha" in axis.get_xlabel()
+    axis = pictures.draw_frontier(limits.frontier([0.5], tapers=[1.5, 4])).axes[0]
+    labels = [line.get_label() for line in axis.get_lines() if line.get_linestyle() == ":"]
+    assert labels == [r"tapered told $\alpha$: $s$ = 1.5", r"tapered told $\alpha$: $s$ = 4"]
 
 
 def test_bounds_picture_shows_every_policy_and_no_point_in_the_shade(bounds):
@@ -571,6 +585,8 @@ def test_frontier_command(invoke, tmp_path):
     told = json.loads(invoke("frontier", "--beta", 0.5, "--json").output)
     assert {row["curve"] for row in told} == {"non-adaptive", "beta = 0.5"}
     assert invoke("frontier", "--quiet").output == ""
+    told = json.loads(invoke("frontier", "--beta", 0.5, "--taper", 1.5, "--json").output)
+    assert {row["curve"] for row in told} == {"non-adaptive", "beta = 0.5", "taper = 1.5"}
 
 
 def test_lower_bound_command(invoke, tmp_path):

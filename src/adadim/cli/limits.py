@@ -69,6 +69,10 @@ def register(app: typer.Typer) -> None:
 
 def frontier(
     beta: Betas = None,
+    taper: Annotated[
+        list[float] | None,
+        typer.Option(min=0, help="Add what is proved for TaperedLinUCB with this exponent; may be repeated."),
+    ] = None,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where frontier.png and the rest go.")] = Path(
         "results/frontier"
     ),
@@ -85,7 +89,7 @@ def frontier(
     Example: adadim frontier --beta 0.5 --beta 0.75
     """
     with errors():
-        table = limits.frontier(beta or BETAS)
+        table = limits.frontier(beta or BETAS, tapers=taper or ())
         paths = save(pictures.draw_frontier(table), table, out_folder / "frontier")
     if as_json:
         typer.echo(json.dumps(table.to_dicts(), indent=2))

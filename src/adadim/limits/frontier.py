@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from adadim.theory import nonadaptive_rate, pareto_rate
+from adadim.theory import nonadaptive_rate, pareto_rate, tapered_rate
 
 __all__ = ["BETAS", "NON_ADAPTIVE", "frontier"]
 
@@ -16,8 +16,8 @@ BETAS = (0.5, 0.6, 0.75, 0.9)
 NON_ADAPTIVE = "non-adaptive"
 
 
-def frontier(betas: Sequence[float] = BETAS, points: int = 101) -> pl.DataFrame:
-    """Pareto optimal rate functions for some betas, and the rate of LinUCB told alpha.
+def frontier(betas: Sequence[float] = BETAS, points: int = 101, tapers: Sequence[float] = ()) -> pl.DataFrame:
+    """Pareto optimal rate functions for some betas, the rate of LinUCB told alpha, and that of tapered LinUCB told it.
 
     Parameters
     ----------
@@ -26,11 +26,13 @@ def frontier(betas: Sequence[float] = BETAS, points: int = 101) -> pl.DataFrame:
     points : int
         Even points of [0, 1]; the corners of the functions are added, so that straight lines between the points
         are exact.
+    tapers : sequence of float
+        Exponents s of `TaperedLinUCB`, each of which adds the rate that is proved for it when it is told alpha.
 
     Returns
     -------
     polars.DataFrame
-        Columns curve ("non-adaptive", or "beta = ..."), beta (null for the former), alpha and rate.
+        Columns curve ("non-adaptive", "beta = ..." or "taper = ..."), beta (null but for the second), alpha and rate.
 
     Examples
     --------
@@ -49,6 +51,11 @@ def frontier(betas: Sequence[float] = BETAS, points: int = 101) -> pl.DataFrame:
         pareto_rate(0.0, beta)  # refuses a beta out of range before it moves a corner out of [0, 1]
         alphas = np.unique(np.concatenate([grid, [2.0 * beta - 1.0, beta]]))
         parts.append(_curve(f"beta = {beta:g}", beta, alphas, pareto_rate(alphas, beta)))
+    for taper in dict.fromkeys(float(taper) for taper in tapers):
+        tapered_rate(0.0, taper, 0.0)
+        alphas = np.unique([*grid, 0.5])  # whatever the taper, the rate is 1 from there on
+        rates = np.array([tapered_rate(alpha, taper, alpha) for alpha in alphas.tolist()])
+        parts.append(_curve(f"taper = {taper:g}", None, alphas, rates))
     return pl.concat(parts)
 
 

@@ -173,6 +173,9 @@ def _add_curves(axis: Axes, table: pl.DataFrame, width: float) -> None:
         x, y = part["alpha"].to_numpy(), part["rate"].to_numpy()
         if name == NON_ADAPTIVE:
             axis.plot(x, y, "--", color=BLUE, linewidth=width, label=r"LinUCB told $\alpha$: $(1+\alpha)/2$", zorder=1)
+        elif part["beta"][0] is None:
+            label = rf"tapered told $\alpha$: $s$ = {name.removeprefix('taper = ')}"
+            axis.plot(x, y, ":", color=INK[(i - 1) % len(INK)], linewidth=width, label=label, zorder=1)
         else:
             label = rf"$\beta$ = {part['beta'][0]:g}"
             axis.plot(x, y, color=INK[(i - 1) % len(INK)], linewidth=width, label=label, zorder=1)
