@@ -152,7 +152,7 @@ def show(report: dict[str, Any], full: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tiny problem, to see that it runs")
-    parser.add_argument("--replications", type=int, default=16, help="replications of each policy (default 16)")
+    parser.add_argument("--replications", type=int, default=25, help="replications of each policy (default 25)")
     parser.add_argument("--batch", type=int, default=25, help="of them in lock step (default 25, as in studies)")
     parser.add_argument("--repeats", type=int, default=3, help="times that everything but textbook is run (default 3)")
     parser.add_argument("--no-textbook", action="store_true", help="leave out the two minutes of textbook")
