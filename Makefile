@@ -35,7 +35,7 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -n $(WORKERS)
 
-bench: $(VENV)/.bench ## measure speed, growth and memory (ten minutes); writes out/bench/*.json
+bench: $(VENV)/.bench ## measure speed, growth and memory (seven minutes); writes out/bench/*.json
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/policies.py
 	$(PY) benchmarks/figures.py
