@@ -26,6 +26,8 @@ class Recorder:
 
     Attributes
     ----------
+    records : bool
+        Whether the device can record; elsewhere phases do not matter.
     replayed : bool
         Whether the function was ever replayed instead of called.
     """
@@ -33,13 +35,13 @@ class Recorder:
     def __init__(self, function: Callable[[], None], reference: Array) -> None:
         self.function = function
         self.replayed = False
-        self._records = str(device_of(reference)).startswith("cuda")
+        self.records = str(device_of(reference)).startswith("cuda")
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Any] = {}
 
     def __call__(self, phase: Hashable) -> None:
         """Run the function once. Calls of equal `phase` do the same operations; None promises nothing."""
-        if phase is None or not self._records:
+        if phase is None or not self.records:
             self.function()
         elif phase not in self._seen:  # the first call may still set things up
             self._seen.add(phase)

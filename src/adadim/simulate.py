@@ -134,7 +134,7 @@ def _run(
         column, due = next(points)
         for t in range(1, horizon + 1):
             if rows is ALL:
-                a_round(learner._phase())
+                a_round(learner._phase() if a_round.records else None)
             else:
                 play(rows)
             learner._advance(rows)

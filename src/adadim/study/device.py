@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import joblib
@@ -84,15 +84,22 @@ def outcomes(store: Store, units: Sequence[Unit], device: str, batch: int) -> Ge
 
 def _simulate(group: Sequence[Unit], made: Mapping[Place, Instance], device: str) -> Any:
     """Regret of all replications of the group, one unit after the other."""
-    cell, count = group[0].cell, sum(unit.stop - unit.start for unit in group)
-    try:
+    cell = group[0].cell
+    with _explained(group[0], sum(unit.stop - unit.start for unit in group), device):
         instance = Instance.join([made[_place(unit)] for unit in group])
         return simulate(cell.agent, instance, seed=cell.seed, record=cell.times).regret
+
+
+@contextmanager
+def _explained(unit: Unit, count: int, device: str) -> Iterator[None]:
+    """Say what failed, and what would help where `count` replications were too many."""
+    try:
+        yield
     except Exception as error:
         hint = ""
         if "out of memory" in str(error):
             hint = f"; {count} replications at once are too many for {device}: try a batch of {max(1, count // 2)}"
-        raise RunError(f"{group[0]} on {device}: {type(error).__name__}: {error}{hint}") from error
+        raise RunError(f"{unit} on {device}: {type(error).__name__}: {error}{hint}") from error
 
 
 def _place(unit: Unit) -> Place:
@@ -126,12 +133,13 @@ def _by_agent(units: Iterable[Unit]) -> Iterator[list[Unit]]:
     yield from found.values()
 
 
-def _joinable(units: Iterable[Unit], made: dict[Place, Instance], device: str) -> list[list[Unit]]:
+def _joinable(units: Sequence[Unit], made: dict[Place, Instance], device: str) -> list[list[Unit]]:
     """Units whose instances can run together; instances not yet in `made` are put there."""
     found: list[list[Unit]] = []
     for unit in units:
         if _place(unit) not in made:
-            made[_place(unit)] = _instance(unit, device)
+            with _explained(unit, sum(x.stop - x.start for x in units), device):
+                made[_place(unit)] = _instance(unit, device)
         for group in found:
             if made[_place(unit)].joins(made[_place(group[0])]):
                 group.append(unit)

@@ -86,7 +86,8 @@ class Bases:
 
     def phase(self) -> Hashable:
         """As `Learner._phase`."""
-        return tuple(learner._phase() for learner in self.learners) if self.fixed else None
+        phases = tuple(learner._phase() for learner in self.learners)
+        return phases if self.fixed and None not in phases else None
 
     def _groups(self, chosen: Array, rows: Rows) -> Iterator[tuple[int, Rows, Any]]:
         return groups(as_numpy(chosen), rows, self.replications, self.reference)
