@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 import zlib
 
 import numpy as np
 import pytest
 
-from adadim import paper
+from adadim import bootstrap, paper
 from adadim.report import claims, claims_markdown, claims_table
 from adadim.study import Unit, executor, load
 from adadim.study.store import Store
@@ -101,7 +100,7 @@ def row(verdicts, claim, figure):
 @pytest.fixture
 def _few_resamples(monkeypatch):
     """Where the truth is far from the boundary, or on it, a rough interval will do."""
-    monkeypatch.setattr(sys.modules["adadim.report.claims"], "RESAMPLES", 500)
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 500)
 
 
 TRUE = {figure: world(figure) for figure in paper.FIGURES}

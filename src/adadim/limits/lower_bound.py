@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adadim.bootstrap import FEWEST, generator, interval, shares
 from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
 from adadim.study import Results, StoreError, Study
 from adadim.theory import LowerBoundFamily, lower_bound_family
@@ -31,8 +32,6 @@ Verdict = Literal["holds", "violated", "undecided"]
 DELTAS = 7
 LARGEST = 0.8  # norms of theta stay below 1
 TARGETS = 16
-RESAMPLES = 2000
-FEWEST = 6  # with fewer trials a bootstrap interval means nothing
 ROUNDING = 1e-9  # of T Delta
 
 
@@ -263,7 +262,7 @@ def _check(results: Results, policy: str, family: LowerBoundFamily, named: Mappi
     mean_easy, mean_hard = max(float(easy.mean()), 0.0), float(hard.mean())
     bound = float(bound_at(family, mean_easy))
     easies, hards = _resampled(easy, hard, sampled=targets < family.arms_count)
-    low, high = np.quantile(hards - bound_at(family, np.maximum(easies, 0.0)), [0.025, 0.975]).tolist()
+    low, high = interval(hards - bound_at(family, np.maximum(easies, 0.0)))
     return BoundCheck(
         *size,
         mean_easy,
@@ -281,12 +280,11 @@ def _check(results: Results, policy: str, family: LowerBoundFamily, named: Mappi
 
 def _resampled(easy: FloatArray, hard: FloatArray, sampled: bool) -> tuple[FloatArray, FloatArray]:
     """Bootstrap means of `easy` (trials,) and `hard` (targets, trials); targets are resampled if they are a sample."""
-    rng = np.random.default_rng(20220328)
+    draw = generator()
     targets, trials = hard.shape
-    times = rng.multinomial(trials, np.full(trials, 1 / trials), size=RESAMPLES) / trials
+    times = shares(draw, trials)
     if sampled:
-        weights = rng.multinomial(targets, np.full(targets, 1 / targets), size=RESAMPLES) / targets
-        return times @ easy, np.vecdot(weights @ hard, times)
+        return times @ easy, np.vecdot(shares(draw, targets) @ hard, times)
     return times @ easy, times @ hard.mean(axis=0)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.bootstrap import FEWEST, generator, interval, shares
 from adadim.limits.rates import CEILING, EVERYTHING, Problem
 from adadim.study import Results, StoreError
 from adadim.theory import nonadaptive_rate, pareto_rate
@@ -21,8 +22,6 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 SATURATED = 0.8  # of what a random policy loses
 POINTS = 3  # fewer horizons make no line
-RESAMPLES = 2000
-FEWEST = 6  # with fewer trials a bootstrap interval means nothing
 
 
 @dataclass(frozen=True)
@@ -117,10 +116,9 @@ def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray |
         lever = centred / (centred @ centred)
         value = float(np.log(means.max(axis=0)[kept]) @ lever)
         if (trials := regret.shape[1]) >= FEWEST:
-            rng = np.random.default_rng(20220328)
-            weights = rng.multinomial(trials, np.full(trials, 1 / trials), size=RESAMPLES) / trials
+            weights = shares(generator(), trials)
             drawn = np.max(np.einsum("bt,fth->fbh", weights, regret[:, :, kept]), axis=0)
-            low, high = np.quantile(np.log(np.maximum(drawn, 1e-300)) @ lever, [0.025, 0.975]).tolist()
+            low, high = interval(np.log(np.maximum(drawn, 1e-300)) @ lever)
     return Slope(value, low, high, tuple(kept.tolist()), tuple(worst.tolist()))
 
 

@@ -20,8 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adadim.bootstrap import FEWEST, resamples
 from adadim.paper import FIGURES
 from adadim.report.figures import LABELS
+from adadim.report.tables import markdown_table
 from adadim.study import Results
 from adadim.theory import hardness
 
@@ -30,14 +32,12 @@ __all__ = ["Claim", "Verdict", "claims", "claims_markdown", "claims_table"]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-RESAMPLES = 4000
 RIVALS = ("linucb", "smooth-corral", "dynamic-balancing", "linucb++corral")
 CORRALS = ("smooth-corral", "dynamic-balancing", "linucb++corral")
 OURS = "linucb++"
 COMPARABLE = 0.10  # relative difference of means that still counts as comparable
 FLAT = 0.10  # regret per round at the end relative to the start that still counts as almost flat
 RANKED = 0.80  # rank correlation from which two orders of the policies count as alike
-FEWEST = 6  # with fewer trials chance alone makes all of them agree too often: 2^-5 > 0.025
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ class _Sample:
         stored = [r.replications(*cell) for r in results.values() for cell in r.cells()]
         self.numbers = functools.reduce(np.intersect1d, stored)
         self.trials = len(self.numbers)
-        draw = np.random.default_rng(20220328).integers(max(self.trials, 1), size=(RESAMPLES, self.trials))
-        self.index = np.vstack([np.arange(self.trials), draw])
+        self.index = resamples(self.trials)
 
     def mean(self, figure: str, d: int, policy: str) -> FloatArray:
         value: FloatArray = self._final(figure, d, policy)[self.index].mean(axis=1)
@@ -188,8 +187,7 @@ def claims_table(verdicts: Iterable[Verdict]) -> list[list[str]]:
 def claims_markdown(verdicts: Iterable[Verdict]) -> str:
     """The verdicts as a Markdown table: a row per claim; verdict, statistic and 95% interval for each variant."""
     header, *rows = claims_table(verdicts)
-    lines = [header, ["---"] * len(header), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown_table(header, rows)
 
 
 def _judge(claim: Claim, variant: str, sample: _Sample) -> Verdict:

@@ -21,16 +21,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from adadim.bootstrap import FEWEST, interval, resamples
 from adadim.comparison import FAMILIES, ORACLE, PUBLISHED
 from adadim.report.figures import LOOK
+from adadim.report.tables import markdown_table
 from adadim.study import Results
 
 __all__ = ["Ratio", "Standing", "comparison_markdown", "draw_ratios", "ratios", "ratios_table", "standings"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-RESAMPLES = 4000
-FEWEST = 6  # with fewer trials a bootstrap interval means nothing
 NAMED = 3  # losses that a table tells by name
 NOTHING = 1e-9  # regret that is rounding
 COLOURS = colormaps["RdBu_r"]
@@ -146,14 +146,15 @@ def comparison_markdown(rows: Sequence[Ratio], told: Sequence[Standing]) -> str:
     """The comparison as Markdown: for each split where every policy stands, then the ratios to the oracle."""
     parts = []
     for split in dict.fromkeys(row.split for row in rows):
-        parts += [f"## {split}\n", _markdown(_standing_rows([s for s in told if s.split == split]))]
+        header, *lines = _standing_rows([s for s in told if s.split == split])
+        parts += [f"## {split}\n", markdown_table(header, lines)]
         shown = [row for row in rows if row.split == split and row.reference == ORACLE]
         policies = list(dict.fromkeys(row.policy for row in shown))
-        lines = [["mean regret / oracle's", *policies]]
+        lines = []
         for family, group in itertools.groupby(shown, lambda row: row.family):
             found = {row.policy: _number(row.value) for row in group}
             lines.append([family, *(found.get(policy, "") for policy in policies)])
-        parts.append(_markdown(lines))
+        parts.append(markdown_table(["mean regret / oracle's", *policies], lines))
     return "\n".join(parts)
 
 
@@ -206,7 +207,7 @@ def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
         numbers = functools.reduce(np.intersect1d, [results.replications(family, policy) for policy in policies])
         if not len(numbers):
             continue
-        index = _resamples(len(numbers))
+        index = resamples(len(numbers))
         finals, means = {}, {}
         for policy in policies:
             place = np.searchsorted(results.replications(family, policy), numbers)
@@ -220,13 +221,6 @@ def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
     return found
 
 
-@functools.lru_cache
-def _resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Which trials are in each resample; entry 0 is the data as they are."""
-    draw = np.random.default_rng(20220328).integers(trials, size=(RESAMPLES, trials))
-    return np.vstack([np.arange(trials), draw])
-
-
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
     """Ratio of means, its interval and its resamples."""
     nan = float("nan")
@@ -234,8 +228,8 @@ def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float,
         return nan, nan, nan, np.full(len(ours), nan)
     # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
     sample: FloatArray = ours / np.maximum(theirs, NOTHING)
-    low, high = np.quantile(sample[1:], [0.025, 0.975]) if trials >= FEWEST else (nan, nan)
-    return float(sample[0]), float(low), float(high), sample
+    low, high = interval(sample[1:]) if trials >= FEWEST else (nan, nan)
+    return float(sample[0]), low, high, sample
 
 
 def _standing(group: Sequence[tuple[Ratio, FloatArray]]) -> Standing:
@@ -245,7 +239,7 @@ def _standing(group: Sequence[tuple[Ratio, FloatArray]]) -> Standing:
         return Standing(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
     medians = np.median([sample for _, sample in known], axis=0)
     enough = min(row.trials for row, _ in known) >= FEWEST
-    low, high = np.quantile(medians[1:], [0.025, 0.975]) if enough else (nan, nan)
+    low, high = interval(medians[1:]) if enough else (nan, nan)
     order = sorted((row for row, _ in known), key=lambda row: -row.value)
     worst = order[0]
     return Standing(
@@ -254,8 +248,8 @@ def _standing(group: Sequence[tuple[Ratio, FloatArray]]) -> Standing:
         reference=first.reference,
         families=len(known),
         median=float(medians[0]),
-        median_low=float(low),
-        median_high=float(high),
+        median_low=low,
+        median_high=high,
         worst=worst.value,
         worst_low=worst.low,
         worst_high=worst.high,
@@ -285,12 +279,6 @@ def _standing_rows(told: Sequence[Standing]) -> list[list[str]]:
 def _losses(standing: Standing) -> str:
     named = [*standing.losses[:NAMED], *(["..."] if len(standing.losses) > NAMED else [])]
     return f"{len(standing.losses)} of {standing.families}{': ' if named else ''}{', '.join(named)}"
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    header, *rest = lines
-    told = [header, ["---"] * len(header), *rest]
-    return "\n".join("| " + " | ".join(line) + " |" for line in told) + "\n"
 
 
 def _number(value: float) -> str:
