@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -84,12 +85,10 @@ class ActionSet:
         pull = like(index, self.base)
         if dim == self.dim and len(blocks) == len(self.levels):
             return self, pull
-        cut = object.__new__(ActionSet)
-        cut.xp, cut.expressive, cut.dim = self.xp, self.expressive, int(dim)
-        cut.replications, cut.base_arms = self.replications, self.base_arms
+        cut = copy.copy(self)
+        cut.dim = int(dim)
         cut.levels = (int(dim),) if kept is None else tuple(kept)
-        part = self.base[:, :, : int(dim)]
-        cut.base = part
+        cut.base = self.base[:, :, : int(dim)]
         cut.arms = cut.base_arms * len(cut.levels)
         cut._cuts = None
         return cut, pull
@@ -122,8 +121,7 @@ class ActionSet:
         return joined
 
     def _with_base(self, base: Array) -> ActionSet:
-        changed = object.__new__(ActionSet)
-        changed.__dict__.update(self.__dict__)
+        changed = copy.copy(self)
         changed.base = base
         return changed
 

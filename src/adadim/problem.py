@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -96,8 +97,7 @@ class Problem:
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
-        changed = object.__new__(Problem)
-        changed.__dict__.update(self.__dict__)
+        changed = copy.copy(self)
         changed.horizon = _check_horizon(horizon)
         return changed
 
@@ -197,12 +197,8 @@ class Instance:
         >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
         >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
         """
-        moved = object.__new__(Instance)
-        moved.__dict__.update(self.__dict__)
-        problem = object.__new__(Problem)
-        problem.__dict__.update(self.problem.__dict__)
-        problem.actions = self.problem.actions.to(device)
-        moved.problem = problem
+        moved, moved.problem = copy.copy(self), copy.copy(self.problem)
+        moved.problem.actions = self.problem.actions.to(device)
         moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
         moved.theta = None if self.theta is None else to_torch(self.theta, device)
         moved._ids = indices(moved.means)
@@ -236,19 +232,16 @@ class Instance:
             if not part.joins(first):
                 raise ValueError(f"instances must differ in their replications alone to be joined: {part} and {first}")
         xp = first.problem.xp
-        joined = object.__new__(Instance)
-        joined.rewards = first.rewards
+        joined, joined.problem = copy.copy(first), copy.copy(first.problem)
         joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
         thetas = [part.theta for part in parts]
         joined.theta = None if any(theta is None for theta in thetas) else xp.concat(thetas)
         joined._ids = indices(joined.means)
-        problem = object.__new__(Problem)
-        problem.__dict__.update(first.problem.__dict__)
+        problem = joined.problem
         problem.actions = ActionSet.join([part.problem.actions for part in parts])
         problem.replications = tuple(r for part in parts for r in part.problem.replications)
         if first.problem.reward_range is not None:
             problem.reward_range = np.concatenate([part.problem.reward_range for part in parts])
-        joined.problem = problem
         return joined
 
     def noise_streams(self, seed: int) -> Streams:

@@ -113,7 +113,7 @@ class Streams:
         """The first `draws` numbers of every stream, (R, draws): what as many calls would give a fresh stream."""
         made: FloatArray = np.empty((len(self.generators), draws))
         for row, generator in zip(made, self.generators, strict=True):
-            (generator.standard_normal if normal else generator.random)(out=row)
+            _fill(row, generator, normal)
         return made
 
     def _next(self, rows: Rows, *, normal: bool) -> FloatArray:
@@ -126,12 +126,16 @@ class Streams:
         at = self._cursor[chosen]
         if at.max(initial=0) >= BLOCK:
             for r in chosen[at >= BLOCK]:
-                generator = self.generators[r]
-                self._buffer[r] = generator.standard_normal(BLOCK) if normal else generator.random(BLOCK)
+                _fill(self._buffer[r], self.generators[r], normal)
             at[at >= BLOCK] = 0
         self._cursor[chosen] = at + 1
         draws: FloatArray = self._buffer[chosen, at]
         return draws
+
+
+def _fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
+    """Overwrite `row` with the next numbers of a stream."""
+    (generator.standard_normal if normal else generator.random)(out=row)
 
 
 class Draws(Protocol):
@@ -181,8 +185,8 @@ class _Preloaded:
     def _refill(self) -> None:
         left, used = as_numpy(self.buffer), as_numpy(self.cursor)
         for row, n, generator in zip(left, used, self.streams.generators, strict=True):
-            more = generator.standard_normal(n) if self.normal else generator.random(n)
-            row[:] = np.concatenate([row[n:], more])
+            row[:] = np.roll(row, -n)
+            _fill(row[len(row) - n :], generator, self.normal)
         self.buffer[...] = like(left, self.buffer)
         self.cursor[...] = 0
         self.calls = 0

@@ -106,6 +106,11 @@ class LinUCB(Policy):
         if self.first_pull not in ("optimistic", "uniform"):
             raise ValueError(f"first_pull must be 'optimistic' or 'uniform', got {self.first_pull!r}")
 
+    def width_multiplier(self, problem: Problem, arms: int) -> Any:
+        """Radius for `arms` arms, as far as it does not depend on the data."""
+        noise = problem.noise if isinstance(self.radius, str) else 0.0  # a number needs no noise scale
+        return self.scale * fixed_radius(self.radius, noise, problem.horizon, arms, self.ridge, self.theta_norm)
+
     def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
         return LinUCBLearner(self, problem, streams)
 
@@ -127,12 +132,9 @@ class LinUCBLearner(Learner):
             place[as_numpy(self._pull)], foreign[as_numpy(self._pull)] = np.arange(seen.arms), False
             self._place, self._foreign = like(place, seen.base), like(foreign, seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
-        noise = problem.noise if isinstance(policy.radius, str) else 0.0  # a number needs no noise scale
         self._streamed = self.posterior.streamed
         self._started = self.posterior.logdet > 0.0
-        self._radius = policy.scale * fixed_radius(
-            policy.radius, noise, problem.horizon, seen.arms, policy.ridge, policy.theta_norm
-        )
+        self._radius = policy.width_multiplier(problem, seen.arms)
 
     def radius(self, rows: Rows = ALL) -> Any:
         """Current multiplier of the width; one per replication for "oful"."""
@@ -160,7 +162,8 @@ class LinUCBLearner(Learner):
 
     def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
         self.posterior.absorb(arms if self._whole else self._place[arms], rewards, rows)
-        put(self._started, rows, take(self._started, rows) | True)
+        if self.policy.first_pull == "uniform":
+            put(self._started, rows, take(self._started, rows) | True)
 
     def _advance(self, rows: Rows) -> None:
         self.posterior.settle()

@@ -9,10 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
-
 from adadim.actions import ActionSet
-from adadim.arrays import Array, clamp, device_of, indices, like
+from adadim.arrays import Array, clamp, device_of, indices
 from adadim.kernels import lane_kernels
 
 __all__ = ["Lanes"]
@@ -55,7 +53,6 @@ class Lanes:
             for block, level in enumerate(actions.levels):
                 here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
                 self.width2[:, lane, here] = xp.sum(squares[:, :, :level], axis=-1) / ridge
-        self._lane_dims = like(np.asarray(self.dims), self.mean)
         self._kernels = lane_kernels(
             actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
         )
@@ -63,10 +60,8 @@ class Lanes:
     def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> None:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of the mask; arms outside it are ignored."""
         xp, ids = self.xp, self._ids
-        beyond = indices(self._w[0, : self.actions.dim])[None, :] >= self._lane_dims[chosen][:, None]
         a = self.actions.vectors(arms)
-        a = xp.where(beyond, xp.zeros_like(a), a)
-        u = self._solve(chosen, a)
+        u = self._solve(chosen, a)  # zero beyond the lane's dimension, so what a has there does not matter
         c = mask / (1.0 + xp.sum(a * u, axis=-1))
         surprise = c * (rewards - self.mean[ids, chosen, arms])
         if self._kernels is not None:

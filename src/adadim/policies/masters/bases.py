@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, groups, is_mask, masked, namespace, take
+from adadim.arrays import Array, Rows, as_numpy, clamp, groups, masked, namespace, take
 from adadim.policies.base import Policy
 from adadim.policies.iterations import Solver
 from adadim.policies.linucb import LinUCB
@@ -59,7 +59,7 @@ class Bases:
         if self.fixed:
             mask, wide = masked(rows, self.replications, chosen)
             for b, learner in enumerate(self.learners):
-                proposed = take(learner._select(mask & (wide == b)), ALL if is_mask(rows) else rows)
+                proposed = take(learner._select(mask & (wide == b)), rows)
                 arms = namespace(arms).where(chosen == b, proposed, arms)
             return arms
         for b, members, places in self._groups(chosen, rows):

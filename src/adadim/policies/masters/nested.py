@@ -10,7 +10,7 @@ import numpy as np
 
 from adadim.arrays import Array, Rows, as_numpy, indices, like, masked, take
 from adadim.policies.base import Policy
-from adadim.policies.confidence import fixed_radius, optimism
+from adadim.policies.confidence import optimism
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases
 from adadim.policies.ties import argmax
@@ -51,17 +51,7 @@ class NestedLinUCB(Bases):
         for lane, dim in enumerate(dims):
             seen, pull = problem.actions.truncate(dim, supported=self.policy.arms == "supported")
             excluded[lane, as_numpy(pull)] = False
-            radii.append(
-                self.policy.scale
-                * fixed_radius(
-                    self.policy.radius,
-                    problem.noise,
-                    problem.horizon,
-                    seen.arms,
-                    self.policy.ridge,
-                    self.policy.theta_norm,
-                )
-            )
+            radii.append(self.policy.width_multiplier(problem, seen.arms))
         self.radii = like(np.asarray(radii), self.reference)
         self.excluded = like(excluded, self.reference) if excluded.any() else None
         self._ids = indices(self.reference)
