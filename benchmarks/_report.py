@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -15,6 +16,15 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def arguments(name: str, description: str | None, quick: str) -> argparse.ArgumentParser:
+    """Parser with the options that every benchmark has; `quick` says what --quick does."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=f"{quick}, to see that it runs")
+    out = Path("out") / "bench" / f"{name}.json"
+    parser.add_argument("--out", type=Path, default=ROOT / out, help=f"where the JSON goes (default {out})")
+    return parser
 
 
 def machine(packages: Sequence[str] = ("adadim", "numpy", "scipy"), device: str = "cpu") -> dict[str, Any]:

@@ -14,13 +14,11 @@ leaves out the waiting, but not what other programs do to the caches and the clo
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -30,19 +28,18 @@ os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.blas import dsyrk
 from threadpoolctl import threadpool_limits
 
 import adadim
 import peers
-from _report import ROOT, describe, load, machine, table, write_json
+from _clock import SYRK_RANKS, WATCH, syrk_rates
+from _report import arguments, describe, load, machine, table, write_json
 from adadim.posterior import GramPosterior
 
 Form = Literal["gram", "feature"]
 FORMS: tuple[Form, Form] = ("gram", "feature")
 TOLERANCE = 1e-8
 BISECTED_ARMS = 8  # coba's scores are found by bisection, a fifth of a second an arm
-SYRK_RANKS = (32, 64, 128)
 RATIOS = {
     "textbook/this": "textbook_over_this",
     "peer/this": "best_peer_over_this",
@@ -100,25 +97,6 @@ def solved_scores(features: Any, counts: Any, sums: Any, ridge: float, radius: f
 def tally(arms: Any, rewards: Any, count: int) -> tuple[Any, Any]:
     """How often each arm was pulled, and the sum of its rewards."""
     return np.bincount(arms, minlength=count), np.bincount(arms, weights=rewards, minlength=count)
-
-
-class Stopwatch:
-    """Processor time of this process, and the share of the time on the wall that it got."""
-
-    def __init__(self) -> None:
-        self.cpu = self.wall = 0.0
-
-    def start(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def stop(self) -> tuple[float, float]:
-        """Processor and wall seconds since the start."""
-        cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
-        self.cpu, self.wall = self.cpu + cpu, self.wall + wall
-        return cpu, wall
-
-
-WATCH = Stopwatch()
 
 
 class Forms:
@@ -238,20 +216,6 @@ class Race:
             else:
                 difference = float(np.abs(driver.scores() - solved).max())
             self.rows[driver.name].check(difference)
-
-
-def syrk_rates(n: int, repeats: int = 15) -> dict[int, float]:
-    """Best rate of a symmetric rank-k update in place, in flops per second (n^2 k flops each), by k."""
-    rng, target, rates = np.random.default_rng(0), np.zeros((n, n), order="F"), {}
-    for k in SYRK_RANKS:
-        rows = np.asfortranarray(rng.standard_normal((n, k)))
-        times = []
-        for _ in range(repeats):
-            WATCH.start()
-            dsyrk(-1.0, rows, beta=1.0, c=target, overwrite_c=1, lower=0)
-            times.append(WATCH.stop()[0])
-        rates[k] = n * n * k / min(times)
-    return rates
 
 
 def targets(us: float, textbook: float, best_peer: float | None, floor: float) -> list[dict[str, Any]]:
@@ -406,9 +370,7 @@ The default form, one replication{"" if full else " (the targets are for the ful
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a small problem, to see that everything runs")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench" / "engine.json", help="where the JSON goes")
+    parser = arguments("engine", __doc__, "a small problem")
     options = parser.parse_args()
     report = measure(QUICK if options.quick else Setting())
     write_json(options.out, report)

@@ -13,17 +13,15 @@ Unlike the other benchmarks this one takes all cores, so its times are those of 
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import joblib
 
-from _report import ROOT, describe, load, machine, table, write_json
+from _device import DEVICES, missing
+from _report import arguments, describe, load, machine, table, write_json
 from adadim import paper
 from adadim.study import Study, run
 
@@ -41,12 +39,11 @@ def shrunk(study: Study) -> Study:
     return Study.from_dict(told)
 
 
-def time_figure(study: Study, jobs: int | None, device: str | None) -> dict[str, Any]:
+def time_figure(study: Study, jobs: int | None, device: str) -> dict[str, Any]:
     """Run a study from nothing."""
-    extra: dict[str, Any] = {} if device is None else {"device": device}
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        results = run(study, folder, jobs=jobs, **extra)
+        results = run(study, folder, jobs=jobs, device=device)
         seconds = time.perf_counter() - begun
         regrets = {
             instance: {policy: float(results.final(instance, policy).mean()) for policy in study.policies}
@@ -62,18 +59,16 @@ def time_figure(study: Study, jobs: int | None, device: str | None) -> dict[str,
     }
 
 
-def measure(
-    names: list[str], variant: Any, trials: int, jobs: int | None, device: str | None, quick: bool
-) -> dict[str, Any]:
+def measure(names: list[str], variant: Any, trials: int, jobs: int | None, device: str, quick: bool) -> dict[str, Any]:
     """Every figure in turn, and their sum."""
     before, rows = load(), []
     for name in names:
         study = paper.study(name, variant, trials=trials)
         rows.append(time_figure(shrunk(study) if quick else study, jobs, device))
-    described = machine(("adadim", "numpy", "scipy", "joblib"), device or "cpu")
+    described = machine(("adadim", "numpy", "scipy", "joblib"), device)
     described["load"] = {"before": before, "after": load()}
     asked = "all" if names == list(paper.FIGURES) else "+".join(names)
-    limit = None if quick or trials != 100 else AT_MOST[device or "cpu"].get(asked)
+    limit = None if quick or trials != 100 else AT_MOST[device].get(asked)
     return {
         "benchmark": "figures",
         "machine": described,
@@ -82,7 +77,7 @@ def measure(
             "variant": variant,
             "trials": trials,
             "jobs": joblib.cpu_count() if jobs is None and device != "cuda" else jobs,
-            "device": device or "cpu",
+            "device": device,
         },
         "rows": rows,
         "seconds": sum(row["seconds"] for row in rows),
@@ -108,26 +103,19 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("figures", __doc__, "tiny instances and 4 trials")
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(paper.FIGURES)}; default fig2a")
     parser.add_argument("--all", action="store_true", help="all six figures")
     parser.add_argument("--variant", choices=paper.VARIANTS, default="released", help="default released")
     parser.add_argument("--trials", type=int, default=100, help="replications of each figure (default 100)")
     parser.add_argument("--jobs", type=int, help="processes (default one per core)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="where the policies run (default the CPU)")
-    parser.add_argument("--quick", action="store_true", help="tiny instances and 4 trials, to see that it runs")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "out" / "bench" / "figures.json",
-        help="where the JSON goes (default out/bench/figures.json)",
-    )
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="where the policies run (default the CPU)")
     options = parser.parse_args()
     names = list(paper.FIGURES) if options.all else options.figures or ["fig2a"]
     if unknown := [name for name in names if name not in paper.FIGURES]:
         parser.error(f"no figure {unknown[0]!r}: choose from {', '.join(paper.FIGURES)}")
-    if options.device is not None and "device" not in inspect.signature(run).parameters:
-        parser.error("this version of adadim.study.run has no device argument: leave --device out")
+    if reason := missing(options.device):
+        parser.error(reason)
     trials = 4 if options.quick else options.trials
     report = measure(names, options.variant, trials, options.jobs, options.device, options.quick)
     write_json(options.out, report)

@@ -41,7 +41,7 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _device import DEVICES, Meter, missing, slope, sphere, warm_up
-from _report import ROOT, describe, load, machine, table, write_json
+from _report import arguments, describe, load, machine, table, write_json
 
 POLICIES: dict[str, Any] = {
     "LinUCB, feature form": adadim.LinUCB(form="feature"),
@@ -243,16 +243,9 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("growth", __doc__, "two tiny sizes each")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="NumPy (default), or torch on a GPU")
-    parser.add_argument("--quick", action="store_true", help="two tiny sizes each, to see that it runs")
     parser.add_argument("--plot", type=Path, help="where the picture goes (default beside the JSON, as .png)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "out" / "bench" / "growth.json",
-        help="where the JSON goes (default out/bench/growth.json)",
-    )
     parser.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.point:

@@ -14,16 +14,14 @@ libraries included, and how much of that came with the arms; on a GPU, what torc
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import adadim
 from _device import DEVICES, Meter, missing, sphere, warm_up
-from _report import ROOT, describe, load, machine, resident, table, write_json
+from _report import arguments, describe, load, machine, resident, table, write_json
 
 AT_MOST = 4 * 10**9  # bytes on the CPU
 RELEVANT = 8
@@ -99,18 +97,11 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("large", __doc__, "1000 arms and 100 rounds")
     parser.add_argument("--arms", type=int, default=100_000, help="K (default 100,000)")
     parser.add_argument("--dim", type=int, default=64, help="d (default 64)")
     parser.add_argument("--horizon", type=int, default=10_000, help="T (default 10,000)")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="NumPy (default), or torch on a GPU")
-    parser.add_argument("--quick", action="store_true", help="1000 arms and 100 rounds, to see that it runs")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "out" / "bench" / "large.json",
-        help="where the JSON goes (default out/bench/large.json)",
-    )
     options = parser.parse_args()
     if reason := missing(options.device):
         parser.error(reason)

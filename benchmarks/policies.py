@@ -16,12 +16,10 @@ side; that they have the same law is what `tests/test_agreement.py` tests.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -34,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 import textbook
-from _report import ROOT, describe, load, machine, table, write_json
+from _report import arguments, describe, load, machine, table, write_json
 from adadim import paper, theory
 
 FULL: dict[str, Any] = {"arms": 1200, "dim": 600, "intrinsic_dim": 12, "horizon": 2500}
@@ -150,18 +148,11 @@ def show(report: dict[str, Any], full: bool) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tiny problem, to see that it runs")
+    parser = arguments("policies", __doc__, "a tiny problem")
     parser.add_argument("--replications", type=int, default=25, help="replications of each policy (default 25)")
     parser.add_argument("--batch", type=int, default=25, help="of them in lock step (default 25, as in studies)")
     parser.add_argument("--repeats", type=int, default=3, help="times that everything but textbook is run (default 3)")
     parser.add_argument("--no-textbook", action="store_true", help="leave out the two minutes of textbook")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "out" / "bench" / "policies.json",
-        help="where the JSON goes (default out/bench/policies.json)",
-    )
     options = parser.parse_args()
     size, replications = (QUICK, 4) if options.quick else (FULL, options.replications)
     report = measure(size, replications, options.batch, options.repeats, not options.no_textbook)

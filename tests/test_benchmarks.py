@@ -165,7 +165,7 @@ def test_very_many_arms(tmp_path):
     assert "at most 4" in printed
 
 
-@pytest.mark.parametrize("name", ["growth", "large"])
+@pytest.mark.parametrize("name", ["figures", "growth", "large"])
 def test_without_a_gpu_the_device_is_refused(name, tmp_path):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
