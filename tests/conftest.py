@@ -17,3 +17,10 @@ def torch():
     module = pytest.importorskip("torch")
     module.set_num_threads(1)
     return module
+
+
+@pytest.fixture
+def gpu(torch):
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA GPU")
+    return torch

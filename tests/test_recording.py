@@ -1,0 +1,313 @@
+"""Rounds recorded once and replayed, and what that rests on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim import paper, recorder
+from adadim.arrays import ALL
+from adadim.policies.base import Learner, Policy
+from adadim.recorder import Recorder
+from driving import small
+from recordable import HORIZON, NEVER, POLICIES, WITH_RANGES, in_numpy, on_torch, state
+
+
+class Graph:
+    """Stands in for a CUDA graph: a replay calls the function."""
+
+    def __init__(self, function, log):
+        self.function, self.log = function, log
+        log.append("record")
+
+    def replay(self):
+        self.log.append("replay")
+        self.function()
+
+
+def test_recorder_calls_then_records_then_replays(monkeypatch):
+    log, done = [], []
+    monkeypatch.setattr(recorder, "device_of", lambda reference: "cuda:0")
+    monkeypatch.setattr(Recorder, "_record", lambda self: Graph(self.function, log))
+    a_round = Recorder(lambda: done.append(len(log)), np.zeros(1))
+    for phase, expected in [
+        ("a", []),
+        (None, []),
+        ("b", []),
+        (None, []),
+        ("a", ["record", "replay"]),
+        ("a", ["replay"]),
+        ("b", ["record", "replay"]),
+        (None, []),
+        ("a", ["replay"]),
+        (("c", 1), []),
+        (("c", 1), ["record", "replay"]),
+    ]:
+        before, calls = len(log), len(done)
+        replayed = a_round.replayed
+        a_round(phase)
+        assert log[before:] == expected, phase
+        assert len(done) == calls + 1
+        assert a_round.replayed == (replayed or bool(expected))
+
+
+def test_nothing_is_recorded_on_the_cpu(torch, monkeypatch):
+    monkeypatch.setattr(Recorder, "_record", None)
+    for reference in (np.zeros(2), torch.zeros(2)):
+        done = []
+        a_round = Recorder(lambda done=done: done.append(1), reference)
+        for _ in range(4):
+            a_round("a")
+        assert len(done) == 4
+        assert not a_round.replayed
+
+
+def test_every_policy_of_the_library_is_here(torch):
+    public = {getattr(adadim.policies, name) for name in adadim.policies.__all__} - {Learner, Policy}
+    assert {type(policy) for policy in POLICIES.values()} == public
+    schedule = adadim.LinUCBPlusPlus().start(on_torch().problem).schedule
+    assert [iteration.stop for iteration in schedule.iterations] == [16, 48, 60]
+
+
+@pytest.mark.parametrize("name", [*NEVER, "theory linucb++corral", "released smooth-corral", "UCB"])
+def test_phases_are_honoured(name, torch, monkeypatch):
+    log, instance = [], on_torch()
+    plain = adadim.simulate(POLICIES[name], instance, seed=5, record=HORIZON)
+    assert not plain.learner._over
+    monkeypatch.setattr(recorder, "device_of", lambda reference: "cuda:0")
+    monkeypatch.setattr(Recorder, "_record", lambda self: Graph(self.function, log))
+    replayed = adadim.simulate(POLICIES[name], instance, seed=5, record=HORIZON)
+    np.testing.assert_array_equal(replayed.pulls, plain.pulls)
+    np.testing.assert_array_equal(replayed.regret, plain.regret)
+    assert (log == []) == (name in NEVER)
+    assert replayed.learner._over == (name not in NEVER)
+    if name not in NEVER:
+        assert Counter(log)["replay"] > 40
+
+
+@pytest.fixture
+def tapes(torch, monkeypatch):
+    """Rounds are recorded as on a GPU: what is replayed is the array operations, on the memory they had, and no Python.
+
+    Gives the list of recordings made.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Tape(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.fresh = [], True
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            self.calls.append((function, args, kwargs or {}, made))
+            return made
+
+        def replay(self):
+            if self.fresh:  # recording has done it once
+                self.fresh = False
+                return
+            for function, args, kwargs, made in self.calls:
+                again = function(*args, **kwargs)
+                for old, new in zip(tree_leaves(made), tree_leaves(again), strict=True):
+                    if isinstance(old, torch.Tensor) and not old.is_set_to(new):
+                        old.copy_(new)
+
+    made = []
+
+    def record(self):
+        tape = Tape()
+        with tape:
+            self.function()
+        made.append(tape)
+        return tape
+
+    monkeypatch.setattr(
+        recorder, "device_of", lambda reference: "cuda:0" if isinstance(reference, torch.Tensor) else "cpu"
+    )
+    monkeypatch.setattr(Recorder, "_record", record)
+    return made
+
+
+@pytest.mark.parametrize(("name", "range_known"), [pair for pair in WITH_RANGES if pair[0] not in NEVER])
+def test_replayed_operations_give_the_same(name, range_known, tapes):
+    instance = on_torch(range_known)
+    numpy_run = adadim.simulate(POLICIES[name], in_numpy(range_known), seed=5)
+    replayed = adadim.simulate(POLICIES[name], instance, seed=5)
+    assert tapes
+    np.testing.assert_array_equal(replayed.pulls, numpy_run.pulls)
+    np.testing.assert_allclose(replayed.regret, numpy_run.regret, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["theory linucb++", "released linucb++corral", "released dynamic-balancing"])
+def test_replayed_operations_give_the_same_on_expressive_sets(name, tapes):
+    here = small(range(3), horizon=HORIZON, arms=20, dim=16, expressive=True, levels=[4, 8, 16])
+    variant, policy = name.split()
+    policy = paper.policies(variant, 3, expressive=True)[policy]
+    numpy_run, replayed = adadim.simulate(policy, here, seed=5), adadim.simulate(policy, here.to("cpu"), seed=5)
+    assert tapes
+    np.testing.assert_array_equal(replayed.pulls, numpy_run.pulls)
+
+
+class Counting(Learner):
+    """Keeps its books in `_update`, which a replay skips."""
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.rounds = 0
+
+    def _select(self, rows):
+        return self.problem.actions.base[:, 0, 0].long() * 0 + self.rounds % self.problem.arms
+
+    def _update(self, arms, rewards, rows):
+        self.rounds += 1
+
+    def _phase(self):
+        return "counting"
+
+
+class CountingPolicy(Policy):
+    def _start(self, problem, streams):
+        return Counting(problem)
+
+
+def test_books_kept_outside_advance_would_be_noticed(tapes):
+    """The tests here can fail."""
+    instance = on_torch()
+    assert adadim.simulate(CountingPolicy(), instance).pulls.max() > 50
+    with pytest.raises(AssertionError, match=r"rounds: 2 became 3.*belongs in _advance"):
+        check_rounds(CountingPolicy(), instance)
+
+
+# What a recording rests on
+
+
+SCRATCH = ("posterior._u",)  # written before it is read in every round
+
+
+def assert_unchanged(before, after, when):
+    """No host value is another, and every tensor lies where it lay."""
+    import torch
+
+    for path in before.keys() | after.keys():
+        old, new = before.get(path), after.get(path)
+        if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+            moved = not old.is_set_to(new) and not path.endswith(SCRATCH)
+            assert not moved, (
+                f"{path} moved {when}: write into it in place, a replay finds it only where it was recorded"
+            )
+        else:
+            assert repr(old) == repr(new), (
+                f"{path}: {old} became {new} {when}: a replay skips Python, so this belongs in _advance"
+            )
+
+
+@contextlib.contextmanager
+def no_waiting(torch):
+    """Reading from the device, or writing Python numbers to it, raises: neither can be recorded."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    forbidden = {"_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "unique_dim", "_unique2", "equal"}
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            name = function.__name__.split(".")[0]
+            assert name not in forbidden, f"{name} waits for the device in a round that is to be recorded"
+            if name.startswith("index"):
+                for index in args[1] if isinstance(args[1], list | tuple) else ():
+                    masks = index is not None and index.dtype in (torch.bool, torch.uint8)
+                    assert not masks, f"{name} by a mask waits for the device, which has to count it"
+            return function(*args, **(kwargs or {}))
+
+    def refuse(name):
+        def method(self, *args, **kwargs):
+            raise AssertionError(f"Tensor.{name} waits for the device in a round that is to be recorded")
+
+        return method
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("numpy", "item", "tolist", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__"):
+            patch.setattr(torch.Tensor, name, refuse(name))
+        patch.setattr(torch, "from_numpy", refuse("from_numpy"))
+        with Watch():
+            yield
+
+
+def check_rounds(policy, instance):
+    """Play all rounds; those that might be replayed must leave the host as it is and ask nothing of the device.
+
+    Looks at every third round, which sees both steps of a corral. Returns how many rounds might be replayed.
+    """
+    import torch
+
+    learner, noise = (
+        policy.start(instance.problem),
+        instance.noise_streams(0).beside(instance.means, HORIZON, normal=True),
+    )
+    recorded, replays = {}, 0
+    for t in range(instance.problem.horizon):
+        phase = learner._phase()
+        assert phase == learner._phase(), "asking for the phase changes it"
+        again = phase is not None and phase in recorded
+        replays += again
+        if again and t % 3 == 2:
+            with no_waiting(torch):
+                before = state(learner)
+                arms = learner._select(ALL)
+                learner._update(arms, instance.pull(arms, noise), ALL)
+                after = state(learner)
+            assert_unchanged(before, after, f"in round {t} of phase {phase}")
+            tensors = {path: value for path, value in before.items() if isinstance(value, torch.Tensor)}
+            known = recorded[phase] = recorded[phase] or tensors
+            paths = tensors.keys() & known.keys()
+            when = f"between two rounds of phase {phase}, the later being {t}"
+            assert_unchanged({path: known[path] for path in paths}, {path: tensors[path] for path in paths}, when)
+        else:
+            arms = learner._select(ALL)
+            learner._update(arms, instance.pull(arms, noise), ALL)
+            recorded.setdefault(phase, {})
+        learner._advance(ALL)
+    return replays
+
+
+@pytest.mark.parametrize(("name", "range_known"), WITH_RANGES)
+def test_a_round_changes_nothing_on_the_host_and_waits_for_nothing(name, range_known, torch):
+    replays = check_rounds(POLICIES[name], on_torch(range_known))
+    assert (replays == 0) == (name in NEVER)
+    assert name in NEVER or replays > 40
+
+
+@pytest.mark.parametrize("policy", ["linucb++", "linucb++corral", "smooth-corral", "dynamic-balancing"])
+def test_the_same_on_expressive_sets(policy, torch):
+    instance = small(range(3), horizon=HORIZON, arms=20, dim=16, expressive=True, levels=[4, 8, 16]).to("cpu")
+    assert check_rounds(paper.policies("released", 3, expressive=True)[policy], instance) > 40
+
+
+def test_a_learner_that_was_replayed_is_over(tapes):
+    outcome = adadim.simulate(adadim.LinUCB(), on_torch())
+    with pytest.raises(RuntimeError, match=r"this LinUCBLearner has played its 60 rounds; .* with a longer horizon"):
+        outcome.learner.select()
+    assert outcome.learner.describe()[0]["pulls"] == 60
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_learner_that_was_not_replayed_goes_on(library, request):
+    if library == "torch":
+        request.getfixturevalue("torch")
+    instance = small(range(3), horizon=30)
+    outcome = adadim.simulate(adadim.SmoothCorral(), instance if library == "numpy" else instance.to("cpu"))
+    assert not outcome.learner._over
+    for _ in range(10):
+        arms = outcome.learner.select()
+        outcome.learner.update(arms, [0.1] * 3)
+
+
+def test_one_round_is_not_replayed(tapes):
+    outcome = adadim.simulate(adadim.LinUCB(), on_torch(horizon=1))
+    assert not tapes
+    assert not outcome.learner._over
