@@ -11,7 +11,21 @@ from importlib.metadata import version as _version
 
 from adadim import instances, theory
 from adadim.actions import ActionSet
-from adadim.errors import ForeignArmError, NormWarning, NotSelectedError
+from adadim.errors import (
+    AdadimError,
+    ConditionError,
+    DecisionError,
+    DeviceError,
+    FileError,
+    ForeignArmError,
+    InvalidTypeError,
+    InvalidValueError,
+    NormWarning,
+    NotSelectedError,
+    RunError,
+    StoreError,
+    StudyError,
+)
 from adadim.policies import (
     UCB,
     Corral,
@@ -38,12 +52,19 @@ __version__ = _version("adadim")
 __all__ = [
     "UCB",
     "ActionSet",
+    "AdadimError",
+    "ConditionError",
     "Corral",
+    "DecisionError",
+    "DeviceError",
     "DynamicBalancing",
     "EvidenceLinUCB",
+    "FileError",
     "ForeignArmError",
     "Greedy",
     "Instance",
+    "InvalidTypeError",
+    "InvalidValueError",
     "Learner",
     "LinUCB",
     "LinUCBPlusPlus",
@@ -54,8 +75,11 @@ __all__ = [
     "Policy",
     "Problem",
     "Random",
+    "RunError",
     "Single",
     "SmoothCorral",
+    "StoreError",
+    "StudyError",
     "SupLinUCB",
     "TaperedLinUCB",
     "instances",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adadim.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
-from adadim.errors import NormWarning
+from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
 __all__ = ["ActionSet"]
 
@@ -70,7 +70,7 @@ class ActionSet:
         there are none, the shortest level stands in.
         """
         if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not 1 <= dim <= self.dim:
-            raise ValueError(f"dim must be an integer in 1..{self.dim} (the number of features), got {dim!r}")
+            raise InvalidValueError(f"dim must be an integer in 1..{self.dim} (the number of features), got {dim!r}")
         if not self.expressive:
             kept, blocks = None, [0]
         elif supported:
@@ -207,16 +207,16 @@ def _checked(features: Array) -> Array:
     xp = namespace(features)
     array = np.asarray(features) if is_numpy(xp) else features
     if array.ndim not in (2, 3):
-        raise ValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
+        raise InvalidValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
     if array.ndim == 2:
         array = array[None]
     if 0 in tuple(array.shape):
-        raise ValueError(
+        raise InvalidValueError(
             f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
         )
     kind = str(array.dtype).split(".")[-1]
     if not kind.startswith(("float", "int", "uint", "bool")):
-        raise TypeError(f"features must be real numbers, got dtype {array.dtype}")
+        raise InvalidTypeError(f"features must be real numbers, got dtype {array.dtype}")
     if kind != "float64":
         array = xp.astype(array, xp.float64)
     if is_numpy(xp):
@@ -224,7 +224,9 @@ def _checked(features: Array) -> Array:
     squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
         if not bool(xp.all(xp.isfinite(array[r, k]))):
-            raise ValueError(f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry")
+            raise InvalidValueError(
+                f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry"
+            )
     longest = float(np.sqrt(squared.max()))
     if longest > 1 + NORM_SLACK:
         warnings.warn(
@@ -250,10 +252,10 @@ def _feature_major(array: Array) -> Array:
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
     given: tuple[Any, ...] = tuple(levels)
     if not given:
-        raise ValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
+        raise InvalidValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
     for level in given:
         if isinstance(level, bool) or not isinstance(level, int | np.integer) or not 1 <= level <= dim:
-            raise ValueError(f"levels must be integers in 1..{dim} (the number of features), got {level!r}")
+            raise InvalidValueError(f"levels must be integers in 1..{dim} (the number of features), got {level!r}")
     if any(b <= a for a, b in itertools.pairwise(given)):
-        raise ValueError(f"levels must increase, got {list(given)}")
+        raise InvalidValueError(f"levels must increase, got {list(given)}")
     return tuple(int(level) for level in given)

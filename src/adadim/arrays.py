@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, is_numpy_namespace
 from array_api_compat import device as device_of
 from array_api_compat import numpy as array_api_numpy
 
-from adadim.errors import DeviceError
+from adadim.errors import DeviceError, InvalidTypeError
 
 Array = Any
 """A NumPy array or a torch tensor."""
@@ -56,7 +56,9 @@ def namespace(*arrays: Array) -> Any:
         return array_namespace(*given)
     except TypeError as error:
         kinds = sorted({f"{type(a).__module__.split('.')[0]}.{type(a).__name__}" for a in given})
-        raise TypeError(f"arrays of one library are needed (all NumPy or all torch), got {', '.join(kinds)}") from error
+        raise InvalidTypeError(
+            f"arrays of one library are needed (all NumPy or all torch), got {', '.join(kinds)}"
+        ) from error
 
 
 def is_numpy(xp: Any) -> bool:

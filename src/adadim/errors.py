@@ -1,32 +1,121 @@
-"""Errors and warnings that callers may want to catch by name."""
+"""Everything that adadim raises or warns with.
+
+All errors derive from `AdadimError`, and besides from the built-in class that fits, so ``except ValueError`` works too.
+"""
+
+__all__ = [
+    "AdadimError",
+    "ConditionError",
+    "DecisionError",
+    "DeviceError",
+    "FileError",
+    "ForeignArmError",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "NormWarning",
+    "NotSelectedError",
+    "RunError",
+    "StoreError",
+    "StudyError",
+]
 
 
-class NotSelectedError(ValueError):
-    """`update` was called for a replication that has no pending decision.
+class AdadimError(Exception):
+    """Base class of all errors of adadim.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> try:
+    ...     adadim.LinUCB(ridge=-1)
+    ... except adadim.AdadimError as error:
+    ...     print(error)
+    ridge must be a positive finite number (the regularisation lambda, e.g. 0.1), got -1
+    """
+
+
+class InvalidValueError(AdadimError, ValueError):
+    """A value that cannot be used; the message names it and says what would be right."""
+
+
+class InvalidTypeError(AdadimError, TypeError):
+    """A value of a type that cannot be used; the message names it and says what would be right."""
+
+
+class NotSelectedError(InvalidValueError):
+    """`update` was called for a replication that has no open decision.
 
     Examples
     --------
     >>> import adadim, numpy as np
     >>> learner = adadim.UCB().start(adadim.Problem(np.eye(2), horizon=5, noise=0.1))
-    >>> learner.update([0], [1.0])
+    >>> learner.update(0, 1.0)
     Traceback (most recent call last):
-    adadim.errors.NotSelectedError: update before select: replication 0 has no pending decision; call select() first
+    adadim.errors.NotSelectedError: update before select: replication 0 has no open decision; call select() first
     """
 
 
-class ForeignArmError(ValueError):
-    """`update` got an arm the learner neither chose nor can learn from.
+class ForeignArmError(InvalidValueError):
+    """A learner was to learn from an arm that it neither chose nor can learn from.
 
     Examples
     --------
     >>> import adadim, numpy as np
     >>> learner = adadim.SupLinUCB(ties="lowest").start(adadim.Problem(np.eye(2), horizon=5, noise=0.1))
     >>> learner.select()
-    array([0])
-    >>> learner.update([1], [1.0])
+    0
+    >>> learner.update(1, 1.0)
     Traceback (most recent call last):
-    adadim.errors.ForeignArmError: ... learns only from the arms it chose: select() said [0], update got [1]
+    adadim.errors.ForeignArmError: ... learns only from the arms it chose: select() gave [0], update got [1]
     """
+
+
+class DecisionError(InvalidValueError):
+    """A decision that cannot be made or answered now: one is still open, or it was answered already.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.LinUCB().start(adadim.Problem(np.eye(2), horizon=5, noise=0.1))
+    >>> decision = learner.ask()
+    >>> learner.tell(decision, 0.5)
+    >>> learner.tell(decision, 0.5)
+    Traceback (most recent call last):
+    adadim.errors.DecisionError: decision 0 was answered already, or another learner made it
+    """
+
+
+class DeviceError(InvalidValueError):
+    """A device was asked for that is not there, or that is too small.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
+    >>> instance.to("gpu")
+    Traceback (most recent call last):
+    adadim.errors.DeviceError: device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'
+    """
+
+
+class FileError(InvalidValueError):
+    """A file that cannot be read or written: damaged, of another program, or in a place without room or permission."""
+
+
+class StoreError(FileError):
+    """A results folder that cannot be used as it is; the message names the file and the fix."""
+
+
+class StudyError(InvalidValueError):
+    """A study that cannot be run as written; the message names the key and the fix."""
+
+
+class ConditionError(InvalidValueError):
+    """Parameters for which a theorem says nothing; the message names the condition that fails."""
+
+
+class RunError(AdadimError, RuntimeError):
+    """A run that stopped early; what was finished is stored, and running again goes on from there."""
 
 
 class NormWarning(UserWarning):
@@ -40,17 +129,4 @@ class NormWarning(UserWarning):
     ...     problem = adadim.Problem(2 * np.eye(2), horizon=5, noise=0.1)
     >>> caught[0].category is NormWarning
     True
-    """
-
-
-class DeviceError(ValueError):
-    """A device was asked for that is not there, or that is too small.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
-    >>> instance.to("gpu")
-    Traceback (most recent call last):
-    adadim.errors.DeviceError: device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from adadim.errors import InvalidValueError
 from adadim.policies import (
     DynamicBalancing,
     LinUCB,
@@ -103,7 +104,7 @@ def study(figure: str, variant: Variant = "theory", trials: int = 100, seed: int
     ('fig2b-theory', 42)
     """
     if figure not in FIGURES:
-        raise ValueError(f"figure must be one of {', '.join(FIGURES)}, got {figure!r}")
+        raise InvalidValueError(f"figure must be one of {', '.join(FIGURES)}, got {figure!r}")
     shown = FIGURES[figure]
     chosen: dict[str, Any] = dict(policies(variant, expressive=shown.expressive))
     chosen["oracle"] = {**to_spec(replace(chosen["oracle"], dim=1)), "dim": "@intrinsic_dim"}
@@ -140,7 +141,7 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
     'squared'
     """
     if variant not in ("theory", "released"):
-        raise ValueError(f"variant must be 'theory' or 'released', got {variant!r}")
+        raise InvalidValueError(f"variant must be 'theory' or 'released', got {variant!r}")
     released = variant == "released"
     plain = LinUCB(ridge=0.1, bonus="squared" if released else "norm")
     base = LinUCB(ridge=0.1, bonus=plain.bonus, arms="supported" if expressive else "distinct")

@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 __all__ = ["Instance", "Problem", "check_positive"]
@@ -58,14 +59,16 @@ class Problem:
         count = self.actions.replications
         self.replications = check_replications(range(count) if replications is None else replications)
         if len(self.replications) != count:
-            raise ValueError(f"features hold {count} replications, but {len(self.replications)} numbers were given")
+            raise InvalidValueError(
+                f"features hold {count} replications, but {len(self.replications)} numbers were given"
+            )
         self.reward_range = None if reward_range is None else _check_range(reward_range, count)
 
     @property
     def noise(self) -> float:
         """Sub-Gaussian scale sigma of the noise; a `ValueError` if nobody has said what it is."""
         if self._noise is None:
-            raise ValueError(
+            raise InvalidValueError(
                 "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
                 "standard deviation of one arm's rewards, or use adadim.recommended(problem), which estimates it"
             )
@@ -154,12 +157,14 @@ class Instance:
     ) -> None:
         actions = features if isinstance(features, ActionSet) else ActionSet(features)
         if rewards not in ("gaussian", "bernoulli"):
-            raise ValueError(f"rewards must be 'gaussian' or 'bernoulli', got {rewards!r}")
+            raise InvalidValueError(f"rewards must be 'gaussian' or 'bernoulli', got {rewards!r}")
         if (theta is None) == (means is None):
-            raise ValueError("give exactly one of theta (linear rewards) and means (any rewards)")
+            raise InvalidValueError("give exactly one of theta (linear rewards) and means (any rewards)")
         if noise is None:
             if rewards == "gaussian":
-                raise ValueError("noise is needed for Gaussian rewards: their standard deviation, e.g. noise=0.1")
+                raise InvalidValueError(
+                    "noise is needed for Gaussian rewards: their standard deviation, e.g. noise=0.1"
+                )
             noise = 0.5
         self.rewards = rewards
         if theta is not None:
@@ -172,13 +177,15 @@ class Instance:
         if rewards == "bernoulli":
             low, high = float(xp.min(self.means)), float(xp.max(self.means))
             if low < 0 or high > 1:
-                raise ValueError(f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}")
+                raise InvalidValueError(
+                    f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}"
+                )
         self.best = xp.max(self.means, axis=-1)
         self._ids = like(np.arange(actions.replications), self.means)
         known: float | Array | None
         if isinstance(reward_range, str):
             if reward_range not in ("true", "unknown"):
-                raise ValueError(f"reward_range must be 'true', 'unknown' or a number, got {reward_range!r}")
+                raise InvalidValueError(f"reward_range must be 'true', 'unknown' or a number, got {reward_range!r}")
             spread = as_numpy(self.best - xp.min(self.means, axis=-1))
             known = spread if reward_range == "true" else None
         else:
@@ -230,7 +237,9 @@ class Instance:
             return first
         for part in parts:
             if not part.joins(first):
-                raise ValueError(f"instances must differ in their replications alone to be joined: {part} and {first}")
+                raise InvalidValueError(
+                    f"instances must differ in their replications alone to be joined: {part} and {first}"
+                )
         xp = first.problem.xp
         joined, joined.problem = copy.copy(first), copy.copy(first.problem)
         joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
@@ -259,7 +268,7 @@ class Instance:
 
 def _check_horizon(horizon: int) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ValueError(f"horizon must be an integer of at least 1 (the number of rounds), got {horizon!r}")
+        raise InvalidValueError(f"horizon must be an integer of at least 1 (the number of rounds), got {horizon!r}")
     return int(horizon)
 
 
@@ -267,17 +276,17 @@ def check_positive(value: float, name: str, meaning: str) -> float:
     """Return `value` as a float, or say what is wrong with it."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not number or not np.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be a positive finite number ({meaning}), got {value!r}")
+        raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {value!r}")
     return float(value)
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
     given = np.asarray(as_numpy(reward_range), dtype=float)
     if given.shape not in ((), (count,)):
-        raise ValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
+        raise InvalidValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
     values = np.broadcast_to(given, (count,))
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
+        raise InvalidValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
     return values
 
 
@@ -288,11 +297,11 @@ def _check_rows(values: Array, name: str, count: int, width: int, reference: Arr
     if array.ndim == 1:
         array = array[None]
     if tuple(array.shape) not in ((1, width), (count, width)):
-        raise ValueError(f"{name} must have shape ({width},) or ({count}, {width}), got {tuple(array.shape)}")
+        raise InvalidValueError(f"{name} must have shape ({width},) or ({count}, {width}), got {tuple(array.shape)}")
     array = xp.astype(array, xp.float64)
     if not bool(xp.all(xp.isfinite(array))):
-        raise ValueError(f"{name} must be finite, but has a NaN or infinite entry")
+        raise InvalidValueError(f"{name} must be finite, but has a NaN or infinite entry")
     if not is_numpy(xp) and device_of(array) != device_of(reference):
-        raise ValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
+        raise InvalidValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
     full = xp.broadcast_to(array, (count, width))
     return full.copy() if is_numpy(xp) else full.contiguous()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adadim.arrays import ALL, Array, Rows, as_numpy, indices, is_mask, like, positions
+from adadim.errors import InvalidValueError
 
 __all__ = ["Draws", "Purpose", "Streams", "check_replications", "check_seed"]
 
@@ -32,7 +33,7 @@ class Purpose(IntEnum):
 def check_seed(seed: int) -> int:
     """Return `seed` as an int, or say what is wrong with it."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+        raise InvalidValueError(f"seed must be a non-negative integer, got {seed!r}")
     return int(seed)
 
 
@@ -40,13 +41,13 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
     """Return the replication numbers as a tuple of distinct non-negative ints."""
     numbers = tuple(replications)
     if not numbers:
-        raise ValueError("replications is empty; give at least one replication number, e.g. range(10)")
+        raise InvalidValueError("replications is empty; give at least one replication number, e.g. range(10)")
     for r in numbers:
         if isinstance(r, bool) or not isinstance(r, int | np.integer) or r < 0:
-            raise ValueError(f"replications must be non-negative integers, got {r!r}")
+            raise InvalidValueError(f"replications must be non-negative integers, got {r!r}")
     if len(set(numbers)) != len(numbers):
         twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
-        raise ValueError(f"replications must be distinct, but {twice[0]} appears more than once")
+        raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
     return tuple(int(r) for r in numbers)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adadim.arrays import ALL, Rows, as_numpy, indices, like
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
@@ -97,9 +98,9 @@ def simulate(
     (array([ 50, 200]), (3, 2))
     """
     if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
+        raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
     if not isinstance(instance, Instance):
-        raise TypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+        raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
@@ -161,12 +162,14 @@ def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
         record = RECORDS
     if isinstance(record, int | np.integer) and not isinstance(record, bool):
         if record < 1:
-            raise ValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
+            raise InvalidValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
         count = min(int(record), horizon)
         return np.array([horizon * (i + 1) // count for i in range(count)])
     times = np.asarray(record)
     if times.ndim != 1 or not times.size or times.dtype.kind not in "iu":
-        raise ValueError(f"record must be an integer or a non-empty sequence of rounds, got {record!r}")
+        raise InvalidValueError(f"record must be an integer or a non-empty sequence of rounds, got {record!r}")
     if times[0] < 1 or times[-1] > horizon or (np.diff(times) <= 0).any():
-        raise ValueError(f"record must hold increasing rounds in 1..{horizon} (the horizon), got {times.tolist()}")
+        raise InvalidValueError(
+            f"record must hold increasing rounds in 1..{horizon} (the horizon), got {times.tolist()}"
+        )
     return times.astype(np.int64)

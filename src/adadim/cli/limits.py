@@ -29,6 +29,7 @@ from adadim.cli.common import (
     run_study,
     tell,
 )
+from adadim.errors import InvalidValueError
 from adadim.limits.frontier import BETAS
 from adadim.limits.lower_bound import TARGETS
 from adadim.limits.rates import ALPHAS, HORIZONS, SCALE
@@ -240,7 +241,7 @@ def _spec(text: str) -> dict[str, Any]:
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
+            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
         try:
             table[key.strip()] = json.loads(value)
         except ValueError:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
+from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, check_sizes, linear_instance
 from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
@@ -76,18 +77,18 @@ def pca(
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
     if data not in DATA:
-        raise ValueError(f"data must be one of {', '.join(map(repr, DATA))}, got {data!r}")
+        raise InvalidValueError(f"data must be one of {', '.join(map(repr, DATA))}, got {data!r}")
     if kernel not in ("linear", "rbf"):
-        raise ValueError(f"kernel must be 'linear' or 'rbf', got {kernel!r}")
+        raise InvalidValueError(f"kernel must be 'linear' or 'rbf', got {kernel!r}")
     scores, targets = _components(data, kernel)
     if arms > len(scores):
-        raise ValueError(f"arms must be at most {len(scores)}, the samples of {data!r}, got {arms!r}")
+        raise InvalidValueError(f"arms must be at most {len(scores)}, the samples of {data!r}, got {arms!r}")
     if dim > scores.shape[1]:
-        raise ValueError(f"dim must be at most {scores.shape[1]}, the components of {data!r}, got {dim!r}")
+        raise InvalidValueError(f"dim must be at most {scores.shape[1]}, the components of {data!r}, got {dim!r}")
     if isinstance(intrinsic_dim, bool) or not isinstance(intrinsic_dim, int | np.integer):
-        raise ValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
     if not 1 <= intrinsic_dim <= dim:
-        raise ValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
     features = scores[:, :dim] / np.sqrt(np.vecdot(scores[:, :dim], scores[:, :dim]).max())
     base = np.empty((len(replications), arms, dim))
     means, vectors = np.empty(base.shape[:2]), np.zeros((len(replications), dim))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
 from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
@@ -55,11 +56,13 @@ def products(
     """
     replications = check_sizes(replications, attributes=attributes, arms=arms, dim=dim)
     if attributes > MOST_ATTRIBUTES:
-        raise ValueError(f"attributes must be at most {MOST_ATTRIBUTES}, got {attributes!r}")
+        raise InvalidValueError(f"attributes must be at most {MOST_ATTRIBUTES}, got {attributes!r}")
     if arms > 2**attributes:
-        raise ValueError(f"arms must be at most 2^attributes = {2**attributes}, the combinations, got {arms!r}")
+        raise InvalidValueError(f"arms must be at most 2^attributes = {2**attributes}, the combinations, got {arms!r}")
     if dim > 2**attributes - 1:
-        raise ValueError(f"dim must be at most 2^attributes - 1 = {2**attributes - 1}, the products, got {dim!r}")
+        raise InvalidValueError(
+            f"dim must be at most 2^attributes - 1 = {2**attributes - 1}, the products, got {dim!r}"
+        )
     sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
     chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
     base = np.empty((len(replications), arms, dim))
@@ -106,7 +109,7 @@ def polynomials(
     """
     replications = check_sizes(replications, variables=variables, arms=arms, dim=dim)
     if not 2 <= intrinsic_dim <= dim:
-        raise ValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
     terms = (itertools.combinations_with_replacement(range(variables), k) for k in itertools.count())
     powers = [_powers(t, variables) for t in itertools.islice(itertools.chain.from_iterable(terms), dim)]
     degree = max(map(max, powers))

@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim import theory
 from adadim.actions import ActionSet
+from adadim.errors import InvalidValueError
 from adadim.problem import Instance
 from adadim.randomness import check_replications
 
@@ -32,9 +33,9 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     array([0., 1., 0., 0.])
     """
     if isinstance(intrinsic_dim, bool) or not isinstance(intrinsic_dim, int | np.integer):
-        raise ValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
     if not 1 <= intrinsic_dim <= dim:
-        raise ValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
     index = np.arange(1, intrinsic_dim + 1)
     shapes = {
         "uniform": np.ones(intrinsic_dim),
@@ -44,7 +45,7 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
         "heavy": 1 / index,
     }
     if shape not in shapes:
-        raise ValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shape!r}")
+        raise InvalidValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shape!r}")
     vector = np.zeros(dim)
     vector[:intrinsic_dim] = shapes[shape] / np.linalg.norm(shapes[shape])
     return vector
@@ -74,7 +75,7 @@ def linear_instance(
 ) -> Instance:
     """Instance with the rows of `base` as arms, closed under truncation if asked for, and `vector` as theta."""
     if levels is not None and not expressive:
-        raise ValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
+        raise InvalidValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
     if expressive and levels is None:
         levels = expressive_levels(horizon, base.shape[-1])
     actions = ActionSet(base, levels=levels)
@@ -85,5 +86,5 @@ def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+            raise InvalidValueError(f"{name} must be an integer of at least 1, got {value!r}")
     return check_replications(replications)

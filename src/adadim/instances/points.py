@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
 from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
@@ -130,7 +131,7 @@ def anisotropic(
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
     if isinstance(decay, bool) or not np.isfinite(decay) or decay < 0:
-        raise ValueError(f"decay must be a finite number of at least 0, got {decay!r}")
+        raise InvalidValueError(f"decay must be a finite number of at least 0, got {decay!r}")
     draw = Streams(seed, Purpose.INSTANCE, replications)
     base = np.empty((len(replications), arms, dim))
     scales = np.arange(1.0, dim + 1) ** -decay
@@ -165,7 +166,7 @@ def clicks(
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
     if not 2 <= intrinsic_dim <= dim:
-        raise ValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
     draw = Streams(seed, Purpose.INSTANCE, replications)
     base = np.full((len(replications), arms, dim), 1 / math.sqrt(2))
     for rows, generator in zip(base, draw.generators, strict=True):

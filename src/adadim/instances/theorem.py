@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adadim import theory
+from adadim.errors import InvalidValueError
 from adadim.problem import Instance
 from adadim.randomness import check_replications
 
@@ -50,11 +51,11 @@ def lower_bound(
     """
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
     if not 0 <= target < len(family.thetas):
-        raise ValueError(f"target must be in 0..{len(family.thetas) - 1}, got {target!r}")
+        raise InvalidValueError(f"target must be in 0..{len(family.thetas) - 1}, got {target!r}")
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
     if intrinsic_dim not in (None, true_dim):
-        raise ValueError(f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {intrinsic_dim!r}")
+        raise InvalidValueError(f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {intrinsic_dim!r}")
     numbers = check_replications(replications)
     shared = np.broadcast_to(family.features, (len(numbers), *family.features.shape))
     return Instance(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.errors import InvalidValueError
 from adadim.theory import nonadaptive_rate, pareto_rate, tapered_rate
 
 __all__ = ["BETAS", "NON_ADAPTIVE", "frontier"]
@@ -41,10 +42,10 @@ def frontier(betas: Sequence[float] = BETAS, points: int = 101, tapers: Sequence
     [(0.0, 0.75), (0.5, 0.75), (0.75, 1.0), (1.0, 1.0)]
     """
     if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-        raise ValueError(f"points must be an integer of at least 2, got {points!r}")
+        raise InvalidValueError(f"points must be an integer of at least 2, got {points!r}")
     chosen = list(dict.fromkeys(float(beta) for beta in betas))
     if not chosen:
-        raise ValueError("betas must name at least one beta in [0.5, 1)")
+        raise InvalidValueError("betas must name at least one beta in [0.5, 1)")
     grid = np.linspace(0.0, 1.0, points)
     parts = [_curve(NON_ADAPTIVE, None, grid, nonadaptive_rate(grid))]
     for beta in chosen:

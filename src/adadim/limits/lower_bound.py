@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.bootstrap import FEWEST, generator, interval, shares
+from adadim.errors import InvalidValueError
 from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
 from adadim.study import Results, StoreError, Study
 from adadim.theory import LowerBoundFamily, lower_bound_family
@@ -118,9 +119,9 @@ def lower_bound_study(
     family = lower_bound_family(horizon, alpha, alpha_easy)
     gaps = default_deltas(horizon, alpha) if deltas is None else [float(delta) for delta in deltas]
     if not gaps or len(set(gaps)) < len(gaps):
-        raise ValueError(f"deltas must be different numbers, at least one, got {gaps}")
+        raise InvalidValueError(f"deltas must be different numbers, at least one, got {gaps}")
     if isinstance(targets, bool) or not isinstance(targets, int) or targets < 1:
-        raise ValueError(f"targets must be an integer of at least 1, got {targets!r}")
+        raise InvalidValueError(f"targets must be an integer of at least 1, got {targets!r}")
     members = np.arange(1, family.arms_count + 1)
     if targets < len(members):
         members = np.sort(np.random.default_rng(seed).permutation(members)[:targets])

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from adadim.errors import InvalidValueError
 from adadim.policies import LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
 from adadim.study import Study
 from adadim.theory import lower_bound_family, schedule
@@ -66,7 +67,7 @@ class Problem:
         """Read a name back."""
         match = re.fullmatch(r"alpha=(\S+) T=(\d+) (.+)", name)
         if match is None:
-            raise ValueError(f"{name!r} is not the name of an instance in a study of rates")
+            raise InvalidValueError(f"{name!r} is not the name of an instance in a study of rates")
         return cls(float(match[1]), int(match[2]), match[3])
 
 
@@ -147,7 +148,7 @@ def rates_study(
     (['alpha=0 T=64 uniform', 'alpha=0 T=64 easy x4'], 32)
     """
     if len(set(horizons)) < 2:
-        raise ValueError(f"horizons must be at least two different numbers of rounds, got {list(horizons)}")
+        raise InvalidValueError(f"horizons must be at least two different numbers of rounds, got {list(horizons)}")
     chosen: dict[str, Any] = dict(rate_policies() if policies is None else policies)
     instances: dict[str, dict[str, Any]] = {}
     for alpha in sorted(set(alphas)):

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from adadim.bootstrap import FEWEST, generator, interval, shares
+from adadim.errors import InvalidValueError
 from adadim.limits.rates import CEILING, EVERYTHING, Problem
 from adadim.study import Results, StoreError
 from adadim.theory import nonadaptive_rate, pareto_rate
@@ -103,7 +104,7 @@ def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray |
     """
     regret = np.asarray(regret, dtype=np.float64)
     if regret.ndim != 3 or regret.shape[2] != len(horizons) or 0 in regret.shape:
-        raise ValueError(f"regret must be (families, trials, {len(horizons)}) numbers, got shape {regret.shape}")
+        raise InvalidValueError(f"regret must be (families, trials, {len(horizons)}) numbers, got shape {regret.shape}")
     means = regret.mean(axis=1)
     worst, x = means.argmax(axis=0), np.log(np.asarray(horizons, dtype=np.float64))
     at = np.arange(len(x))

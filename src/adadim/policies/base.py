@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, is_numpy, like, namespace, positions
-from adadim.errors import ForeignArmError, NotSelectedError
+from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.problem import Problem
 from adadim.randomness import Purpose, Streams
 
@@ -34,7 +34,7 @@ class Policy(ABC):
     def start(self, problem: Problem, seed: int = 0) -> Learner:
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
-            raise TypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
+            raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
         return self._start(problem, Streams(seed, Purpose.POLICY, problem.replications))
 
     @abstractmethod
@@ -135,34 +135,36 @@ class Learner(ABC):
         index = np.asarray(as_numpy(rows))
         count = len(self.problem)
         if index.ndim != 1 or index.dtype.kind not in "iu" or not index.size:
-            raise ValueError(f"rows must be a non-empty 1-d array of integers, got {rows!r}")
+            raise InvalidValueError(f"rows must be a non-empty 1-d array of integers, got {rows!r}")
         if index.min() < 0 or index.max() >= count or len(np.unique(index)) != len(index):
-            raise ValueError(f"rows must be distinct and in 0..{count - 1}, got {index.tolist()}")
+            raise InvalidValueError(f"rows must be distinct and in 0..{count - 1}, got {index.tolist()}")
         return like(index, self.problem.actions.base)
 
     def _checked_arms(self, arms: Array, count: int) -> Array:
         array = self._own(arms, "arms")
         if tuple(array.shape) != (count,):
-            raise ValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
+            raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
         host = as_numpy(array)
         if host.dtype.kind not in "iu":
-            raise TypeError(f"arms must be integers, got dtype {host.dtype}")
+            raise InvalidTypeError(f"arms must be integers, got dtype {host.dtype}")
         top = self.problem.arms
         for arm in host.tolist():
             if not 0 <= arm < top:
-                raise ValueError(f"arms must be in 0..{top - 1}, got {arm}")
+                raise InvalidValueError(f"arms must be in 0..{top - 1}, got {arm}")
         return array
 
     def _checked_rewards(self, rewards: Array, count: int) -> Array:
         array = self._own(rewards, "rewards")
         if tuple(array.shape) != (count,):
-            raise ValueError(f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}")
+            raise InvalidValueError(
+                f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}"
+            )
         host = as_numpy(array)
         if host.dtype.kind not in "fiub":
-            raise TypeError(f"rewards must be real numbers, got dtype {host.dtype}")
+            raise InvalidTypeError(f"rewards must be real numbers, got dtype {host.dtype}")
         for reward in host.tolist():
             if not math.isfinite(reward):
-                raise ValueError(f"rewards must be finite, got {float(reward)}")
+                raise InvalidValueError(f"rewards must be finite, got {float(reward)}")
         return array if array.dtype == self.xp.float64 else self.xp.astype(array, self.xp.float64)
 
     def _own(self, values: Array, name: str) -> Array:
@@ -174,5 +176,5 @@ class Learner(ABC):
             return like(np.atleast_1d(np.asarray(values)), base)
         xp = namespace(base, values)
         if not is_numpy(xp) and device_of(values) != device_of(base):
-            raise ValueError(f"{name} are on {device_of(values)}, but the features are on {device_of(base)}")
+            raise InvalidValueError(f"{name} are on {device_of(values)}, but the features are on {device_of(base)}")
         return values

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.arrays import Array, namespace
+from adadim.errors import InvalidValueError
 from adadim.problem import check_positive
 from adadim.theory import confidence_radius
 
@@ -117,18 +118,18 @@ def check_radius(radius: Radius, scale: float) -> None:
     check_positive(scale, "scale", "a factor on the radius")
     if isinstance(radius, str):
         if radius not in ("noise", "full", "paper", "oful"):
-            raise ValueError(f"radius must be 'noise', 'full', 'paper', 'oful' or a number, got {radius!r}")
+            raise InvalidValueError(f"radius must be 'noise', 'full', 'paper', 'oful' or a number, got {radius!r}")
     elif isinstance(radius, bool) or not np.isfinite(radius) or radius < 0:
-        raise ValueError(f"radius must be a non-negative finite number or a rule, got {radius!r}")
+        raise InvalidValueError(f"radius must be a non-negative finite number or a rule, got {radius!r}")
 
 
 def check_bonus(bonus: str) -> None:
     """Raise unless `bonus` is a known shape."""
     if bonus not in ("norm", "squared"):
-        raise ValueError(f"bonus must be 'norm' (theory) or 'squared' (released code), got {bonus!r}")
+        raise InvalidValueError(f"bonus must be 'norm' (theory) or 'squared' (released code), got {bonus!r}")
 
 
 def check_dim(dim: int | None) -> None:
     """Raise unless `dim` is a positive integer or None."""
     if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1):
-        raise ValueError(f"dim must be an integer of at least 1, or None for all features, got {dim!r}")
+        raise InvalidValueError(f"dim must be an integer of at least 1, or None for all features, got {dim!r}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.arrays import ALL, Array, Rows, as_numpy, like, positions, take
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import LinUCB, LinUCBLearner
@@ -89,7 +90,7 @@ class EvidenceLinUCB(Policy):
         check_taper(self.taper)
         check_positive(self.scale, "scale", "a factor on the radius")
         if check_positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
-            raise ValueError(
+            raise InvalidValueError(
                 f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {self.factor!r}"
             )
         self._linucb()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adadim.arrays import Array, Rows, as_numpy, clamp, groups, like, masked, positions, tally
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner
 from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
@@ -173,7 +174,7 @@ class IteratedLearner(Learner):
 def check_beta(beta: float) -> None:
     """Raise unless 1/2 <= beta < 1."""
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0.5 <= beta < 1:
-        raise ValueError(f"beta must be a number in [0.5, 1), got {beta!r}")
+        raise InvalidValueError(f"beta must be a number in [0.5, 1), got {beta!r}")
 
 
 def check_expressive(expressive: bool | None, problem: Problem) -> bool:
@@ -181,7 +182,7 @@ def check_expressive(expressive: bool | None, problem: Problem) -> bool:
     if expressive is None:
         return problem.actions.expressive
     if expressive and not problem.actions.expressive:
-        raise ValueError(
+        raise InvalidValueError(
             "expressive=True needs an action set that is closed under truncation: build it with "
             "ActionSet(features, levels=[...]) or instances.sphere(..., expressive=True)"
         )

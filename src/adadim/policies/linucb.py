@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.arrays import ALL, Array, Rows, as_numpy, like, put, take
-from adadim.errors import ForeignArmError
+from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import (
     Bonus,
@@ -102,9 +102,9 @@ class LinUCB(Policy):
         check_dim(self.dim)
         check_form(self.form)
         if self.arms not in ("distinct", "supported"):
-            raise ValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
+            raise InvalidValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
         if self.first_pull not in ("optimistic", "uniform"):
-            raise ValueError(f"first_pull must be 'optimistic' or 'uniform', got {self.first_pull!r}")
+            raise InvalidValueError(f"first_pull must be 'optimistic' or 'uniform', got {self.first_pull!r}")
 
     def width_multiplier(self, problem: Problem, arms: int) -> Any:
         """Radius for `arms` arms, as far as it does not depend on the data."""

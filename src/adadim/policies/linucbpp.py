@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, like, masked, positions, take, tally
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
@@ -114,13 +115,15 @@ class LinUCBPlusPlus(Policy):
         check_ties(self.ties)
         check_form(self.form)
         if self.radius == "oful":
-            raise ValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+            raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         if self.solver not in ("linucb", "suplinucb"):
-            raise ValueError(f"solver must be 'linucb' or 'suplinucb', got {self.solver!r}")
+            raise InvalidValueError(f"solver must be 'linucb' or 'suplinucb', got {self.solver!r}")
         if self.solver == "suplinucb" and self.reuse:
-            raise ValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
+            raise InvalidValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
-            raise ValueError("bonus='squared' is a deviation of the released LinUCB; use it with solver='linucb'")
+            raise InvalidValueError(
+                "bonus='squared' is a deviation of the released LinUCB; use it with solver='linucb'"
+            )
 
     def width_multiplier(self, noise: Any, horizon: int, arms: int, total: int) -> Any:
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adadim.errors import InvalidTypeError
 from adadim.policies.base import Policy
 from adadim.policies.evidence import EvidenceLinUCB
 from adadim.problem import Problem
@@ -26,5 +27,5 @@ def recommended(problem: Problem) -> Policy:
     >>> learner.update(arms, [0.3])
     """
     if not isinstance(problem, Problem):
-        raise TypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
+        raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
     return EvidenceLinUCB()

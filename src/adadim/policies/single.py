@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -74,7 +75,7 @@ class Single(Policy):
 
     def __post_init__(self) -> None:
         if not callable(self.make):
-            raise TypeError(f"make must be callable as make(problem, rng), got {self.make!r}")
+            raise InvalidTypeError(f"make must be callable as make(problem, rng), got {self.make!r}")
 
     def _start(self, problem: Problem, streams: Streams) -> Learner:
         return _Lifted(self, problem, streams)
@@ -96,7 +97,7 @@ class _Lifted(Learner):
         arms = np.array([self.learners[r].select() for r in positions(rows, len(self.learners))], dtype=np.int64)
         if arms.min() < 0 or arms.max() >= self.problem.arms:
             bad = int(arms[(arms < 0) | (arms >= self.problem.arms)][0])
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(self.learners[0]).__name__}.select() must be in 0..{self.problem.arms - 1}, got {bad}"
             )
         return like(arms, self.problem.actions.base)

@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
 from adadim.policies.ties import TOLERANCE, Ties, argmax, check_ties
@@ -73,7 +74,7 @@ class SupLinUCB(Policy):
         check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
         check_radius(self.radius, self.scale)
         if self.radius == "oful":
-            raise ValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+            raise InvalidValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         check_ties(self.ties)
         check_dim(self.dim)
         check_form(self.form)

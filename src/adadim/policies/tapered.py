@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adadim.arrays import like
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linucb import LinUCB, LinUCBLearner
@@ -94,7 +95,7 @@ class TaperedLinUCB(Policy):
 def check_taper(taper: float) -> None:
     """Raise unless `taper` is an exponent of the ridge."""
     if isinstance(taper, bool) or not isinstance(taper, int | float | np.number) or not 0 <= taper < np.inf:
-        raise ValueError(f"taper must be a finite number of at least 0, got {taper!r}")
+        raise InvalidValueError(f"taper must be a finite number of at least 0, got {taper!r}")
 
 
 def taper_weights(taper: float, dim: int) -> np.ndarray[Any, np.dtype[np.float64]]:

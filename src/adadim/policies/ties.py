@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from adadim.arrays import Array, is_numpy, like, namespace
+from adadim.errors import InvalidValueError
 
 __all__ = ["TOLERANCE", "Ties", "argmax", "check_ties"]
 
@@ -19,7 +20,7 @@ TOLERANCE = 1e-10
 def check_ties(ties: str) -> None:
     """Raise unless `ties` is a known rule."""
     if ties not in ("random", "lowest"):
-        raise ValueError(f"ties must be 'random' or 'lowest' (index), got {ties!r}")
+        raise InvalidValueError(f"ties must be 'random' or 'lowest' (index), got {ties!r}")
 
 
 def argmax(scores: Array, uniforms: Array | None) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, device_of, namespace, take, tally
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import (
     Index,
@@ -62,11 +63,11 @@ class UCB(Policy):
 
     def __post_init__(self) -> None:
         if self.index not in ("self-normalised", "subgaussian", "ucb1", "released"):
-            raise ValueError(
+            raise InvalidValueError(
                 f"index must be 'self-normalised', 'subgaussian', 'ucb1' or 'released', got {self.index!r}"
             )
         if self.delta is not None and not 0 < self.delta < 1:
-            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+            raise InvalidValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
         check_positive(self.scale, "scale", "a factor on the width")
         check_ties(self.ties)
 

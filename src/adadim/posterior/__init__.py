@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from adadim.actions import ActionSet
+from adadim.errors import InvalidValueError
 from adadim.posterior.base import Posterior
 from adadim.posterior.feature import FeaturePosterior
 from adadim.posterior.gram import GramPosterior
@@ -40,4 +41,4 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
 def check_form(form: str) -> None:
     """Raise unless `form` is a known one."""
     if form not in ("auto", "gram", "feature"):
-        raise ValueError(f"form must be 'auto', 'gram' or 'feature', got {form!r}")
+        raise InvalidValueError(f"form must be 'auto', 'gram' or 'feature', got {form!r}")

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 
 from adadim.bootstrap import FEWEST, interval, resamples
 from adadim.comparison import FAMILIES, ORACLE, PUBLISHED
+from adadim.errors import InvalidValueError
 from adadim.report.figures import LOOK
 from adadim.report.tables import markdown_table
 from adadim.study import Results
@@ -172,7 +173,7 @@ def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:
         Relative to what.
     """
     if reference not in (ORACLE, PUBLISHED):
-        raise ValueError(f"reference must be {ORACLE!r} or {PUBLISHED!r}, got {reference!r}")
+        raise InvalidValueError(f"reference must be {ORACLE!r} or {PUBLISHED!r}, got {reference!r}")
     shown = [row for row in rows if row.reference == reference and row.policy != reference]
     policies = list(dict.fromkeys(row.policy for row in shown))
     groups = {split: list(group) for split, group in itertools.groupby(shown, lambda row: row.split)}

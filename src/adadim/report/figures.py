@@ -15,6 +15,7 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from adadim.errors import InvalidValueError
 from adadim.study import Results, StoreError
 from adadim.theory import hardness
 
@@ -111,7 +112,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
         Title above the picture.
     """
     if band not in ("ci", "std"):
-        raise ValueError(f"band must be 'ci' or 'std', got {band!r}")
+        raise InvalidValueError(f"band must be 'ci' or 'std', got {band!r}")
     cells = _present(results)
     instances = [name for name in results.instances if name in {instance for instance, _ in cells}]
     against_alpha = _same_but_for_dim(results, instances)

@@ -12,6 +12,7 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from adadim.errors import InvalidValueError
 from adadim.limits import BoundCheck, RateEstimate, bound_at, frontier
 from adadim.limits.frontier import NON_ADAPTIVE
 from adadim.report.figures import COLOURS, LOOK, MARKERS, PANEL, STYLES
@@ -73,7 +74,7 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
     shown = [check for check in checks if np.isfinite(check.hard)]
     sizes = {(check.horizon, check.arms) for check in shown}
     if len(sizes) != 1:
-        raise ValueError(f"checks must be of one horizon and one number of hard problems, got {sorted(sizes)}")
+        raise InvalidValueError(f"checks must be of one horizon and one number of hard problems, got {sorted(sizes)}")
     ((horizon, arms),) = sizes
     policies = list(dict.fromkeys(check.policy for check in shown))
     with style.context(LOOK):

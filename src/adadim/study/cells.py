@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from adadim.errors import RunError
 from adadim.policies.base import Policy
 from adadim.problem import Instance
 from adadim.study.kinds import Generator
@@ -19,10 +20,6 @@ FORMAT = 1
 
 Outcome = Literal["computed", "found", "busy"]
 """What became of a unit: computed now, found stored, or being computed by another process."""
-
-
-class RunError(RuntimeError):
-    """A run that stopped early; what was finished is stored, and running again goes on from there."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from adadim import instances, policies
+from adadim.errors import StudyError
 from adadim.policies.base import Policy
 from adadim.problem import Instance
 
@@ -29,10 +30,6 @@ Plugins = Mapping[str, Any]
 GENERATED = frozenset(
     ["__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__lt__", "__le__", "__gt__", "__ge__"]
 )
-
-
-class StudyError(ValueError):
-    """A study that cannot be run as written; the message names the key and the fix."""
 
 
 def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:

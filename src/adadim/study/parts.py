@@ -161,7 +161,7 @@ def from_spec(table: Mapping[str, Any], plugins: Plugins | None = None) -> Polic
     True
     >>> from_spec({"kind": "LinUCB", "rigde": 1.0})
     Traceback (most recent call last):
-    adadim.study.kinds.StudyError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
+    adadim.errors.StudyError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
     """
     return PolicySpec.from_dict(table, "policy").build(policy_kinds(plugins), "policy")
 

@@ -189,7 +189,7 @@ def load(folder: str | Path) -> Results:
     --------
     >>> load("no/such/folder")
     Traceback (most recent call last):
-    adadim.study.store.StoreError: no/such/folder/manifest.json: there is none, so this is not a results folder; ...
+    adadim.errors.StoreError: no/such/folder/manifest.json: there is none, so this is not a results folder; ...
     """
     return Results(folder)
 

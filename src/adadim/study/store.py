@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.errors import StoreError
 from adadim.study.cells import FORMAT, Unit
 
 if sys.platform != "win32":
@@ -50,10 +51,6 @@ MANIFEST_PLACE = 1 << 62
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
-class StoreError(ValueError):
-    """A results folder that cannot be used as it is; the message names the file and the fix."""
 
 
 class Store:

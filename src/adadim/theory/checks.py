@@ -1,26 +1,15 @@
-"""Checks that the rest of `adadim.theory` shares."""
+"""What the rest of `adadim.theory` shares: checks of its quantities, and the slack for rounding."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ONE", "FloatArray", "check_alphas", "check_failure", "check_rate_beta", "integer", "require"]
+from adadim.checks import require
+
+__all__ = ["ONE", "FloatArray", "check_alphas", "check_failure", "check_rate_beta"]
 
 FloatArray = NDArray[np.float64]
 
 ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
-
-
-def require(ok: bool | np.bool, name: str, wants: str, got: object) -> None:
-    """Raise a ValueError that names the value unless `ok`."""
-    if not ok:
-        raise ValueError(f"{name} must {wants}, got {got}")
-
-
-def integer(name: str, value: int, least: int = 1) -> int:
-    """Return an integer of at least `least`."""
-    ok = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
-    require(ok, name, f"be an integer >= {least}", value)
-    return int(value)
 
 
 def check_rate_beta(beta: float) -> float:

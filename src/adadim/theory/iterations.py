@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from adadim.theory.checks import check_rate_beta, integer
+from adadim.checks import integer
+from adadim.theory.checks import check_rate_beta
 
 __all__ = ["Iteration", "Schedule", "hardness", "schedule"]
 
@@ -67,7 +68,7 @@ def hardness(intrinsic_dim: int, horizon: int) -> float:
     >>> round(hardness(12, 2500), 4)
     0.3176
     """
-    d_star, horizon = integer("intrinsic_dim", intrinsic_dim), integer("horizon", horizon, least=2)
+    d_star, horizon = integer(intrinsic_dim, "intrinsic_dim"), integer(horizon, "horizon", least=2)
     return math.log(d_star) / math.log(horizon)
 
 
@@ -79,7 +80,7 @@ def schedule(horizon: int, beta: float, dim: int) -> Schedule:
     >>> schedule(2500, 0.5, 600).dims
     (128, 64, 32, 16, 8, 4)
     """
-    horizon, dim = integer("horizon", horizon), integer("dim", dim)
+    horizon, dim = integer(horizon, "horizon"), integer(dim, "dim")
     # p = ceil(log2 T^beta); the slack keeps T^beta = 2^k at k when the logarithm rounds up.
     p = max(1, math.ceil(check_rate_beta(beta) * math.log2(horizon) - 1e-9))
     dims = tuple(min(2 ** (p + 2 - i), dim) for i in range(1, p + 1))

@@ -7,20 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.theory.checks import ONE, FloatArray, integer, require
+from adadim.checks import integer, require
+from adadim.errors import ConditionError, InvalidValueError
+from adadim.theory.checks import ONE, FloatArray
 
 __all__ = ["ConditionError", "LowerBoundFamily", "lower_bound_family", "theorem1_bound"]
-
-
-class ConditionError(ValueError):
-    """A condition of Theorem 1 does not hold for the numbers given.
-
-    Examples
-    --------
-    >>> theorem1_bound(2500, alpha=0.5, alpha_easy=0.0, budget=40.0)
-    Traceback (most recent call last):
-    adadim.theory.lower_bound.ConditionError: Theorem 1 needs T^alpha <= budget, but 2500^0.5 = 50 > 40
-    """
 
 
 def theorem1_bound(horizon: int, alpha: float, alpha_easy: float, budget: float) -> float:
@@ -148,7 +139,7 @@ def lower_bound_family(
         _check_budget(horizon, alpha, budget)
         delta = count / (32.0 * budget)
     elif budget is not None:
-        raise ValueError(f"give budget or delta, not both; got budget = {budget} and delta = {delta}")
+        raise InvalidValueError(f"give budget or delta, not both; got budget = {budget} and delta = {delta}")
     # ||theta_i|| = sqrt(5) Delta / 2
     require(0.0 < delta <= 2.0 / math.sqrt(5.0), "delta", "lie in (0, 2/sqrt(5)], for norms up to 1", delta)
     easy_dim = math.floor(horizon**alpha_easy * ONE)
@@ -157,7 +148,7 @@ def lower_bound_family(
 
 def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
     """Kl = floor(T^alpha / 2), after checking the conditions of Theorem 1 but for the one on B."""
-    horizon = integer("horizon", horizon)
+    horizon = integer(horizon, "horizon")
     require(0.0 <= alpha <= 1.0, "alpha", "lie in [0, 1]", alpha)
     require(0.0 <= alpha_easy <= 1.0, "alpha_easy", "lie in [0, 1]", alpha_easy)
     if alpha_easy >= alpha:

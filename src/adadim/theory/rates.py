@@ -7,7 +7,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_rate_beta, integer, require
+from adadim.checks import integer, require
+from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_rate_beta
 
 __all__ = [
     "confidence_radius",
@@ -113,7 +114,7 @@ def confidence_radius(horizon: int, arms: int, failure: float | None = None, nor
     >>> round(confidence_radius(2500, arms=1200), 6)
     24.484221
     """
-    horizon, arms = integer("horizon", horizon, least=2), integer("arms", arms)
+    horizon, arms = integer(horizon, "horizon", least=2), integer(arms, "arms")
     delta = 1.0 / math.sqrt(horizon) if failure is None else check_failure(failure)
     norm = 2.0 * math.log(horizon) if norm_bound is None else float(norm_bound)
     require(0.0 <= norm < math.inf, "norm_bound", "be finite and at least 0", norm)
@@ -133,7 +134,7 @@ def modified_linucb_bound_order(horizon: int, arms: int, dim: int, failure: floa
     """
     delta = 1.0 if failure is None else check_failure(failure)
     log = _log_ktlogt(horizon, arms) - math.log(delta)
-    return log**2 * math.sqrt(integer("dim", dim) * horizon)
+    return log**2 * math.sqrt(integer(dim, "dim") * horizon)
 
 
 def linucbpp_bound_order(horizon: int, arms: int, beta: float, alpha: float) -> float:
@@ -150,8 +151,8 @@ def linucbpp_bound_order(horizon: int, arms: int, beta: float, alpha: float) -> 
 
 
 def _log_ktlogt(horizon: int, arms: int) -> float:
-    horizon = integer("horizon", horizon, least=2)
-    return math.log(integer("arms", arms) * horizon * math.log(horizon))
+    horizon = integer(horizon, "horizon", least=2)
+    return math.log(integer(arms, "arms") * horizon * math.log(horizon))
 
 
 def _like(alpha: F, values: FloatArray) -> F:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from adadim.theory.checks import FloatArray, check_alphas, integer, require
+from adadim.checks import integer, require
+from adadim.theory.checks import FloatArray, check_alphas
 
 __all__ = ["tapered_information", "tapered_rate"]
 
@@ -22,7 +23,7 @@ def tapered_information(horizon: int, dim: int, taper: float, ridge: float) -> f
     >>> round(tapered_information(2500, dim=600, taper=1.5, ridge=1.0))
     116
     """
-    rounds, dim = integer("horizon", horizon), integer("dim", dim)
+    rounds, dim = integer(horizon, "horizon"), integer(dim, "dim")
     require(0.0 <= taper < np.inf, "taper", "be finite and at least 0", taper)
     require(0.0 < ridge < np.inf, "ridge", "be finite and positive", ridge)
     j = np.arange(1.0, dim + 1)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.arrays import Array, Rows, as_numpy, clamp, like, namespace, tally
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
@@ -95,20 +96,20 @@ class DynamicBalancing(Policy):
         check_beta(self.beta)
         check_positive(self.c, "c", "a factor on the confidence width")
         if not callable(self.bound) and self.bound not in ("log", "sqrt"):
-            raise ValueError(f"bound must be 'log', 'sqrt' or a callable, got {self.bound!r}")
+            raise InvalidValueError(f"bound must be 'log', 'sqrt' or a callable, got {self.bound!r}")
         if self.delta is not None and not 0 < self.delta < 1:
-            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+            raise InvalidValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
         for name, allowed in (
             ("reference", ("lower", "upper")),
             ("width", ("guarded", "released")),
             ("ties", ("active", "all")),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+                raise InvalidValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
         if self.scalings is not None and min(self.scalings, default=1.0) <= 0:
-            raise ValueError(f"scalings must be positive, got {self.scalings!r}")
+            raise InvalidValueError(f"scalings must be positive, got {self.scalings!r}")
         if self.biases is not None and min(self.biases, default=0.0) < 0:
-            raise ValueError(f"biases must not be negative, got {self.biases!r}")
+            raise InvalidValueError(f"biases must not be negative, got {self.biases!r}")
 
     def candidate(self, dims: Array, plays: Array, arms: int, horizon: int) -> Array:
         """R_i(n_i); 0 for a base never played."""
@@ -192,5 +193,5 @@ def _per_base(values: tuple[float, ...] | None, default: float, count: int, name
     if values is None:
         return np.full(count, default)
     if len(values) != count:
-        raise ValueError(f"{name} must have one entry for each of the {count} bases, got {len(values)}")
+        raise InvalidValueError(f"{name} must have one entry for each of the {count} bases, got {len(values)}")
     return np.array(values, dtype=float)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.arrays import Array, Rows, as_numpy, clamp, groups, masked, namespace, take
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.iterations import Solver
 from adadim.policies.linucb import LinUCB
@@ -19,9 +20,9 @@ __all__ = ["Bases", "check_bases", "check_loss_range", "loss"]
 def check_bases(bases: tuple[Policy, ...], base: LinUCB) -> None:
     """Raise unless `bases` is a tuple of policies (maybe empty) and `base` a LinUCB."""
     if not isinstance(bases, tuple) or not all(isinstance(b, Policy) for b in bases):
-        raise TypeError(f"bases must be a tuple of policies (empty for nested dimensions), got {bases!r}")
+        raise InvalidTypeError(f"bases must be a tuple of policies (empty for nested dimensions), got {bases!r}")
     if not isinstance(base, LinUCB):
-        raise TypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
+        raise InvalidTypeError(f"base must be a LinUCB, whose dim is then set for each base learner, got {base!r}")
 
 
 class Bases:
@@ -96,7 +97,9 @@ class Bases:
 def check_loss_range(loss_range: tuple[float, float]) -> None:
     """Raise unless `loss_range` is (lo, hi) with lo < hi."""
     if len(loss_range) != 2 or not all(map(math.isfinite, loss_range)) or not loss_range[0] < loss_range[1]:
-        raise ValueError(f"loss_range must be (lowest, highest) reward with lowest < highest, got {loss_range!r}")
+        raise InvalidValueError(
+            f"loss_range must be (lowest, highest) reward with lowest < highest, got {loss_range!r}"
+        )
 
 
 def loss(rewards: Array, loss_range: tuple[float, float]) -> Array:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.arrays import Array, Rows, indices, like, tally
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, loss
@@ -72,7 +73,7 @@ class Corral(Policy):
         if self.eta is not None:
             check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
         if self.feedback not in ("stochastic", "importance"):
-            raise ValueError(f"feedback must be 'stochastic' or 'importance', got {self.feedback!r}")
+            raise InvalidValueError(f"feedback must be 'stochastic' or 'importance', got {self.feedback!r}")
 
     def _start(self, problem: Problem, streams: Streams) -> Learner:
         return _CorralLearner(self, problem, streams)

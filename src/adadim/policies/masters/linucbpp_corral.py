@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adadim.arrays import ALL, Array, Rows, clamp, is_mask
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Index, Radius
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
@@ -79,7 +80,7 @@ class LinUCBPlusPlusCorral(Policy):
         check_beta(self.beta)
         check_loss_range(self.loss_range)
         if self.feedback not in ("step2", "mean", "sum"):
-            raise ValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+            raise InvalidValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
         UCB(index=self.index)
         self.linucb(1, supported=False)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from adadim.arrays import ALL, Array, Rows
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
@@ -82,9 +83,9 @@ class SmoothCorral(Policy):
         if self.eta is not None:
             check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
         if self.master not in ("corral", "exp3p"):
-            raise ValueError(f"master must be 'corral' or 'exp3p', got {self.master!r}")
+            raise InvalidValueError(f"master must be 'corral' or 'exp3p', got {self.master!r}")
         if self.feedback not in ("step2", "mean", "sum"):
-            raise ValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+            raise InvalidValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
 
     def distribution(self, bases: int, horizon: int, reference: Array) -> MasterDistribution:
         """Fresh master probabilities for a run of `horizon` rounds, beside `reference` (R, ...)."""

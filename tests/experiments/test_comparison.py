@@ -358,7 +358,7 @@ def test_command_without_scikit_learn_says_what_to_install(tiny, monkeypatch):
 
 
 def test_command_compares_candidates_of_ones_own(tiny):
-    file = Path(__file__).parents[1] / "examples" / "candidates.toml"
+    file = Path(__file__).parents[2] / "examples" / "candidates.toml"
     call("--families", "small-4/12", "--policy", "recommended", "--candidates", file, "--trials", 2, "--jobs", 1)
     table = pl.read_csv("results/regret/figures/regret-vs-oracle.csv")
     found = dict(zip(table["policy"], table["regret"], strict=True))
@@ -374,7 +374,7 @@ def test_command_compares_candidates_of_ones_own(tiny):
 
 
 def test_the_example_holds_variants_of_the_recommended_policy_that_differ():
-    file = Path(__file__).parents[1] / "examples" / "candidates.toml"
+    file = Path(__file__).parents[2] / "examples" / "candidates.toml"
     policies = [study.from_spec(t) for t in tomllib.loads(file.read_text())["policies"].values() if "dim" not in t]
     chosen = adadim.recommended(adadim.Problem(np.eye(3), horizon=9))
     assert len({chosen, *policies}) == len(policies) + 1

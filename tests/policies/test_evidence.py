@@ -253,7 +253,7 @@ def test_proved_rate_is_the_best_choice_of_the_ridge_and_respects_the_frontier(t
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.tapered_information(0, 3, 1.0, 1.0), "horizon must be an integer >= 1, got 0"),
+        (lambda: theory.tapered_information(0, 3, 1.0, 1.0), "horizon must be an integer of at least 1, got 0"),
         (lambda: theory.tapered_information(5, 3, -1.0, 1.0), "taper must be finite and at least 0, got -1.0"),
         (lambda: theory.tapered_information(5, 3, 1.0, 0.0), "ridge must be finite and positive, got 0.0"),
         (lambda: theory.tapered_rate(0.1, math.inf, 0.5), "taper must be finite and at least 0, got inf"),

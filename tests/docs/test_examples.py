@@ -14,7 +14,7 @@ import pytest
 import adadim
 from adadim import study
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -31,7 +31,7 @@ def table(text):
 
 
 def test_every_example_is_tested():
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")]
     assert {"demo.py", "digits.py", "my_policy.py", "my_study.toml"} <= set(names)
     assert [name for name in names if f'"{name}"' not in tests] == []

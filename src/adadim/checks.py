@@ -1,0 +1,127 @@
+"""The guards of the library: each returns the value in its plain type, or says what is wrong with it.
+
+Messages follow one pattern: the name, what it must be, and what it was.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adadim.errors import InvalidTypeError, InvalidValueError
+
+__all__ = ["between", "flag", "integer", "is_integer", "is_number", "one_of", "positive", "require", "shown"]
+
+T = TypeVar("T")
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
+
+
+def shown(value: object) -> str:
+    """`repr` of a value, cut where it is long.
+
+    Examples
+    --------
+    >>> len(shown("x" * 10_000)) <= 200
+    True
+    """
+    if isinstance(value, np.ndarray):
+        return str(value)
+    return _short.repr(value) if isinstance(value, str | bytes | list | tuple | dict | set) else repr(value)
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is a whole number, Python's or NumPy's, and no truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a real number, Python's or NumPy's, and no truth value."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
+    """Raise an error that names the value unless `ok`."""
+    if not ok:
+        raise InvalidValueError(f"{name} must {wanted}, got {shown(value)}")
+
+
+def integer(value: Any, name: str, least: int = 1, most: int | None = None, meaning: str = "") -> int:
+    """A whole number of at least `least`, and at most `most` if that is given.
+
+    Examples
+    --------
+    >>> integer(3, "dim", most=2, meaning="the number of features")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: dim must be an integer in 1..2 (the number of features), got 3
+    """
+    if not is_integer(value) or value < least or (most is not None and value > most):
+        allowed = f"of at least {least}" if most is None else f"in {least}..{most}"
+        raise InvalidValueError(
+            f"{name} must be an integer {allowed}{f' ({meaning})' if meaning else ''}, got {shown(value)}"
+        )
+    return int(value)
+
+
+def positive(value: Any, name: str, meaning: str) -> float:
+    """A positive finite number.
+
+    Examples
+    --------
+    >>> positive(0, "ridge", "the regularisation lambda, e.g. 0.1")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: ridge must be a positive finite number (the regularisation lambda, ...), got 0
+    """
+    if not is_number(value) or not 0 < value < np.inf:
+        raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
+    return float(value)
+
+
+def between(value: Any, name: str, low: float, high: float, ends: str = "[]") -> float:
+    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)".
+
+    Examples
+    --------
+    >>> between(1, "beta", 0.5, 1, "[)")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: beta must be a number in [0.5, 1), got 1
+    """
+    inside = is_number(value) and (
+        (low <= value if ends[0] == "[" else low < value) and (value <= high if ends[1] == "]" else value < high)
+    )
+    require(inside, name, f"be a number in {ends[0]}{low:g}, {high:g}{ends[1]}", value)
+    return float(value)
+
+
+def one_of(value: T, name: str, options: Sequence[T]) -> T:
+    """One of several options.
+
+    Examples
+    --------
+    >>> one_of("newest", "ties", ("random", "lowest"))
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: ties must be 'random' or 'lowest', got 'newest'
+    """
+    if not any(type(value) is type(option) and value == option for option in options):
+        *first, last = [repr(option) for option in options]
+        allowed = f"{', '.join(first)} or {last}" if first else last
+        raise InvalidValueError(f"{name} must be {allowed}, got {shown(value)}")
+    return value
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, and nothing that merely counts as such.
+
+    Examples
+    --------
+    >>> flag("false", "expressive")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: expressive must be True or False, got 'false'
+    """
+    if not isinstance(value, bool | np.bool):
+        raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
