@@ -5,15 +5,28 @@ Messages follow one pattern: the name, what it must be, and what it was.
 
 from __future__ import annotations
 
+import difflib
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = ["between", "flag", "integer", "is_integer", "is_number", "one_of", "positive", "require", "shown"]
+__all__ = [
+    "between",
+    "flag",
+    "integer",
+    "is_integer",
+    "is_number",
+    "not_negative",
+    "one_of",
+    "positive",
+    "require",
+    "shown",
+    "suggestion",
+]
 
 T = TypeVar("T")
 
@@ -81,6 +94,12 @@ def positive(value: Any, name: str, meaning: str) -> float:
     return float(value)
 
 
+def not_negative(value: Any, name: str) -> float:
+    """A finite number of at least 0."""
+    require(is_number(value) and 0 <= value < np.inf, name, "be a finite number of at least 0", value)
+    return float(value)
+
+
 def between(value: Any, name: str, low: float, high: float, ends: str = "[]") -> float:
     """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)".
 
@@ -125,3 +144,21 @@ def flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool):
         raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What the writer of an unknown word may have meant.
+
+    Examples
+    --------
+    >>> suggestion("linucb", ["LinUCB", "UCB"])
+    "did you mean 'LinUCB'?"
+    >>> suggestion("zzz", ["LinUCB", "UCB"])
+    'choose from LinUCB, UCB'
+    """
+    names = list(known)
+    lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), lower, 1)
+    if close:
+        return f"did you mean {lower[close[0]]!r}?"
+    return f"choose from {', '.join(names)}" if names else "there are none to choose from"

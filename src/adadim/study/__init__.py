@@ -15,19 +15,17 @@
 ['instance', 'policy', 'replication', 'time', 'regret']
 """
 
+from adadim.errors import RunError, StoreError, StudyError
 from adadim.study.cells import Cell, Unit
-from adadim.study.executor import Progress, RunError, batch_size, run
-from adadim.study.kinds import StudyError, instance_kinds, load_plugin, policy_kinds
-from adadim.study.parts import InstanceSpec, PolicySpec, from_spec, to_spec
+from adadim.study.executor import Progress, batch_size, run
+from adadim.study.kinds import instance_kinds, load_plugin, policy_kinds
 from adadim.study.results import CellStatus, Results, Status, load, status
-from adadim.study.spec import Study
-from adadim.study.store import StoreError
+from adadim.study.study import Study
+from adadim.study.tables import from_spec, to_spec
 
 __all__ = [
     "Cell",
     "CellStatus",
-    "InstanceSpec",
-    "PolicySpec",
     "Progress",
     "Results",
     "RunError",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from adadim.errors import RunError
 from adadim.policies.base import Policy
+from adadim.posterior.cost import replication_bytes
 from adadim.problem import Instance
 from adadim.study.kinds import Generator
-from adadim.study.parts import InstanceSpec
+from adadim.study.tables import make_instance
 
-__all__ = ["FORMAT", "Cell", "Outcome", "RunError", "Unit"]
+__all__ = ["FORMAT", "Cell", "Outcome", "Unit", "digest"]
 
 FORMAT = 1
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
@@ -35,19 +37,25 @@ class Cell:
         Names in the study.
     identity : dict
         What was hashed, as plain JSON.
-    agent : Policy
+    policy_object : Policy
         The policy, with what it takes from the instance filled in.
     times : tuple of int
         Rounds at which the regret is recorded.
+    seed : int
+        Seed of the study.
     arms, dim, horizon : int
         Size of the instance.
+    generator : callable
+        What makes the instance.
+    params : mapping
+        What the generator is called with, apart from replications and seed.
     """
 
     id: str
     instance: str
     policy: str
     identity: Mapping[str, Any]
-    agent: Policy
+    policy_object: Policy
     times: tuple[int, ...]
     seed: int
     arms: int
@@ -56,9 +64,19 @@ class Cell:
     generator: Generator = field(repr=False)
     params: Mapping[str, Any] = field(repr=False)
 
+    @property
+    def replication_bytes(self) -> int:
+        """Memory that one replication takes, at most."""
+        return replication_bytes(self.arms, self.dim, self.horizon)
+
     def make(self, replications: Iterable[int]) -> Instance:
         """Build the instance in the given replications."""
-        return InstanceSpec.make(self.generator, self.params, replications, self.seed)
+        return make_instance(self.generator, self.params, replications, self.seed)
+
+
+def digest(identity: Mapping[str, Any]) -> str:
+    """Name of a cell: a hash of what decides its results."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who runs a study: this process or several, each writing what it computed."""
+"""Running a study: in this process, in several, or on a GPU; each stores what it has computed."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import joblib
 from threadpoolctl import threadpool_limits
 
-from adadim.arrays import check_device
+from adadim.backend.arrays import check_device
+from adadim.checks import integer
+from adadim.errors import RunError, StudyError
 from adadim.problem import Instance
 from adadim.simulate import simulate
-from adadim.study.cells import Cell, Outcome, RunError, Unit
-from adadim.study.device import device_batch, outcomes
-from adadim.study.kinds import StudyError
-from adadim.study.parts import identity
-from adadim.study.results import Results, missing, standing
-from adadim.study.spec import Study
+from adadim.study.cells import Cell, Outcome, Unit
+from adadim.study.device import device_batch, device_outcomes
+from adadim.study.results import Results, already_there, missing
 from adadim.study.store import Span, Store
+from adadim.study.study import Study
 
-__all__ = ["Progress", "RunError", "batch_size", "run"]
+__all__ = ["Progress", "batch_size", "compute", "plan", "run"]
 
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
 BATCH = 25  # the Python of a step is shared by so many; more would gain little and hold matrices for longer
 SHARE = 0.5  # of the machine's memory, for all workers together
-COPIES = 4  # of the largest matrices that a policy and its bases may hold at once
 POLL = 0.2  # seconds between looks at what another run is computing
 
-_TURNS: dict[Path, threading.Lock] = {}
+# Locks on files keep processes apart, not the threads of one process: those take turns in a folder.
+_FOLDER_LOCKS: dict[Path, threading.Lock] = {}
 
 
 def run(
@@ -86,6 +85,8 @@ def run(
     ------
     DeviceError
         The device is not there, or too small.
+    StudyError
+        The study cannot be run as it is, see `Study.check`.
     StoreError
         The folder cannot be used as it is, or the disk is full.
     RunError
@@ -112,31 +113,28 @@ def run(
         raise StudyError(f"expected a Study, got {type(study).__name__}; Study.from_toml reads one from a file")
     if check_device(device) != "cpu" and jobs not in (None, 1):
         raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
-    jobs = joblib.cpu_count() if jobs is None else _at_least_one(jobs, "jobs")
-    batch = None if batch is None else _at_least_one(batch, "batch")
+    jobs = joblib.cpu_count() if jobs is None else integer(jobs, "jobs")
+    batch = None if batch is None else integer(batch, "batch")
+    study.check()
     store = Store(folder)
-    # Locks keep processes apart, not the threads of one process: those take turns.
-    with _TURNS.setdefault(store.folder.resolve(), threading.Lock()):
-        entries = [_entry(cell) for cell in study.cells]
-        manifest = store.open(study.name, entries, identity(study.to_dict(), "study"))
+    with _FOLDER_LOCKS.setdefault(store.folder.resolve(), threading.Lock()):
+        manifest = store.open(study)
         stored = store.index()
         for cell in study.cells:
             for span in stored.get(cell.id, []):
                 store.check(cell.id, span)
         if device == "cpu":
-            planned, computed = partial(plan, study, jobs=jobs, batch=batch), partial(_outcomes, store, jobs=jobs)
+            planned, computed = partial(plan, study, jobs=jobs, batch=batch), partial(_cpu_outcomes, store, jobs=jobs)
         else:
             size = batch or device_batch(study.cells, device)
             planned = partial(plan, study, jobs=1, batch=size)
-            computed = partial(_device_outcomes, store, device=device, batch=size)
-        _fill(store, planned, computed, progress or _silent)
+            computed = partial(device_outcomes, store, device=device, batch=size)
+        _compute_missing(store, planned, computed, progress or _no_progress)
     return Results(folder, manifest)
 
 
 def batch_size(cell: Cell, jobs: int = 1) -> int:
     """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 25.
-
-    Counts the features, K d numbers, and what a posterior holds, at most K^2 numbers, four times over.
 
     Examples
     --------
@@ -145,8 +143,7 @@ def batch_size(cell: Cell, jobs: int = 1) -> int:
     >>> batch_size(study.cells[0], jobs=2)
     25
     """
-    needed = COPIES * 8 * (cell.arms * cell.dim + min(cell.arms**2, cell.arms * cell.dim * 5 + cell.dim**2))
-    return max(1, min(BATCH, int(SHARE * _memory() / jobs / needed)))
+    return max(1, min(BATCH, int(SHARE * _memory() / jobs / cell.replication_bytes)))
 
 
 def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: int | None = None) -> list[Unit]:
@@ -165,17 +162,17 @@ def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: i
 
 
 def compute(store: Store, unit: Unit) -> Outcome:
-    """Compute and store a unit, unless it is there by now or another process is at it."""
-    cell, span = unit.cell, (unit.start, unit.stop)
-    with store.claim(cell.id, span) as mine:
-        if not mine:
+    """Compute and store a unit, unless it is stored by now or another process is computing it."""
+    cell = unit.cell
+    with store.claim(cell.id, (unit.start, unit.stop)) as claimed:
+        if not claimed:
             return "busy"
-        if (outcome := standing(store, unit)) is not None:  # another run was faster, perhaps with other blocks
+        if (outcome := already_there(store, unit)) is not None:  # another run was faster, perhaps with other blocks
             return outcome
         try:
             # The instance too is built with one thread, or its last bits might depend on the number of workers.
             with threadpool_limits(1, user_api="blas"):
-                regret = simulate(cell.agent, _made(unit), seed=cell.seed, record=cell.times).regret
+                regret = simulate(cell.policy_object, _instance(unit), seed=cell.seed, record=cell.times).regret
         except Exception as error:
             hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
             raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
@@ -186,37 +183,41 @@ def compute(store: Store, unit: Unit) -> Outcome:
 _last: tuple[str, Instance] | None = None
 
 
-def _made(unit: Unit) -> Instance:
+def _instance(unit: Unit) -> Instance:
     """The unit's instance, which the unit before it often has used too."""
     global _last
     key = f"{unit.cell.identity['instance']} {unit.cell.seed} {unit.start} {unit.stop}"
     if _last is None or _last[0] != key:
-        _last = None  # room for the next
+        _last = None  # frees the memory before the next one is built
         _last = key, unit.cell.make(range(unit.start, unit.stop))
     return _last[1]
 
 
-def _silent(done: int, total: int, unit: Unit | None) -> None:
+def _no_progress(done: int, total: int, unit: Unit | None) -> None:
     return
 
 
-def _fill(
+def _compute_missing(
     store: Store,
     planned: Callable[[Mapping[str, Sequence[Span]]], list[Unit]],
-    compute_all: Callable[[Sequence[Unit]], Generator[tuple[int, Outcome]]],
+    computed: Callable[[Sequence[Unit]], Generator[tuple[Unit, Outcome]]],
     progress: Progress,
 ) -> None:
+    """Compute units until nothing is missing, what other processes are computing included.
+
+    `planned` lists the units that compute what is missing, given what is stored; `computed` computes some.
+    """
     done = deaths = 0
     units = planned(store.index())
     progress(0, len(units), None)
     while units:
         total, failure = done + len(units), None
         try:
-            with closing(compute_all(units)) as outcomes:
-                for position, outcome in outcomes:
+            with closing(computed(units)) as outcomes:
+                for unit, outcome in outcomes:
                     if outcome != "busy":
                         done += 1
-                        progress(done, total, units[position])
+                        progress(done, total, unit)
         except BrokenProcessPool as error:
             failure = error
         left = planned(store.index())
@@ -234,31 +235,27 @@ def _fill(
         units = left
 
 
-def _outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[int, Outcome]]:
-    """Position and outcome of each unit, as they come."""
+def _cpu_outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Outcome]]:
+    """Compute units in this process or in several; yields each with its outcome, as they are done."""
     if jobs == 1:
-        yield from ((position, compute(store, unit)) for position, unit in enumerate(units))
+        yield from ((unit, compute(store, unit)) for unit in units)
         return
     # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
     count = min(jobs, max(2, len(units)))
     store = Store(store.folder.absolute())  # a worker may have been started in another folder
     workers = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
+    by_id = {unit.id: unit for unit in units}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
-        yield from workers(joblib.delayed(_numbered)(store, position, unit) for position, unit in enumerate(units))
+        for name, outcome in workers(joblib.delayed(_in_worker)(store, unit) for unit in units):
+            yield by_id[name], outcome
 
 
-def _device_outcomes(store: Store, units: Sequence[Unit], device: str, batch: int) -> Generator[tuple[int, Outcome]]:
-    """The same on a GPU."""
-    numbers = {unit.id: position for position, unit in enumerate(units)}
-    yield from ((numbers[unit.id], outcome) for unit, outcome in outcomes(store, units, device, batch))
-
-
-def _numbered(store: Store, position: int, unit: Unit) -> tuple[int, Outcome]:
+def _in_worker(store: Store, unit: Unit) -> tuple[str, Outcome]:
     if multiprocessing.current_process().name != "MainProcess":
         # Ctrl-C reaches the workers too: the parent stops them, without a traceback from each.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return position, compute(store, unit)
+    return unit.id, compute(store, unit)
 
 
 def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:
@@ -266,16 +263,6 @@ def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:
     for _, group in itertools.groupby(enumerate(numbers), lambda pair: (pair[1] - pair[0], pair[1] // size)):
         run = [number for _, number in group]
         yield run[0], run[-1] + 1
-
-
-def _entry(cell: Cell) -> dict[str, Any]:
-    return {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity}
-
-
-def _at_least_one(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise StudyError(f"{name}: must be an integer of at least 1, got {value!r}")
-    return value
 
 
 def _memory() -> float:

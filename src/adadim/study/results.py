@@ -1,8 +1,9 @@
-"""What came of a study: reading a results folder."""
+"""Reading results: the regret that a folder holds, and how much of a study is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.checks import require, suggestion
+from adadim.errors import StoreError
 from adadim.study.cells import Outcome, Unit
-from adadim.study.kinds import suggestion
-from adadim.study.store import Span, Store, StoreError
+from adadim.study.store import Span, Store
 
-__all__ = ["CellStatus", "Results", "Status", "load", "missing", "status"]
+__all__ = ["CellStatus", "Results", "Status", "already_there", "load", "missing", "status"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -95,8 +97,33 @@ class Results:
         Names, in the order of the study.
     study : dict
         The study as it was written, see `Study.to_dict`; functions appear as their names.
+    labels : dict
+        What the study says about itself, see `Study`; empty if nothing.
     version : str
         The adadim that last ran the study.
+
+    Examples
+    --------
+    Two policies, compared on the replications that both have finished:
+
+    >>> import tempfile, adadim
+    >>> from adadim.study import Study, run
+    >>> study = Study(
+    ...     name="small",
+    ...     instances={"easy": {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}},
+    ...     policies={"LinUCB": adadim.LinUCB(), "random": adadim.Random()},
+    ...     trials=4,
+    ...     labels={"instances": {"easy": {"alpha": 0.17}}},
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run(study, folder, jobs=1)
+    ...     numbers = results.common_trials()
+    ...     gained = results.final("easy", "random", trials=numbers) - results.final("easy", "LinUCB", trials=numbers)
+    ...     times, regret = results.curves("easy", "LinUCB", trials=[3])
+    >>> numbers.tolist(), gained.shape, regret.shape == (1, len(times))
+    ([0, 1, 2, 3], (4,), True)
+    >>> results.labels["instances"]["easy"]["alpha"]
+    0.17
     """
 
     def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None) -> None:
@@ -104,6 +131,7 @@ class Results:
         manifest = self._store.describe() if manifest is None else manifest
         self.folder = self._store.folder
         self.study: dict[str, Any] = manifest["study"]
+        self.labels: dict[str, Any] = self.study.get("labels", {})
         self.version: str = manifest["adadim"]
         self.name: str = self.study["name"]
         self.trials: int = self.study["trials"]
@@ -131,14 +159,46 @@ class Results:
         """Numbers of the replications that are stored."""
         return self._arrays(instance, policy)[0]
 
-    def curves(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
-        """Rounds recorded (n,), and the regret after them, (replications, n)."""
-        regret = self._arrays(instance, policy)[1]
-        return np.array(self._cell(instance, policy)["spec"]["times"]), regret
+    def common_trials(self, cells: Iterable[tuple[str, str]] | None = None) -> IntArray:
+        """Numbers of the replications that are stored for every one of several cells.
 
-    def final(self, instance: str, policy: str) -> FloatArray:
-        """Regret after the last recorded round, (replications,)."""
-        last: FloatArray = self._arrays(instance, policy)[1][:, -1]
+        Policies meet the same instance and the same noise in a replication of the same number, so on these
+        they can be compared pair by pair, however far a study has come.
+
+        Parameters
+        ----------
+        cells : iterable of (instance, policy), optional
+            The cells; by default all of the study.
+        """
+        chosen = list(self._cells if cells is None else cells)
+        require(bool(chosen), "cells", "hold at least one pair (instance, policy)", chosen)
+        return functools.reduce(np.intersect1d, [self.replications(*cell) for cell in chosen])
+
+    def curves(
+        self, instance: str, policy: str, trials: Sequence[int] | IntArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Rounds recorded (n,), and the regret after them, (replications, n).
+
+        Parameters
+        ----------
+        instance, policy : str
+            Names in the study.
+        trials : sequence of int, optional
+            Numbers of the replications wanted, in this order; by default all that are stored.
+        """
+        return np.array(self._cell(instance, policy)["spec"]["times"]), self._regret(instance, policy, trials)
+
+    def final(self, instance: str, policy: str, trials: Sequence[int] | IntArray | None = None) -> FloatArray:
+        """Regret after the last recorded round, (replications,).
+
+        Parameters
+        ----------
+        instance, policy : str
+            Names in the study.
+        trials : sequence of int, optional
+            Numbers of the replications wanted, in this order; by default all that are stored.
+        """
+        last: FloatArray = self._regret(instance, policy, trials)[:, -1]
         return last
 
     def frame(self) -> pl.DataFrame:
@@ -163,6 +223,28 @@ class Results:
             if name not in known:
                 raise StoreError(f"no {key} {name!r} in {self.folder}; {suggestion(name, known)}")
         raise StoreError(f"policy {policy!r} does not run on instance {instance!r} in this study (see its key 'only')")
+
+    def _regret(self, instance: str, policy: str, trials: Sequence[int] | IntArray | None) -> FloatArray:
+        numbers, regret = self._arrays(instance, policy)
+        if trials is None:
+            return regret
+        wanted = np.asarray(trials)
+        if wanted.size == 0:
+            return regret[:0]
+        require(
+            wanted.ndim == 1 and np.issubdtype(wanted.dtype, np.integer),
+            "trials",
+            "be a list of replication numbers",
+            trials,
+        )
+        absent = wanted[~np.isin(wanted, numbers)]
+        if absent.size:
+            raise StoreError(
+                f"{self.folder}: replication {absent[0]} of {policy!r} on {instance!r} is not stored; "
+                "common_trials() says which are, and running the study adds what is missing"
+            )
+        kept: FloatArray = regret[np.searchsorted(numbers, wanted)]
+        return kept
 
     def _arrays(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
         cell = self._cell(instance, policy)
@@ -215,8 +297,8 @@ def status(folder: str | Path) -> Status:
     return Status(manifest["study"]["name"], tuple(cells), unused)
 
 
-def standing(store: Store, unit: Unit) -> Outcome | None:
-    """What has become of a unit meanwhile: all stored ("found"), some of it in other blocks ("busy"), or nothing."""
+def already_there(store: Store, unit: Unit) -> Outcome | None:
+    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
     absent = [r for r in missing(store.index().get(unit.cell.id, ()), unit.stop) if r >= unit.start]
     if len(absent) == unit.stop - unit.start:
         return None

@@ -1,11 +1,11 @@
-"""Where results go: a folder with one Parquet file per unit of work and a manifest that says what they are.
+"""The results folder: one Parquet file per unit of work, and a manifest that says what they are.
 
 A results folder holds
 
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
   are (replication, time, regret); its metadata repeat its name and what was run;
-- ``blocks/.lock``: empty; a process that computes a block holds a lock on the range of it that stands for the block.
+- ``blocks/.lock``: empty; a process that computes a block holds a lock on the range of bytes that belongs to the block.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
 day and no machine name: computing a block again gives the same bytes.
@@ -19,9 +19,8 @@ import io
 import json
 import os
 import re
-import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,15 @@ import numpy as np
 import polars as pl
 
 from adadim.errors import StoreError
+from adadim.files import explained, write_whole
 from adadim.study.cells import FORMAT, Unit
+from adadim.study.identity import identity
+from adadim.study.study import Study
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Span", "Store", "StoreError"]
+__all__ = ["Span", "Store"]
 
 Span = tuple[int, int]
 """Replications from the first number to one before the second."""
@@ -45,12 +47,9 @@ PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
 SCHEMA = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
 KEY = "adadim"
 
-# Places in the lock file: 2^20 for each cell, chosen by its hash; should two cells share them, one waits for the other.
+# A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
 LOCK_BITS = 20
-MANIFEST_PLACE = 1 << 62
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+MANIFEST_OFFSET = 1 << 62
 
 
 class Store:
@@ -67,25 +66,25 @@ class Store:
         self.blocks = self.folder / "blocks"
         self.manifest = self.folder / "manifest.json"
 
-    def open(self, name: str, cells: Sequence[Mapping[str, Any]], study: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the folder ready for a study: check what is there, write the manifest, sweep leftovers."""
-        if self.manifest.exists() and (found := self.describe()["study"]["name"]) != name:
+    def open(self, study: Study) -> dict[str, Any]:
+        """Make the folder ready for a study: check what is there, write the manifest, remove temporary files."""
+        if self.manifest.exists() and (found := self.describe()["study"]["name"]) != study.name:
             raise StoreError(
-                f"{self.manifest}: this folder holds the results of the study {found!r}, not of {name!r}; choose "
+                f"{self.manifest}: this folder holds the results of the study {found!r}, not of {study.name!r}; choose "
                 "another folder, or give the study that name if it is the same one"
             )
         try:
             self.blocks.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _explained(error, self.blocks) from error
-        content = {"made_by": "adadim", "format": FORMAT, "adadim": version("adadim"), "study": study, "cells": cells}
+            raise explained(error, self.blocks, StoreError) from error
+        content = _manifest(study)
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        with self._locked(MANIFEST_PLACE, 1, wait=True):
+        with self._locked(MANIFEST_OFFSET, 1, wait=True):
             for path in self.folder.glob("manifest.json.*.tmp"):
                 path.unlink(missing_ok=True)
             if not self.manifest.exists() or self.manifest.read_text(encoding="utf-8") != text:
-                _write_whole(self.manifest, text.encode())
-        self._sweep()
+                write_whole(self.manifest, text.encode(), StoreError)
+        self._remove_leftovers()
         return content
 
     def describe(self) -> dict[str, Any]:
@@ -120,7 +119,7 @@ class Store:
         except FileNotFoundError:
             return found
         except OSError as error:
-            raise _explained(error, self.blocks) from error
+            raise explained(error, self.blocks, StoreError) from error
         for name in names:
             if match := BLOCK.fullmatch(name):
                 found.setdefault(match[1], []).append((int(match[2]), int(match[3])))
@@ -171,7 +170,7 @@ class Store:
         buffer = io.BytesIO()
         frame = _frame((unit.start, unit.stop), unit.cell.times, regret)
         frame.write_parquet(buffer, metadata={KEY: json.dumps(meta, sort_keys=True)})
-        _write_whole(self.path(unit.cell.id, (unit.start, unit.stop)), buffer.getvalue())
+        write_whole(self.path(unit.cell.id, (unit.start, unit.stop)), buffer.getvalue(), StoreError)
 
     @contextlib.contextmanager
     def claim(self, cell: str, span: Span) -> Iterator[bool]:
@@ -180,9 +179,9 @@ class Store:
         The right ends with the block of code or with the process, whichever comes first. The blocks that
         a process claims together end together: closing the lock file gives up all its claims in this folder.
         """
-        place = (int(cell[:10], 16) << LOCK_BITS) + span[0]
-        with self._locked(place, span[1] - span[0]) as mine:
-            yield mine
+        offset = (int(cell[:10], 16) << LOCK_BITS) + span[0]
+        with self._locked(offset, span[1] - span[0]) as claimed:
+            yield claimed
 
     @contextlib.contextmanager
     def _locked(self, start: int, length: int, wait: bool = False) -> Iterator[bool]:
@@ -193,26 +192,35 @@ class Store:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise _explained(error, path) from error
+            raise explained(error, path, StoreError) from error
         try:
             try:
                 fcntl.lockf(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), length, start)
-                mine = True
+                locked = True
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    raise _explained(error, path) from error
-                mine = False
-            yield mine
+                    raise explained(error, path, StoreError) from error
+                locked = False
+            yield locked
         finally:
             os.close(handle)
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove temporary files of processes that are gone."""
         for path in self.blocks.glob("*.tmp"):
             if match := PARTIAL.fullmatch(path.name):
-                with self.claim(match[1], (int(match[2]), int(match[3]))) as mine:
-                    if mine:
+                with self.claim(match[1], (int(match[2]), int(match[3]))) as claimed:
+                    if claimed:
                         path.unlink(missing_ok=True)
+
+
+def _manifest(study: Study) -> dict[str, Any]:
+    # Labels stay exactly as they are; everything else is written like what a cell's hash is made of.
+    written = {key: value if key == "labels" else identity(value, key) for key, value in study.to_dict().items()}
+    cells = [
+        {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity} for cell in study.cells
+    ]
+    return {"made_by": "adadim", "format": FORMAT, "adadim": version("adadim"), "study": written, "cells": cells}
 
 
 def _frame(span: Span, times: Sequence[int], regret: np.ndarray[Any, Any]) -> pl.DataFrame:
@@ -223,49 +231,6 @@ def _frame(span: Span, times: Sequence[int], regret: np.ndarray[Any, Any]) -> pl
         "regret": np.ascontiguousarray(regret, dtype=np.float64).ravel(),
     }
     return pl.DataFrame(columns, schema=SCHEMA)
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with open(partial, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise _explained(error, path) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems cannot
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _explained(error: OSError, path: Path) -> StoreError:
-    if error.errno in FULL:
-        fix = "free some space and run again; what is finished is kept, and nothing was half-written"
-    elif error.errno in FORBIDDEN:
-        fix = "choose a folder you may write to"
-    elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-        fix = "a part of this path is a file; choose another folder"
-    elif error.errno in (errno.ENOLCK, errno.ENOTSUP):
-        fix = "this file system cannot lock files; choose a folder on a local disk"
-    else:
-        fix = "check the folder and run again; what is finished is kept"
-    return StoreError(f"{path}: {error.strerror or error}; {fix}")
 
 
 def _damaged(path: Path, reason: object) -> StoreError:

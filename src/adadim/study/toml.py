@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adadim.study.kinds import StudyError
+from adadim.errors import StudyError
 
 __all__ = ["dumps", "read"]
 

@@ -1,0 +1,77 @@
+"""Trying out an instance before a run: how large it is, and whether a policy can start on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from adadim.checks import is_integer
+from adadim.errors import StudyError
+from adadim.problem import Instance, Problem
+from adadim.study.cells import Cell
+from adadim.study.kinds import Generator
+from adadim.study.tables import make_instance
+
+__all__ = ["Probe", "build_probe", "check_start"]
+
+PROBE_ARMS = 2
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one replication of an instance shows, built with few arms where the generator allows it.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem that was built.
+    arms : int
+        Number of arms of the instance that a run builds.
+    """
+
+    problem: Problem
+    arms: int
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.problem.dim
+
+    @property
+    def horizon(self) -> int:
+        """Number of rounds."""
+        return self.problem.horizon
+
+
+def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
+    """Build one replication, which shows whether the parameters fit.
+
+    With `shrink` it has two arms instead of `params["arms"]`. That asks for a generator, as adadim's are, whose
+    instances have a fixed number of arms for each that is asked for: one, or one per level in an expressive set.
+    Nothing is known about what a generator of the user's own makes of `arms`, so it needs ``shrink=False``.
+    """
+    wanted: Any = params.get("arms")
+    small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
+    try:
+        instance = make_instance(generator, {**params, "arms": small} if "arms" in params else params, [0], seed)
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"{where}: {error}") from error
+    if not isinstance(instance, Instance):
+        raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {instance!r}")
+    arms = instance.problem.arms
+    return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS)
+
+
+def check_start(cell: Cell, problem: Problem) -> None:
+    """Raise unless the policy can start on the problem of a probe, or else on that of the whole instance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            cell.policy_object.start(problem)
+        except Exception:  # perhaps only because the probe has few arms
+            try:
+                cell.policy_object.start(cell.make([0]).problem)
+            except Exception as error:
+                raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error

@@ -1,0 +1,324 @@
+"""What to run: a study is instances x policies x replications, recorded at some rounds."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from adadim import codec
+from adadim.checks import integer, is_integer, suggestion
+from adadim.errors import InvalidValueError, StudyError
+from adadim.policies.base import Policy
+from adadim.randomness import check_seed
+from adadim.simulate import RECORDS, record_points
+from adadim.study import toml
+from adadim.study.cells import FORMAT, Cell, digest
+from adadim.study.identity import identity, source_digest
+from adadim.study.kinds import Plugins, check_plugins, instance_kinds, policy_kinds
+from adadim.study.labels import check_labels
+from adadim.study.probes import Probe, build_probe, check_start
+from adadim.study.tables import all_parameters, build_policy, instance_table, policy_table
+
+__all__ = ["Study"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Which policies to run on which instances, how often, and when to look.
+
+    Construction checks what can be checked without running anything: names, kinds, keys, hyper-parameters. `check` also
+    builds a small instance of each kind and starts the policies on it. Either raises a `StudyError` that names the key
+    that is wrong and what would be right.
+
+    Parameters
+    ----------
+    name : str
+        What the study is called; a results folder holds the results of one.
+    instances : mapping
+        Name to a table such as ``{"kind": "sphere", "arms": 20, ...}``: a generator and its parameters, except
+        `replications` and `seed`, which the study sets.
+    policies : mapping
+        Name to a policy object, or to a table such as ``{"kind": "LinUCB", "dim": 3}``, where hyper-parameters that are
+        not given take their default. In tables ``"@intrinsic_dim"`` stands for that parameter of the instance, and a
+        value may be a table itself, alone or in a list: the bases of a master.
+    trials : int
+        Number of replications; they are numbered from 0.
+    seed : int
+        Seed of instances, noise and policies.
+    record : int or sequence of int
+        Rounds at which the regret is recorded, as in `adadim.simulate`.
+    only : mapping, optional
+        Policy name to the instances it runs on, for policies that do not run on all.
+    plugins : mapping, optional
+        Policies and instance generators of your own that tables name, see `load_plugin`. Classes of policy objects
+        need not be repeated here.
+    labels : mapping, optional
+        What a reader of the results should know about them, as tables, lists, numbers, strings and booleans. It is kept
+        with the results and decides none of them: changing it computes nothing anew. By convention
+        ``labels["instances"][name]`` describes an instance.
+
+    Attributes
+    ----------
+    instances, policies : dict
+        All as tables.
+    cells : tuple of Cell
+        Every policy on every instance; asking for them builds a small instance of each kind, to learn its size.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> study = Study(
+    ...     name="small",
+    ...     instances={"easy": {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}},
+    ...     policies={"LinUCB": adadim.LinUCB(), "oracle": {"kind": "LinUCB", "dim": "@intrinsic_dim"}},
+    ...     trials=4,
+    ... )
+    >>> study.policies["LinUCB"]
+    {'kind': 'LinUCB'}
+    >>> [cell.policy_object.dim for cell in study.cells]
+    [None, 2]
+    >>> import tomllib
+    >>> Study.from_dict(tomllib.loads(study.to_toml())) == study
+    True
+    """
+
+    name: str
+    instances: Mapping[str, Any]
+    policies: Mapping[str, Any]
+    trials: int
+    seed: int = 0
+    record: int | Sequence[int] = RECORDS
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=dict, repr=False)
+    labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise StudyError(f"name: must be a non-empty string, got {self.name!r}")
+        for key in ("instances", "policies"):
+            _check_names(getattr(self, key), key)
+        plugins = _with_classes_of(self.policies, self.plugins)
+        instances = {name: instance_table(v, f"instances.{name}", plugins) for name, v in self.instances.items()}
+        policies = {name: policy_table(v, f"policies.{name}", plugins) for name, v in self.policies.items()}
+        checked = {
+            "trials": _integer(self.trials, "trials"),
+            "seed": _seed(self.seed),
+            "plugins": plugins,
+            "instances": instances,
+            "policies": policies,
+            "record": _check_record(self.record),
+            "only": _check_only(self.only, instances, policies),
+            "labels": check_labels(self.labels),
+        }
+        for key, value in checked.items():
+            object.__setattr__(self, key, value)
+        for instance, policy in self._pairs():
+            identity(self._build(policy, instance), f"policies.{policy}")  # raises if the values cannot be used
+
+    @classmethod
+    def from_toml(cls, path: str | Path, plugins: Plugins | None = None) -> Study:
+        """Read a study from a TOML file; this runs no code (`load_plugin` is what does).
+
+        Parameters
+        ----------
+        path : path
+            File with the keys `name` (by default the name of the file), `trials`, `seed`, `record`, a table
+            ``[instances.NAME]`` and ``[policies.NAME]`` for each, with the key `kind`, and optionally ``[only]`` and
+            ``[labels]``.
+        plugins : mapping, optional
+            Policies and generators of your own that the file names.
+        """
+        file = Path(path)
+        table = toml.read(file)
+        try:
+            return cls.from_dict({"name": file.stem, **table}, plugins)
+        except StudyError as error:
+            raise StudyError(f"{file}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any], plugins: Plugins | None = None) -> Study:
+        """Study from nested tables, as TOML or JSON give them."""
+        entries = [f for f in dataclasses.fields(cls) if f.init and f.name != "plugins"]
+        for key in table:
+            if key not in [f.name for f in entries]:
+                raise StudyError(f"{key}: a study has no such key; {suggestion(key, [f.name for f in entries])}")
+        for entry in entries[:4]:
+            if entry.name not in table:
+                raise StudyError(f"{entry.name}: missing; a study needs name, instances, policies and trials")
+        return cls(**table, plugins=plugins or {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tables that `from_dict` reads."""
+        parts: dict[str, Any] = {"name": self.name, "trials": self.trials, "seed": self.seed}
+        parts["record"] = self.record if isinstance(self.record, int) else list(self.record)
+        if self.only:
+            parts["only"] = {name: list(where) for name, where in self.only.items()}
+        if self.labels:
+            parts["labels"] = self.labels
+        return copy.deepcopy({**parts, "instances": self.instances, "policies": self.policies})
+
+    def to_toml(self) -> str:
+        """The study as a TOML document, which `from_toml` reads back."""
+        return toml.dumps(self.to_dict())
+
+    def check(self) -> Study:
+        """Try the study out: build a small instance of each kind, and start every policy on it.
+
+        Returns
+        -------
+        Study
+            The study itself.
+
+        Raises
+        ------
+        StudyError
+            The parameters of an instance do not fit together, a record point lies after its horizon, or a policy
+            cannot run on it.
+
+        Examples
+        --------
+        >>> instance = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 7, "horizon": 60}
+        >>> Study("small", {"easy": instance}, {"random": {"kind": "Random"}}, trials=1).check()
+        Traceback (most recent call last):
+        adadim.errors.StudyError: instances.easy: intrinsic_dim must be an integer in 1..6 (...), got 7
+        """
+        for instance in self.instances:
+            probe = self._probe(instance)
+            for cell in self.cells:
+                if cell.instance == instance:
+                    check_start(cell, probe.problem)
+        return self
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every policy on every instance."""
+        probes = {instance: self._probe(instance) for instance in self.instances}
+        return tuple(self._cell(instance, policy, probes[instance]) for instance, policy in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Pairs (instance, policy) that the study runs."""
+        for instance in self.instances:
+            for policy in self.policies:
+                if instance in self.only.get(policy, self.instances):
+                    yield instance, policy
+
+    def _build(self, policy: str, instance: str) -> Policy:
+        return build_policy(self.policies[policy], f"policies.{policy}", self.plugins, self._parameters(instance))
+
+    def _parameters(self, instance: str) -> dict[str, Any]:
+        table = self.instances[instance]
+        return all_parameters(table, instance_kinds(self.plugins)[table["kind"]])
+
+    def _probe(self, instance: str) -> Probe:
+        kind = self.instances[instance]["kind"]
+        generator, own = instance_kinds(self.plugins)[kind], kind in self.plugins
+        return build_probe(generator, self._parameters(instance), self.seed, f"instances.{instance}", shrink=not own)
+
+    def _cell(self, instance: str, policy: str, probe: Probe) -> Cell:
+        kind = self.instances[instance]["kind"]
+        generator, params = instance_kinds(self.plugins)[kind], self._parameters(instance)
+        written = {"kind": kind, "params": identity(params, f"instances.{instance}")}
+        if kind in self.plugins:
+            written["source"] = source_digest(generator)
+        try:
+            times = tuple(record_points(self.record, probe.horizon).tolist())
+        except ValueError as error:
+            raise StudyError(f"record: {error}, on instance {instance!r}") from error
+        built = self._build(policy, instance)
+        whole = {
+            "format": FORMAT,
+            "instance": written,
+            "policy": identity(built, f"policies.{policy}"),
+            "seed": self.seed,
+            "times": list(times),
+        }
+        return Cell(
+            id=digest(whole),
+            instance=instance,
+            policy=policy,
+            identity=whole,
+            policy_object=built,
+            times=times,
+            seed=self.seed,
+            arms=probe.arms,
+            dim=probe.dim,
+            horizon=probe.horizon,
+            generator=generator,
+            params=params,
+        )
+
+
+def _integer(value: Any, key: str) -> int:
+    try:
+        return integer(value, f"{key}:")
+    except InvalidValueError as error:
+        raise StudyError(str(error)) from error
+
+
+def _seed(value: Any) -> int:
+    try:
+        return check_seed(value)
+    except ValueError as error:
+        raise StudyError(f"seed: {error}") from error
+
+
+def _check_names(table: Mapping[str, Any], key: str) -> None:
+    if not isinstance(table, Mapping) or not table:
+        raise StudyError(f"{key}: must be a non-empty table of names, e.g. [{key}.mine] in TOML, got {table!r}")
+    for name in table:
+        if not isinstance(name, str) or not name.strip():
+            raise StudyError(f"{key}: names must be non-empty strings, got {name!r}")
+
+
+def _check_only(
+    only: Mapping[str, Sequence[str]], instances: Mapping[str, Any], policies: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    if not isinstance(only, Mapping):
+        raise StudyError(f"only: must be a table of policy = [instances], got {only!r}")
+    for policy, names in only.items():
+        if policy not in policies:
+            raise StudyError(f"only.{policy}: there is no such policy; {suggestion(str(policy), policies)}")
+        for name in _as_tuple(names, f"only.{policy}"):
+            if name not in instances:
+                raise StudyError(f"only.{policy}: no instance {name!r}; {suggestion(str(name), instances)}")
+    return {policy: tuple(names) for policy, names in only.items()}
+
+
+def _check_record(record: Any) -> int | tuple[int, ...]:
+    return int(record) if is_integer(record) else _as_tuple(record, "record")
+
+
+def _as_tuple(values: Any, where: str) -> tuple[Any, ...]:
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise StudyError(f"{where}: must be a non-empty list, got {values!r}")
+    return tuple(values)
+
+
+def _with_classes_of(policies: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
+    """Plugins together with the classes of policy objects that are not adadim's own."""
+    found = dict(plugins)
+    for kind in _classes(policies):
+        if found.setdefault(kind.__name__, kind) is not kind:
+            raise StudyError(f"policies: two different classes are called {kind.__name__}; rename one of them")
+    check_plugins(found)
+    return found
+
+
+def _classes(value: Any) -> Iterator[type[Policy]]:
+    """Classes of the policy objects in `value` that are not adadim's own."""
+    if isinstance(value, Policy):
+        if policy_kinds().get(type(value).__name__) is not type(value):
+            yield type(value)
+        value = codec.fields(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _classes(item)

@@ -1,0 +1,126 @@
+"""Units on a device: which run together, how instances are made, and who may compute them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from device_studies import SPHERE, assert_same_results, device_study, opened
+
+import adadim
+from adadim.study import Unit, device, executor, load
+
+
+def test_units_of_several_instances_run_together(torch, tmp_path, simulated, computed):
+    plan = device_study()
+    store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5)
+    outcomes = list(device.device_outcomes(store, units, "cpu", 50))
+    assert {unit.id for unit, _ in outcomes} == {unit.id for unit in units}
+    assert {outcome for _, outcome in outcomes} == {"computed"}
+    assert_same_results(load(tmp_path), computed)
+    sizes = Counter((type(policy).__name__, getattr(policy, "dim", None), len(rows)) for policy, rows in simulated)
+    # easy and hard together, loud and ball by themselves; the oracle of hard is another policy than that of easy.
+    assert sizes == {
+        ("LinUCB", None, 10): 1,
+        ("LinUCB", None, 5): 2,
+        ("LinUCB", 2, 5): 3,
+        ("LinUCB", 8, 5): 1,
+        ("LinUCBPlusPlus", None, 10): 1,
+        ("LinUCBPlusPlus", None, 5): 2,
+        ("DynamicBalancing", None, 10): 1,
+        ("DynamicBalancing", None, 5): 2,
+    }
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
+    plan = device_study(policies={"LinUCB": adadim.LinUCB()})
+    store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=batch)
+    list(device.device_outcomes(store, units, "cpu", batch))
+    assert max(len(rows) for _, rows in simulated) == batch
+    results = load(tmp_path)
+    for instance, policy in results.cells():
+        np.testing.assert_allclose(results.final(instance, policy), computed.final(instance, policy), atol=1e-9)
+
+
+def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch):
+    made, real = Counter(), device._instance
+    monkeypatch.setattr(device, "_instance", lambda unit, name: made.update([unit.cell.instance]) or real(unit, name))
+    plan = device_study()
+    list(device.device_outcomes(opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5), "cpu", 50))
+    assert made == {"easy": 1, "hard": 1, "loud": 1, "ball": 1}
+
+
+def test_an_instance_made_in_parts_is_the_whole(torch, monkeypatch):
+    monkeypatch.setattr(device, "CHUNK", 2)
+    cell = device_study().cells[0]
+    whole, parts = cell.make(range(3, 8)), device._instance(Unit(cell, 3, 8), "cpu")
+    assert parts.problem.replications == whole.problem.replications == (3, 4, 5, 6, 7)
+    np.testing.assert_array_equal(parts.means, whole.means)
+    np.testing.assert_array_equal(parts.problem.actions.base, whole.problem.actions.base)
+
+
+HOLDER = """
+import sys
+from adadim.study.store import Store
+with Store(sys.argv[1]).claim(sys.argv[2], (0, 5)):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_others_compute_or_have_computed_is_left_alone(torch, tmp_path, simulated, computed):
+    plan = device_study(policies={"LinUCB": adadim.LinUCB()})
+    store = opened(plan, tmp_path)
+    units = {unit.cell.instance: unit for unit in executor.plan(plan, {}, jobs=1, batch=5)}
+    assert executor.compute(store, units["easy"]) == "computed"
+    executor.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), units["hard"].cell.id], **pipes)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        outcomes = {
+            unit.cell.instance: outcome for unit, outcome in device.device_outcomes(store, [*units.values()], "cpu", 50)
+        }
+    finally:
+        holder.communicate("done\n")
+    assert outcomes == {"easy": "found", "hard": "busy", "loud": "busy", "ball": "computed"}
+    assert [len(rows) for _, rows in simulated] == [5]
+    ((unit, outcome),) = device.device_outcomes(store, [units["hard"]], "cpu", 50)
+    assert (unit, outcome) == (units["hard"], "computed")
+    np.testing.assert_allclose(load(tmp_path).final("hard", "LinUCB"), computed.final("hard", "LinUCB"), atol=1e-9)
+
+
+CLAIMER = """
+import sys
+from adadim.study.store import Store
+for cell in sys.argv[2:]:
+    with Store(sys.argv[1]).claim(cell, (0, 5)) as claimed:
+        print(int(claimed))
+"""
+
+
+def test_all_units_that_run_together_are_claimed(torch, tmp_path, monkeypatch):
+    """Until the last of them is stored, and not before the first runs."""
+    plan = device_study(
+        policies={"LinUCB": adadim.LinUCB()}, instances={"easy": SPHERE, "hard": {**SPHERE, "intrinsic_dim": 8}}
+    )
+    store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5)
+    command = [sys.executable, "-c", CLAIMER, str(tmp_path), *(unit.cell.id for unit in units)]
+
+    def free():
+        return [
+            int(line) for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        ]
+
+    seen, real = [], device.simulate
+    monkeypatch.setattr(device, "simulate", lambda *a, **options: seen.append(free()) or real(*a, **options))
+    outcomes = device.device_outcomes(store, units, "cpu", 50)
+    next(outcomes)
+    assert seen == [[0, 0]]
+    assert free() == [0, 0]
+    assert len(list(outcomes)) == 1
+    assert free() == [1, 1]
