@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.backend.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.backend.state import unchanging
+from adadim.checks import integer
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
 __all__ = ["ActionSet"]
@@ -18,6 +20,7 @@ __all__ = ["ActionSet"]
 NORM_SLACK = 1e-9  # rounding on the unit sphere
 
 
+@unchanging
 class ActionSet:
     """Arms of R replications, each a vector of d ordered features.
 
@@ -36,6 +39,8 @@ class ActionSet:
         The rows given.
     levels : tuple of int
         ``(d,)`` unless the set is an expressive closure.
+    single : bool
+        Whether `features` had no replication axis.
 
     Examples
     --------
@@ -49,17 +54,28 @@ class ActionSet:
 
     def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
         base = _checked(features)
-        self.xp = namespace(base)
         self.base = base
+        self.single = len(features.shape if hasattr(features, "shape") else np.shape(features)) == 2
         self.replications, self.base_arms, self.dim = (int(n) for n in base.shape)
         self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
         self.expressive = levels is not None
         self.arms = self.base_arms * len(self.levels)
-        self._cuts: Array | None = None  # the levels beside the features
+        self._cuts: Array | None = None  # the levels as an array
+
+    @property
+    def xp(self) -> Any:
+        """Array namespace of the features."""
+        return namespace(self.base)
 
     def __repr__(self) -> str:
         closure = f", levels={list(self.levels)}" if self.expressive else ""
         return f"ActionSet({self.replications} x {self.arms} arms, dim={self.dim}{closure})"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickling writes arrays row by row; sums must not depend on having been sent to another process.
+        self.__dict__.update(state)
+        if is_numpy(self.base):
+            self.base = _feature_major(self.base)
 
     def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
         """Arms seen through their first `dim` features, without duplicates.
@@ -69,8 +85,7 @@ class ActionSet:
         are zero after feature `dim` remain (those for which a model in `dim` features is still linear); if
         there are none, the shortest level stands in.
         """
-        if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not 1 <= dim <= self.dim:
-            raise InvalidValueError(f"dim must be an integer in 1..{self.dim} (the number of features), got {dim!r}")
+        dim = integer(dim, "dim", most=self.dim, meaning="the number of features")
         if not self.expressive:
             kept, blocks = None, [0]
         elif supported:
@@ -86,9 +101,9 @@ class ActionSet:
         if dim == self.dim and len(blocks) == len(self.levels):
             return self, pull
         cut = copy.copy(self)
-        cut.dim = int(dim)
-        cut.levels = (int(dim),) if kept is None else tuple(kept)
-        cut.base = self.base[:, :, : int(dim)]
+        cut.dim = dim
+        cut.levels = (dim,) if kept is None else tuple(kept)
+        cut.base = self.base[:, :, :dim]
         cut.arms = cut.base_arms * len(cut.levels)
         cut._cuts = None
         return cut, pull
@@ -98,16 +113,16 @@ class ActionSet:
         xp = self.xp
         longest = xp.sqrt(xp.max(self.squared_norms(), axis=-1))
         longest = xp.where(longest > 0, longest, xp.ones_like(longest))
-        return self._with_base(self.base / longest[:, None, None])
+        return self.with_base(self.base / longest[:, None, None])
 
     def weighted(self, weights: Array) -> ActionSet:
         """The same arms with feature j multiplied by ``weights[j]``."""
-        return self._with_base(self.base * weights)
+        return self.with_base(self.base * weights)
 
     def to(self, device: str) -> ActionSet:
         """The same arms as torch tensors on a device."""
-        moved = self._with_base(to_torch(self.base, device))
-        moved.xp, moved._cuts = namespace(moved.base), None
+        moved = self.with_base(to_torch(self.base, device))
+        moved._cuts = None
         return moved
 
     @staticmethod
@@ -116,11 +131,13 @@ class ActionSet:
         first = parts[0]
         # Feature by feature, as each of them lies in memory.
         turned = first.xp.concat([first.xp.permute_dims(part.base, (0, 2, 1)) for part in parts])
-        joined = first._with_base(first.xp.permute_dims(turned, (0, 2, 1)))
+        joined = first.with_base(first.xp.permute_dims(turned, (0, 2, 1)))
         joined.replications = sum(part.replications for part in parts)
+        joined.single = False
         return joined
 
-    def _with_base(self, base: Array) -> ActionSet:
+    def with_base(self, base: Array) -> ActionSet:
+        """The same set with other features of as many arms."""
         changed = copy.copy(self)
         changed.base = base
         return changed
@@ -165,13 +182,15 @@ class ActionSet:
 
     def vectors(self, arms: Array) -> Array:
         """Features of one arm per replication, (R, d)."""
-        xp, place = self.xp, device_of(self.base)
+        xp = self.xp
         chosen = self.base[indices(self.base), arms % self.base_arms]
         if not self.expressive:
             return chosen
         if self._cuts is None:
             self._cuts = like(np.asarray(self.levels), self.base)
-        beyond = xp.arange(self.dim, device=place)[None, :] >= self._cuts[arms // self.base_arms][:, None]
+        beyond = (
+            xp.arange(self.dim, device=device_of(self.base))[None, :] >= self._cuts[arms // self.base_arms][:, None]
+        )
         return xp.where(beyond, xp.zeros_like(chosen), chosen)
 
     def project(self, vectors: Array) -> Array:
@@ -180,7 +199,7 @@ class ActionSet:
         Truncations share their prefix, so an expressive set costs one pass over its base arms.
         """
         xp = self.xp
-        if is_numpy(xp):
+        if is_numpy(self.base):
             out = np.empty((self.replications, self.arms))
             for r in range(self.replications):
                 self.project_row(r, vectors[r], out[r])
@@ -205,7 +224,7 @@ class ActionSet:
 
 def _checked(features: Array) -> Array:
     xp = namespace(features)
-    array = np.asarray(features) if is_numpy(xp) else features
+    array = features if hasattr(features, "detach") else np.asarray(features)
     if array.ndim not in (2, 3):
         raise InvalidValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
     if array.ndim == 2:
@@ -219,7 +238,7 @@ def _checked(features: Array) -> Array:
         raise InvalidTypeError(f"features must be real numbers, got dtype {array.dtype}")
     if kind != "float64":
         array = xp.astype(array, xp.float64)
-    if is_numpy(xp):
+    if is_numpy(array):
         array = _feature_major(array)
     squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
@@ -254,8 +273,7 @@ def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
     if not given:
         raise InvalidValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
     for level in given:
-        if isinstance(level, bool) or not isinstance(level, int | np.integer) or not 1 <= level <= dim:
-            raise InvalidValueError(f"levels must be integers in 1..{dim} (the number of features), got {level!r}")
+        integer(level, "levels", most=dim, meaning="the number of features")
     if any(b <= a for a, b in itertools.pairwise(given)):
         raise InvalidValueError(f"levels must increase, got {list(given)}")
     return tuple(int(level) for level in given)

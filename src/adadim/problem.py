@@ -9,15 +9,19 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, to_torch
+from adadim.backend.rows import Rows
+from adadim.backend.state import unchanging
+from adadim.checks import integer, one_of, positive
 from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
-__all__ = ["Instance", "Problem", "check_positive"]
+__all__ = ["Instance", "Problem"]
 
 Rewards = Literal["gaussian", "bernoulli"]
 
 
+@unchanging
 class Problem:
     """A linear bandit problem as a policy sees it.
 
@@ -53,9 +57,9 @@ class Problem:
         replications: Sequence[int] | None = None,
     ) -> None:
         self.actions = features if isinstance(features, ActionSet) else ActionSet(features)
-        self.horizon = _check_horizon(horizon)
+        self.horizon = integer(horizon, "horizon", meaning="the number of rounds")
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
-        self._noise = None if noise is None else check_positive(noise, "noise", meaning)
+        self._noise = None if noise is None else positive(noise, "noise", meaning)
         count = self.actions.replications
         self.replications = check_replications(range(count) if replications is None else replications)
         if len(self.replications) != count:
@@ -73,6 +77,21 @@ class Problem:
                 "standard deviation of one arm's rewards, or use adadim.recommended(problem), which estimates it"
             )
         return self._noise
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether somebody has said what the noise is."""
+        return self._noise is not None
+
+    @property
+    def single(self) -> bool:
+        """Whether this is one problem, given as (K, d) features: learners then take and give single numbers."""
+        return self.actions.single
+
+    @property
+    def reference(self) -> Array:
+        """An array of the library and on the device that the problem lives on; its first axis counts replications."""
+        return self.actions.base
 
     @property
     def arms(self) -> int:
@@ -101,7 +120,7 @@ class Problem:
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
         changed = copy.copy(self)
-        changed.horizon = _check_horizon(horizon)
+        changed.horizon = integer(horizon, "horizon", meaning="the number of rounds")
         return changed
 
 
@@ -156,8 +175,7 @@ class Instance:
         replications: Sequence[int] | None = None,
     ) -> None:
         actions = features if isinstance(features, ActionSet) else ActionSet(features)
-        if rewards not in ("gaussian", "bernoulli"):
-            raise InvalidValueError(f"rewards must be 'gaussian' or 'bernoulli', got {rewards!r}")
+        one_of(rewards, "rewards", ("gaussian", "bernoulli"))
         if (theta is None) == (means is None):
             raise InvalidValueError("give exactly one of theta (linear rewards) and means (any rewards)")
         if noise is None:
@@ -181,7 +199,7 @@ class Instance:
                     f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}"
                 )
         self.best = xp.max(self.means, axis=-1)
-        self._ids = like(np.arange(actions.replications), self.means)
+        self.everyone = Rows.all(self.means)
         known: float | Array | None
         if isinstance(reward_range, str):
             if reward_range not in ("true", "unknown"):
@@ -208,16 +226,16 @@ class Instance:
         moved.problem.actions = self.problem.actions.to(device)
         moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
         moved.theta = None if self.theta is None else to_torch(self.theta, device)
-        moved._ids = indices(moved.means)
+        moved.everyone = Rows.all(moved.means)
         return moved
 
     def joins(self, other: Instance) -> bool:
         """Whether the two differ in their replications alone: as many arms and rounds, the same law of noise."""
-        mine, its = self.problem, other.problem
+        one, two = self.problem, other.problem
         return (
-            (mine.arms, mine.dim, mine.horizon, mine._noise) == (its.arms, its.dim, its.horizon, its._noise)
-            and (mine.actions.levels, mine.actions.expressive) == (its.actions.levels, its.actions.expressive)
-            and (mine.reward_range is None) == (its.reward_range is None)
+            (one.arms, one.dim, one.horizon, one._noise) == (two.arms, two.dim, two.horizon, two._noise)
+            and (one.actions.levels, one.actions.expressive) == (two.actions.levels, two.actions.expressive)
+            and (one.reward_range is None) == (two.reward_range is None)
             and self.rewards == other.rewards
         )
 
@@ -245,7 +263,7 @@ class Instance:
         joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
         thetas = [part.theta for part in parts]
         joined.theta = None if any(theta is None for theta in thetas) else xp.concat(thetas)
-        joined._ids = indices(joined.means)
+        joined.everyone = Rows.all(joined.means)
         problem = joined.problem
         problem.actions = ActionSet.join([part.problem.actions for part in parts])
         problem.replications = tuple(r for part in parts for r in part.problem.replications)
@@ -255,29 +273,16 @@ class Instance:
 
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications)
+        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.means)
 
-    def pull(self, arms: Array, draws: Draws, rows: Rows = ALL) -> Array:
-        """Rewards of one round, one arm for each replication in `rows`."""
-        mean = self.means[self._ids[rows], arms]
+    def pull(self, arms: Array, draws: Draws, rows: Rows | None = None) -> Array:
+        """Rewards of one round, one arm for each replication in `rows` (by default all)."""
+        rows = self.everyone if rows is None else rows
+        mean = rows.at(self.means, arms)
         if self.rewards == "bernoulli":
             clicked = like(draws.uniforms(rows), mean) < mean
             return namespace(mean).astype(clicked, mean.dtype)
         return mean + self.problem.noise * like(draws.normals(rows), mean)
-
-
-def _check_horizon(horizon: int) -> int:
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InvalidValueError(f"horizon must be an integer of at least 1 (the number of rounds), got {horizon!r}")
-    return int(horizon)
-
-
-def check_positive(value: float, name: str, meaning: str) -> float:
-    """Return `value` as a float, or say what is wrong with it."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value <= 0:
-        raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {value!r}")
-    return float(value)
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
@@ -291,7 +296,7 @@ def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any
 
 
 def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:
-    """`values` as (count, width) floats beside `reference`; a single row serves every replication."""
+    """`values` as (count, width) floats in the library of `reference`; a single row serves every replication."""
     xp = namespace(reference, values) if not isinstance(values, list | tuple) else namespace(reference)
     array = like(values, reference)
     if array.ndim == 1:
@@ -301,7 +306,7 @@ def _check_rows(values: Array, name: str, count: int, width: int, reference: Arr
     array = xp.astype(array, xp.float64)
     if not bool(xp.all(xp.isfinite(array))):
         raise InvalidValueError(f"{name} must be finite, but has a NaN or infinite entry")
-    if not is_numpy(xp) and device_of(array) != device_of(reference):
+    if not is_numpy(array) and device_of(array) != device_of(reference):
         raise InvalidValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
     full = xp.broadcast_to(array, (count, width))
-    return full.copy() if is_numpy(xp) else full.contiguous()
+    return full.copy() if is_numpy(full) else full.contiguous()

@@ -6,16 +6,19 @@ so its numbers do not depend on the batch it runs in, on the number of workers, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, indices, is_mask, like, positions
-from adadim.errors import InvalidValueError
+from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, zeros
+from adadim.backend.recording import on_host
+from adadim.backend.rows import MaskedRows, Rows
+from adadim.checks import is_integer, shown
+from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = ["Draws", "Purpose", "Streams", "check_replications", "check_seed"]
+__all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -32,23 +35,37 @@ class Purpose(IntEnum):
 
 def check_seed(seed: int) -> int:
     """Return `seed` as an int, or say what is wrong with it."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidValueError(f"seed must be a non-negative integer, got {seed!r}")
+    if not is_integer(seed) or seed < 0:
+        raise InvalidValueError(f"seed must be a non-negative integer, got {shown(seed)}")
     return int(seed)
 
 
 def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tuple[int, ...]:
     """Return the replication numbers as a tuple of distinct non-negative ints."""
+    if not isinstance(replications, Iterable):
+        raise InvalidTypeError(f"replications must be a sequence of numbers, e.g. range(10), got {shown(replications)}")
     numbers = tuple(replications)
     if not numbers:
         raise InvalidValueError("replications is empty; give at least one replication number, e.g. range(10)")
     for r in numbers:
-        if isinstance(r, bool) or not isinstance(r, int | np.integer) or r < 0:
-            raise InvalidValueError(f"replications must be non-negative integers, got {r!r}")
+        if not is_integer(r) or r < 0:
+            raise InvalidValueError(f"replications must be non-negative integers, got {shown(r)}")
     if len(set(numbers)) != len(numbers):
         twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
         raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
     return tuple(int(r) for r in numbers)
+
+
+class Draws(Protocol):
+    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
+
+    def uniforms(self, rows: Rows | None = None) -> Array:
+        """Next uniform of each replication in `rows` (by default all)."""
+        ...
+
+    def normals(self, rows: Rows | None = None) -> Array:
+        """Next standard normal of each replication in `rows`."""
+        ...
 
 
 class Streams:
@@ -64,6 +81,8 @@ class Streams:
         Replication numbers of the batch.
     path : tuple of int
         Further key, for the parts of a composite policy (see `child`).
+    reference : array, optional
+        An array of the library and on the device that the numbers are for (see `source`); NumPy's by default.
 
     Examples
     --------
@@ -73,7 +92,14 @@ class Streams:
     True
     """
 
-    def __init__(self, seed: int, purpose: Purpose, replications: Sequence[int], path: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        purpose: Purpose,
+        replications: Sequence[int],
+        path: tuple[int, ...] = (),
+        reference: Array | None = None,
+    ) -> None:
         self.seed = check_seed(seed)
         self.purpose = purpose
         self.replications = tuple(replications)
@@ -82,112 +108,121 @@ class Streams:
             np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(int(purpose), r, *path))))
             for r in self.replications
         ]
+        self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
         self._cursor = np.full(len(self.generators), BLOCK)
-        self._level = True  # every replication has drawn equally often
-        self._preloaded: _Preloaded | None = None
+        self._in_step = True  # every replication has drawn equally often
+        self._source: DeviceDraws | None = None
         self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
 
     def child(self, index: int) -> Streams:
         """Streams for part `index` of a composite policy, independent of this one's."""
-        return Streams(self.seed, self.purpose, self.replications, (*self.path, index))
+        return Streams(self.seed, self.purpose, self.replications, (*self.path, index), self.everyone.positions)
 
-    def beside(self, reference: Array, draws: int, *, normal: bool = False) -> Draws:
-        """These numbers in the library and on the device of `reference`; each replication may need `draws` of them.
+    def source(self, draws: int, *, normal: bool = False) -> Draws:
+        """These numbers where they are needed; each replication may need `draws` of them at a time.
 
         Whoever asks again gets the same source, which goes on where it is.
         """
-        if isinstance(reference, np.ndarray):
+        if is_numpy(self.everyone.positions):
             return self
-        if self._preloaded is None:
-            self._preloaded = _Preloaded(self, reference, draws, normal)
-        return self._preloaded
+        if self._source is None:
+            self._source = DeviceDraws([self], self.everyone.positions, draws, normal=normal)
+        return self._source
 
-    def uniforms(self, rows: Rows = ALL) -> FloatArray:
-        """Next uniform of each replication in `rows`."""
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the source that a saved state has."""
+        if saved["_source"] is not None:
+            content = saved["_source"]["object"]
+            self._source = DeviceDraws([self], self.everyone.positions, content["draws"] - 1, normal=content["normal"])
+
+    def uniforms(self, rows: Rows | None = None) -> FloatArray:
+        """Next uniform of each replication in `rows` (by default all)."""
         return self._next(rows, normal=False)
 
-    def normals(self, rows: Rows = ALL) -> FloatArray:
+    def normals(self, rows: Rows | None = None) -> FloatArray:
         """Next standard normal of each replication in `rows`; a stream draws one kind only."""
         return self._next(rows, normal=True)
 
     def table(self, draws: int, *, normal: bool = False) -> FloatArray:
-        """The first `draws` numbers of every stream, (R, draws): what as many calls would give a fresh stream."""
+        """The next `draws` numbers of every stream that has not drawn any, (R, draws)."""
         made: FloatArray = np.empty((len(self.generators), draws))
         for row, generator in zip(made, self.generators, strict=True):
-            _fill(row, generator, normal)
+            fill(row, generator, normal)
         return made
 
-    def _next(self, rows: Rows, *, normal: bool) -> FloatArray:
-        everyone = rows is ALL or (isinstance(rows, slice) and rows == ALL)
-        if everyone and self._level and (at := self._cursor.item(0)) < BLOCK:
+    def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
+        everyone = rows is None or rows.everyone
+        if everyone and self._in_step and (at := self._cursor.item(0)) < BLOCK:
             self._cursor += 1
             return self._buffer[:, at].copy()
-        self._level = everyone and self._level
-        chosen = positions(rows, len(self.generators))
+        self._in_step = everyone and self._in_step
+        chosen = np.arange(len(self.generators)) if rows is None else rows.ids
         at = self._cursor[chosen]
         if at.max(initial=0) >= BLOCK:
             for r in chosen[at >= BLOCK]:
-                _fill(self._buffer[r], self.generators[r], normal)
+                fill(self._buffer[r], self.generators[r], normal)
             at[at >= BLOCK] = 0
         self._cursor[chosen] = at + 1
         draws: FloatArray = self._buffer[chosen, at]
         return draws
 
 
-def _fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
+def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
     """Overwrite `row` with the next numbers of a stream."""
     (generator.standard_normal if normal else generator.random)(out=row)
 
 
-class Draws(Protocol):
-    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
+class DeviceDraws:
+    """The numbers of one or several batches of streams, made beforehand and kept on a device.
 
-    def uniforms(self, rows: Rows = ALL) -> Array:
-        """Next uniform of each replication in `rows`."""
-        ...
+    How far each stream has come is known on the device only, so that a draw is a fixed sequence of operations there;
+    after `draws` calls the numbers still unused are read back and more are made.
 
-    def normals(self, rows: Rows = ALL) -> Array:
-        """Next standard normal of each replication in `rows`."""
-        ...
-
-
-class _Preloaded:
-    """The numbers of a batch of streams, made beforehand and kept on a device.
-
-    How far each replication has come is known on the device only, so that a draw is a fixed sequence of operations
-    there; after `draws` calls the numbers still unused are read back and more are made.
+    Parameters
+    ----------
+    lanes : sequence of Streams
+        The batches; a call draws from one of them in each replication.
+    reference : array
+        An array of the library and on the device to use.
+    draws : int
+        Numbers made at a time for each stream.
+    normal : bool
+        Standard normals instead of uniforms.
     """
 
-    def __init__(self, streams: Streams, reference: Array, draws: int, normal: bool) -> None:
-        self.streams, self.normal = streams, normal
-        self.calls, self.draws = 0, draws
-        self.buffer = like(streams.table(draws, normal=normal), reference)
-        self.cursor = indices(self.buffer) * 0
+    def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:
+        # One more than will be needed, so that nothing is made anew after the last round.
+        self.lanes, self.normal, self.calls, self.draws = list(lanes), normal, 0, draws + 1
+        tables = np.stack([streams.table(draws + 1, normal=normal) for streams in lanes], axis=1)
+        self.buffer = like(tables, reference)
+        self.cursor = zeros(reference, *self.buffer.shape[:2], integers=True)
+        self._numbers = indices(self.buffer)
 
-    def uniforms(self, rows: Rows = ALL) -> Array:
-        return self._next(rows)
+    def uniforms(self, rows: Rows | None = None, lane: Array | int = 0) -> Array:
+        """Next uniform of each replication in `rows`, from one of the lanes."""
+        return self._next(rows, lane)
 
-    def normals(self, rows: Rows = ALL) -> Array:
-        return self._next(rows)
+    def normals(self, rows: Rows | None = None) -> Array:
+        """Next standard normal of each replication in `rows`."""
+        return self._next(rows, 0)
 
-    def _next(self, rows: Rows) -> Array:
-        if self.calls == self.draws:
-            self._refill()
-        self.calls += 1
-        ids = indices(self.buffer)
-        if is_mask(rows):
-            drawn = self.buffer[ids, self.cursor]
-            self.cursor += rows
-        else:
-            drawn = self.buffer[ids[rows], self.cursor[rows]]
-            self.cursor[rows] += 1
+    def _next(self, rows: Rows | None, lane: Array | int) -> Array:
+        at = (self._numbers if rows is None else rows.positions, lane)
+        drawn = self.buffer[*at, self.cursor[at]]
+        self.cursor[at] += rows.mask if isinstance(rows, MaskedRows) else 1
+        on_host(self._count)
         return drawn
 
-    def _refill(self) -> None:
-        left, used = as_numpy(self.buffer), as_numpy(self.cursor)
-        for row, n, generator in zip(left, used, self.streams.generators, strict=True):
-            row[:] = np.roll(row, -n)
-            _fill(row[len(row) - n :], generator, self.normal)
+    def _count(self) -> None:
+        """Make more numbers when those at hand may have come to an end."""
+        self.calls += 1
+        if self.calls < self.draws:
+            return
+        left, used = as_numpy(self.buffer).copy(), as_numpy(self.cursor)
+        for lane, streams in enumerate(self.lanes):
+            for row, n, generator in zip(left[:, lane], used[:, lane], streams.generators, strict=True):
+                row[:] = np.roll(row, -n)
+                fill(row[len(row) - n :], generator, self.normal)
         self.buffer[...] = like(left, self.buffer)
         self.cursor[...] = 0
         self.calls = 0

@@ -5,6 +5,7 @@ import pytest
 
 import adadim
 from adadim import randomness
+from adadim.backend.rows import Rows
 from adadim.randomness import BLOCK, Purpose, Streams, check_replications, check_seed
 
 DRAWS = 2 * BLOCK + 50  # crosses two block boundaries
@@ -13,6 +14,10 @@ kinds = pytest.mark.parametrize("kind", ["uniforms", "normals"])
 
 def sequence(streams, kind="uniforms", count=DRAWS):
     return np.array([getattr(streams, kind)() for _ in range(count)]).T
+
+
+def rows_of(count, *ids):
+    return Rows.some(np.array(ids), np.zeros((count, 1)))
 
 
 def plain(seed, key, kind, count=DRAWS):
@@ -51,9 +56,9 @@ def test_rows_advance_only_their_own_streams(kind):
     for step in range(4 * BLOCK):
         # Replication 3 draws rarely, replication 0 nearly always.
         rows = rng.permutation(4)[: rng.integers(1, 5)] if step % 3 else np.array([2, 0])
-        named = slice(rows[0], rows[0] + 1) if len(rows) == 1 else rows
+        named = Rows(slice(rows[0], rows[0] + 1), np.arange(4)) if len(rows) == 1 else rows_of(4, *rows)
         if step % 10 == 5:
-            rows, named = np.arange(4), slice(None)
+            rows, named = np.arange(4), Rows.all(np.zeros((4, 1)))
         for r, value in zip(rows, getattr(streams, kind)(named), strict=True):
             seen[r].append(value)
     assert len({len(values) for values in seen}) > 2
@@ -65,13 +70,13 @@ def test_rows_advance_only_their_own_streams(kind):
 def test_rows_at_a_block_boundary():
     """One replication is at the end of its block while the others are not."""
     streams = Streams(3, Purpose.POLICY, [0, 1, 2])
-    first = [streams.uniforms(np.array([1]))[0] for _ in range(BLOCK)]
+    first = [streams.uniforms(rows_of(3, 1))[0] for _ in range(BLOCK)]
     together = streams.uniforms()
     np.testing.assert_array_equal(first, plain(3, (2, 1), "uniforms", BLOCK))
     expected = [plain(3, (2, r), "uniforms")[BLOCK if r == 1 else 0] for r in range(3)]
     np.testing.assert_array_equal(together, expected)
     np.testing.assert_array_equal(
-        streams.uniforms(np.array([2, 1])), [plain(3, (2, 2), "uniforms")[1], plain(3, (2, 1), "uniforms")[BLOCK + 1]]
+        streams.uniforms(rows_of(3, 2, 1)), [plain(3, (2, 2), "uniforms")[1], plain(3, (2, 1), "uniforms")[BLOCK + 1]]
     )
 
 
@@ -113,58 +118,11 @@ def test_table_is_what_as_many_calls_give(kind):
     np.testing.assert_array_equal(table, sequence(Streams(7, Purpose.POLICY, [3, 11]), kind))
 
 
-def test_beside_numpy_is_the_stream_itself():
+def test_source_in_numpy_is_the_stream_itself():
     streams = Streams(7, Purpose.NOISE, [3])
-    assert streams.beside(np.zeros((1, 2)), 5) is streams
-
-
-@kinds
-@pytest.mark.parametrize("draws", [1, 7, 40])
-def test_numbers_kept_beside_torch_are_those_of_the_streams(torch, kind, draws):
-    """Masks, integers and slices in turn; 120 calls need several refills, whose replications have used up unequally."""
-    numbers, rng = [3, 0, 11, 6], np.random.default_rng(1)
-    streams = Streams(7, Purpose.POLICY, numbers)
-    source = streams.beside(torch.zeros((4, 2)), draws, normal=kind == "normals")
-    seen = [[] for _ in numbers]
-    for step in range(120):
-        mask = rng.random(4) < [0.9, 0.5, 0.1, 0.02]
-        members = np.flatnonzero(mask)
-        if step % 4 == 0 or not members.size:
-            drawn = getattr(source, kind)(torch.from_numpy(mask))
-            assert drawn.shape == (4,)
-            drawn = drawn[members]
-        elif step % 4 == 1:
-            members = rng.permutation(members)
-            drawn = getattr(source, kind)(torch.from_numpy(members))
-        elif step % 4 == 2:
-            members = members[:1]
-            drawn = getattr(source, kind)(slice(int(members[0]), int(members[0]) + 1))
-        else:
-            members, drawn = np.arange(4), getattr(source, kind)()
-        assert isinstance(drawn, torch.Tensor)
-        assert drawn.dtype == torch.float64
-        for r, value in zip(members, drawn.tolist(), strict=True):
-            seen[r].append(value)
-    assert len({len(values) for values in seen}) > 2
-    for r, values in zip(numbers, seen, strict=True):
-        np.testing.assert_array_equal(values, plain(7, (int(Purpose.POLICY), r), kind, len(values)))
-
-
-def test_whoever_asks_again_goes_on_with_the_same_numbers(torch):
-    streams, reference = Streams(7, Purpose.POLICY, [3, 4]), torch.zeros((2, 1))
-    first, second = streams.beside(reference, 4), streams.beside(reference, 9)
-    drawn = [source.uniforms() for source in (first, second, first, second, second, first)]
-    expected = [plain(7, (int(Purpose.POLICY), r), "uniforms", 6) for r in (3, 4)]
-    np.testing.assert_array_equal(np.stack(drawn, axis=1), expected)
-
-
-def test_a_refill_writes_where_the_numbers_were(torch):
-    """What was recorded goes on reading that memory."""
-    source = Streams(7, Purpose.POLICY, [3, 4]).beside(torch.zeros((2, 1)), 5)
-    places = source.buffer.data_ptr(), source.cursor.data_ptr()
-    for _ in range(12):
-        source.uniforms()
-    assert (source.buffer.data_ptr(), source.cursor.data_ptr()) == places
+    assert streams.source(5) is streams
+    named = Streams(7, Purpose.NOISE, [3], reference=np.zeros((1, 2)))
+    assert named.source(5) is named
 
 
 @pytest.mark.parametrize("kind", ["uniforms", "normals"])

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
+from adadim.checks import flag, integer, one_of
 from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, check_sizes, linear_instance
 from adadim.problem import Instance
@@ -76,19 +77,15 @@ def pca(
     ActionSet(1 x 50 arms, dim=13)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    if data not in DATA:
-        raise InvalidValueError(f"data must be one of {', '.join(map(repr, DATA))}, got {data!r}")
-    if kernel not in ("linear", "rbf"):
-        raise InvalidValueError(f"kernel must be 'linear' or 'rbf', got {kernel!r}")
+    one_of(data, "data", DATA)
+    one_of(kernel, "kernel", ("linear", "rbf"))
+    flag(linear, "linear")
     scores, targets = _components(data, kernel)
     if arms > len(scores):
         raise InvalidValueError(f"arms must be at most {len(scores)}, the samples of {data!r}, got {arms!r}")
     if dim > scores.shape[1]:
         raise InvalidValueError(f"dim must be at most {scores.shape[1]}, the components of {data!r}, got {dim!r}")
-    if isinstance(intrinsic_dim, bool) or not isinstance(intrinsic_dim, int | np.integer):
-        raise InvalidValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
-    if not 1 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
+    integer(intrinsic_dim, "intrinsic_dim", most=dim, meaning="the number of features")
     features = scores[:, :dim] / np.sqrt(np.vecdot(scores[:, :dim], scores[:, :dim]).max())
     base = np.empty((len(replications), arms, dim))
     means, vectors = np.empty(base.shape[:2]), np.zeros((len(replications), dim))

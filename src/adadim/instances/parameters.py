@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim import theory
 from adadim.actions import ActionSet
+from adadim.checks import flag, integer
 from adadim.errors import InvalidValueError
 from adadim.problem import Instance
 from adadim.randomness import check_replications
@@ -32,10 +33,7 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     >>> parameter("spike", 2, 4)
     array([0., 1., 0., 0.])
     """
-    if isinstance(intrinsic_dim, bool) or not isinstance(intrinsic_dim, int | np.integer):
-        raise InvalidValueError(f"intrinsic_dim must be an integer, got {intrinsic_dim!r}")
-    if not 1 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 1..{dim} (the number of features), got {intrinsic_dim!r}")
+    integer(intrinsic_dim, "intrinsic_dim", most=dim, meaning="the number of features")
     index = np.arange(1, intrinsic_dim + 1)
     shapes = {
         "uniform": np.ones(intrinsic_dim),
@@ -74,9 +72,9 @@ def linear_instance(
     levels: Sequence[int] | None = None,
 ) -> Instance:
     """Instance with the rows of `base` as arms, closed under truncation if asked for, and `vector` as theta."""
-    if levels is not None and not expressive:
+    if levels is not None and not flag(expressive, "expressive"):
         raise InvalidValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
-    if expressive and levels is None:
+    if flag(expressive, "expressive") and levels is None:
         levels = expressive_levels(horizon, base.shape[-1])
     actions = ActionSet(base, levels=levels)
     return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications)
@@ -85,6 +83,5 @@ def linear_instance(
 def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
     for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        integer(value, name)
     return check_replications(replications)

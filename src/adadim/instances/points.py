@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adadim.checks import not_negative
 from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
 from adadim.problem import Instance
@@ -130,8 +131,7 @@ def anisotropic(
     1.0
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    if isinstance(decay, bool) or not np.isfinite(decay) or decay < 0:
-        raise InvalidValueError(f"decay must be a finite number of at least 0, got {decay!r}")
+    not_negative(decay, "decay")
     draw = Streams(seed, Purpose.INSTANCE, replications)
     base = np.empty((len(replications), arms, dim))
     scales = np.arange(1.0, dim + 1) ** -decay

@@ -5,40 +5,36 @@ from __future__ import annotations
 from typing import Literal
 
 from adadim.actions import ActionSet
-from adadim.errors import InvalidValueError
+from adadim.backend.arrays import is_numpy
+from adadim.checks import one_of
 from adadim.posterior.base import Posterior
-from adadim.posterior.feature import FeaturePosterior
-from adadim.posterior.gram import GramPosterior
+from adadim.posterior.cost import cheaper_form
+from adadim.posterior.device import DeviceFeature, DeviceGram
+from adadim.posterior.host_feature import HostFeature
+from adadim.posterior.host_gram import HostGram
 
-__all__ = ["FeaturePosterior", "Form", "GramPosterior", "Posterior", "check_form", "posterior"]
+__all__ = ["Form", "Posterior", "check_form", "posterior"]
 
 Form = Literal["auto", "gram", "feature"]
 
-# A flop of syrk costs about a fifth of a number streamed through gemv (one thread, AVX-512, K from 400 to 2400);
-# `benchmarks/engine.py` measures both forms.
-STREAM_TO_FLOP = 5.0
-
 
 def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterior:
-    """Posterior of the cheaper form for this action set.
-
-    Per new arm the Gram form does K^2 flops of a symmetric rank-k product; the feature form streams the K_0 d
-    features and the d^2 entries of V^-1.
+    """Posterior in the form asked for, or in the cheaper one for this action set.
 
     Examples
     --------
     >>> import numpy as np
     >>> type(posterior(ActionSet(np.eye(4)), ridge=1.0)).__name__
-    'GramPosterior'
+    'HostGram'
     """
     check_form(form)
     if form == "auto":
-        streamed = actions.base_arms * actions.dim + actions.dim**2
-        form = "gram" if actions.arms**2 <= STREAM_TO_FLOP * streamed else "feature"
-    return GramPosterior(actions, ridge) if form == "gram" else FeaturePosterior(actions, ridge)
+        form = cheaper_form(actions.arms, actions.base_arms, actions.dim)
+    if is_numpy(actions.base):
+        return HostGram(actions, ridge) if form == "gram" else HostFeature(actions, ridge)
+    return DeviceGram(actions, ridge) if form == "gram" else DeviceFeature(actions, ridge)
 
 
 def check_form(form: str) -> None:
     """Raise unless `form` is a known one."""
-    if form not in ("auto", "gram", "feature"):
-        raise InvalidValueError(f"form must be 'auto', 'gram' or 'feature', got {form!r}")
+    one_of(form, "form", ("auto", "gram", "feature"))

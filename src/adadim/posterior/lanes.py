@@ -10,8 +10,9 @@ import itertools
 from collections.abc import Sequence
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, clamp, device_of, indices
-from adadim.kernels import lane_kernels
+from adadim.backend.arrays import Array, clamp, indices, zeros
+from adadim.backend.kernels import lane_kernels
+from adadim.backend.rows import MaskedRows
 
 __all__ = ["Lanes"]
 
@@ -37,16 +38,15 @@ class Lanes:
     """
 
     def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
-        self.actions, self.dims, self.xp = actions, tuple(dims), actions.xp
-        xp, place, count = actions.xp, device_of(actions.base), actions.replications
+        self.actions, self.dims = actions, tuple(dims)
+        xp, count, base = actions.xp, actions.replications, actions.base
         shape = (count, len(self.dims), actions.arms)
-        self.mean = xp.zeros(shape, dtype=xp.float64, device=place)
-        self.width2 = xp.zeros(shape, dtype=xp.float64, device=place)
-        self.pulls = xp.zeros(shape[:2], dtype=xp.int64, device=place)
+        self.mean, self.width2 = zeros(base, *shape), zeros(base, *shape)
+        self.pulls = zeros(base, *shape[:2], integers=True)
         self._ids = indices(self.mean)
         ends = list(itertools.accumulate(d * d for d in self.dims))
         self._starts = [0, *ends[:-1]]
-        self._w = xp.zeros((count, ends[-1]), dtype=xp.float64, device=place)
+        self._w = zeros(base, count, ends[-1])
         for lane, (d, start) in enumerate(zip(self.dims, self._starts, strict=True)):
             self._w[:, start : start + d * d : d + 1] = 1.0 / ridge
             squares = actions.base[:, :, :d] ** 2
@@ -57,12 +57,13 @@ class Lanes:
             actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
         )
 
-    def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> None:
-        """Learn from a pull in lane ``chosen[r]`` of every replication r of the mask; arms outside it are ignored."""
-        xp, ids = self.xp, self._ids
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
+        """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; gives a_x^T V^-1 a_x, (R,)."""
+        xp, ids = self.actions.xp, self._ids
         a = self.actions.vectors(arms)
         u = self._solve(chosen, a)  # zero beyond the lane's dimension, so what a has there does not matter
-        c = mask / (1.0 + xp.sum(a * u, axis=-1))
+        here = xp.sum(a * u, axis=-1)
+        c = rows.mask / (1.0 + here)
         surprise = c * (rewards - self.mean[ids, chosen, arms])
         if self._kernels is not None:
             self._kernels.absorb(chosen, u, c, surprise)
@@ -70,23 +71,24 @@ class Lanes:
             g = self.actions.project(u)
             self.mean[ids, chosen] += surprise[:, None] * g
             self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
-            for lane, w in enumerate(self._matrices()):
+            for lane, w in enumerate(self.matrices()):
                 own = u[:, : w.shape[1], None]
                 w.baddbmm_(own, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * own), alpha=-1.0)
-        self.pulls[ids, chosen] += mask
+        self.pulls[ids, chosen] += rows.mask
+        return here
 
     def _solve(self, chosen: Array, a: Array) -> Array:
         """u = V^-1 a in the chosen lane, zero beyond its dimension."""
         if self._kernels is not None:
             return self._kernels.solve(chosen, a)
-        u = self.xp.zeros_like(a)
-        for lane, w in enumerate(self._matrices()):
+        u = self.actions.xp.zeros_like(a)
+        for lane, w in enumerate(self.matrices()):
             d = w.shape[1]
-            part = self.xp.matmul(w, a[:, :d, None])[..., 0]
-            u[:, :d] = self.xp.where((chosen == lane)[:, None], part, u[:, :d])
+            part = self.actions.xp.matmul(w, a[:, :d, None])[..., 0]
+            u[:, :d] = self.actions.xp.where((chosen == lane)[:, None], part, u[:, :d])
         return u
 
-    def _matrices(self) -> list[Array]:
+    def matrices(self) -> list[Array]:
         """V^-1 of every lane, (R, d, d) views."""
         return [
             self._w[:, start : start + d * d].reshape(-1, d, d)

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.checks import integer, require
+from adadim.checks import integer, one_of, require
 from adadim.errors import ConditionError, InvalidValueError
 from adadim.theory.checks import ONE, FloatArray
 
@@ -95,21 +95,35 @@ class LowerBoundFamily:
         wants = f"be {self.arms_count} counts >= 0 that sum to at most T = {self.horizon}"
         ok = pulls.shape == (self.arms_count,) and bool(np.all(pulls >= 0.0))
         require(ok and pulls.sum() <= self.horizon * (1.0 + 1e-9), "pulls_under_0", wants, pulls)
-        shift = pulls.mean() / self.horizon + self.delta * np.sqrt(pulls).mean()
-        return float(self.horizon * self.delta / 2.0 * (1.0 - shift))
+        return float(self._bound(1.0 - pulls.mean() / self.horizon, self.delta * np.sqrt(pulls).mean()))
 
-    def average_regret_bound_from_regret(self, regret_0: float) -> float:
-        """Bound it by the regret in instance 0: (T Delta/2) (1/2 - sqrt(2 Delta R_0/Kl)) (eq:ave_regret).
+    def average_regret_bound_from_regret(self, regret_0: ArrayLike, form: Literal["paper", "counts"] = "paper") -> Any:
+        """Bound it by the regret R_0 in instance 0, which says how often a_1..a_Kl were pulled: n = 2 R_0 / Delta.
+
+        "paper" is (T Delta/2) (1/2 - sqrt(2 Delta R_0/Kl)) (eq:ave_regret). "counts" is never smaller:
+        `average_regret_bound` with n/Kl pulls of every arm. An array of regrets gives an array of bounds.
 
         Examples
         --------
         >>> family = lower_bound_family(2500, 0.5, budget=50.0)
         >>> family.average_regret_bound_from_regret(50.0)  # 2^-8 T Kl / B
         4.8828125
+        >>> family.average_regret_bound_from_regret([0.0, 50.0], form="counts").round(3)
+        array([19.531, 12.648])
         """
-        require(0.0 <= regret_0 < math.inf, "regret_0", "be finite and at least 0", regret_0)
-        root = math.sqrt(2.0 * self.delta * regret_0 / self.arms_count)
-        return self.horizon * self.delta / 2.0 * (0.5 - root)
+        regret = np.asarray(regret_0, dtype=np.float64)
+        ok = bool(np.all((regret >= 0.0) & (regret < math.inf)))
+        require(ok, "regret_0", "be finite and at least 0", regret_0)
+        root = np.sqrt(2.0 * self.delta * regret / self.arms_count)  # Delta sqrt(n/Kl)
+        if one_of(form, "form", ("paper", "counts")) == "paper":
+            value = self._bound(0.5, root)
+        else:
+            value = self._bound(1.0 - 2.0 * regret / (self.delta * self.arms_count * self.horizon), root)
+        return float(value) if regret.ndim == 0 else value
+
+    def _bound(self, kept: float | FloatArray, root: float | FloatArray) -> float | FloatArray:
+        """(T Delta/2) (kept - root); `root` bounds how well the pulls can tell the instances apart."""
+        return self.horizon * self.delta / 2.0 * (kept - root)
 
 
 def lower_bound_family(

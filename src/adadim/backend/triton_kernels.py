@@ -8,7 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from adadim.arrays import Array
+from adadim.backend.arrays import Array
+from adadim.backend.state import unchanging
 
 __all__ = ["LaneKernels", "log_barrier_step"]
 
@@ -17,6 +18,7 @@ ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time
 
 
+@unchanging
 class LaneKernels:
     """Operations on the chosen lane of every replication, over the memory of a `Lanes`."""
 
@@ -69,17 +71,20 @@ class LaneKernels:
         _fold[grid](self.w, self.w.stride(0), self.dims, self.starts, chosen, u, u.stride(0), c, ROWS=ROWS, TILE=TILE)
 
 
-def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]:
+def log_barrier_step(p: Array, losses: Array, eta: Array, accuracy: float, steps: int) -> tuple[Array, Array]:
     """One step of mirror descent with the log-barrier; each row goes on until it has settled."""
     p, losses, eta = p.contiguous(), losses.contiguous(), eta.contiguous()
     result, multiplier = p * 0.0, p[:, 0] * 0.0
     rows, bases = p.shape
-    _log_barrier[(rows,)](p, losses, eta, result, multiplier, bases, WIDTH=triton.next_power_of_2(bases))
+    width = triton.next_power_of_2(bases)
+    _log_barrier[(rows,)](p, losses, eta, result, multiplier, bases, STEPS=steps, ACCURACY=accuracy, WIDTH=width)
     return result, multiplier
 
 
 @triton.jit
-def _log_barrier(p, losses, eta, result, multiplier, bases, WIDTH: tl.constexpr):
+def _log_barrier(
+    p, losses, eta, result, multiplier, bases, STEPS: tl.constexpr, ACCURACY: tl.constexpr, WIDTH: tl.constexpr
+):
     r = tl.program_id(0)
     i = tl.arange(0, WIDTH)
     inside = i < bases
@@ -92,11 +97,11 @@ def _log_barrier(p, losses, eta, result, multiplier, bases, WIDTH: tl.constexpr)
     at = low
     terms = tl.zeros((WIDTH,), dtype=tl.float64)
     total = tl.sum(terms, axis=0)
-    left = 200
+    left = STEPS
     while left > 0:
         terms = tl.where(inside, 1.0 / (inverse + rate * (loss - at)), 0.0)
         total = tl.sum(terms, axis=0)
-        settled = tl.abs(total - 1.0) <= 1e-13
+        settled = tl.abs(total - 1.0) <= ACCURACY
         below = total < 1.0
         low = tl.where(below, at, low)
         high = tl.where(below, high, at)

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import Array, device_of, like
+from adadim.backend.arrays import Array, device_of, is_numpy, like
 
 __all__ = ["lane_kernels", "log_barrier_kernel"]
 
 
 def _triton(reference: Array) -> Any:
     """Return the module with the kernels, or None."""
-    if isinstance(reference, np.ndarray) or not str(device_of(reference)).startswith("cuda"):
+    if is_numpy(reference) or not str(device_of(reference)).startswith("cuda"):
         return None
     try:
-        from adadim import triton_kernels
+        from adadim.backend import triton_kernels
     except ImportError:
         return None
     return triton_kernels
@@ -59,6 +59,6 @@ def lane_kernels(
 
 
 def log_barrier_kernel(reference: Array) -> Any:
-    """``step(p, losses, eta)`` as `log_barrier_step`, or None."""
+    """``step(p, losses, eta, accuracy, steps)`` as `log_barrier_step` in `policies.masters.distributions`, or None."""
     module = _triton(reference)
     return None if module is None else module.log_barrier_step

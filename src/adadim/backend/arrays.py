@@ -1,0 +1,137 @@
+"""The array library of the input: NumPy in, NumPy out; torch in, torch out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+from array_api_compat import numpy as array_api_numpy
+
+from adadim.errors import DeviceError, InvalidTypeError
+
+Array = Any
+"""A NumPy array or a torch tensor."""
+
+__all__ = [
+    "Array",
+    "as_numpy",
+    "check_device",
+    "clamp",
+    "device_of",
+    "indices",
+    "is_array",
+    "is_numpy",
+    "like",
+    "namespace",
+    "surely_all",
+    "to_torch",
+    "zeros",
+]
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array-API namespace shared by all arguments; an error names what was mixed."""
+    if all(type(a) is np.ndarray for a in arrays):
+        return array_api_numpy
+    given = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
+    try:
+        return array_namespace(*given)
+    except TypeError as error:
+        kinds = sorted({f"{type(a).__module__.split('.')[0]}.{type(a).__name__}" for a in given})
+        raise InvalidTypeError(
+            f"arrays of one library are needed (all NumPy or all torch), got {', '.join(kinds)}"
+        ) from error
+
+
+def is_numpy(array: Array) -> bool:
+    """Whether `array` is NumPy's."""
+    return isinstance(array, np.ndarray)
+
+
+def is_array(value: object) -> bool:
+    """Whether `value` is an array of either library."""
+    return isinstance(value, np.ndarray) or type(value).__module__ == "torch"
+
+
+def as_numpy(array: Array) -> np.ndarray[Any, Any]:
+    """Copy to host memory if needed."""
+    if type(array) is np.ndarray:
+        return array
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def check_device(device: str) -> str:
+    """Return `device`, or say why nothing can be computed there.
+
+    Examples
+    --------
+    >>> check_device("cpu")
+    'cpu'
+    """
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+    if device == "cpu":
+        return device
+    torch = _torch(device)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
+        raise DeviceError(f"device {device!r} is not there: torch {torch.__version__} sees no CUDA GPU; use 'cpu'")
+    if int(device.partition(":")[2] or 0) >= count:
+        raise DeviceError(f"device {device!r} is not there: torch sees cuda:0 to cuda:{count - 1}")
+    return device
+
+
+def _torch(device: str) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise DeviceError(f"device {device!r} needs torch; install it with: pip install 'adadim[torch]'") from error
+    return torch
+
+
+def to_torch(array: Array, device: str) -> Array:
+    """`array` as a torch tensor on a device, its layout in memory kept."""
+    torch = _torch(check_device(device))
+    if is_numpy(array):
+        if array.strides[0] == 0 and len(array) > 1:  # one array shared by all replications
+            return to_torch(array[0].copy(order="K"), device)[None].expand(array.shape)
+        array = torch.from_numpy(array)
+    return array.to(device)
+
+
+def like(values: Any, reference: Array, dtype: Any = None) -> Array:
+    """`values` in the library and on the device of `reference`."""
+    if is_numpy(reference):
+        return np.asarray(values, dtype=dtype)
+    return array_namespace(reference).asarray(values, dtype=dtype, device=device_of(reference))
+
+
+def zeros(reference: Array, *shape: int, integers: bool = False) -> Array:
+    """Zeros in the library and on the device of `reference`."""
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.int64 if integers else xp.float64, device=device_of(reference))
+
+
+def indices(array: Array) -> Array:
+    """0, 1, ... for each replication of `array`, in its library and on its device."""
+    if is_numpy(array):
+        return np.arange(len(array))
+    return array_namespace(array).arange(array.shape[0], device=device_of(array))
+
+
+def clamp(array: Array, lowest: float | None = None, highest: float | None = None) -> Array:
+    """`array` with its values moved into [lowest, highest]."""
+    if not is_numpy(array):
+        return array.clamp(lowest, highest)
+    raised = array if lowest is None else np.maximum(array, lowest)
+    return raised if highest is None else np.minimum(raised, highest)
+
+
+def surely_all(mask: Array) -> bool:
+    """Whether all entries are known to be true: asking torch would stop the device, so there the answer is no."""
+    return is_numpy(mask) and bool(mask.all())

@@ -1,0 +1,63 @@
+"""Choosing the largest score, ties broken uniformly at random."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from adadim.backend.arrays import Array, is_numpy, like, namespace
+from adadim.checks import one_of
+
+__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties"]
+
+Ties = Literal["random", "lowest"]
+
+TOLERANCE = 1e-10
+"""Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
+
+
+def check_ties(ties: str) -> None:
+    """Raise unless `ties` is a known rule."""
+    one_of(ties, "ties", ("random", "lowest"))
+
+
+def argmax(scores: Array, uniforms: Array | None) -> Array:
+    """Position of the largest score in each row.
+
+    Parameters
+    ----------
+    scores : array (n, K)
+        Scores; -inf excludes an arm.
+    uniforms : array (n,) or None
+        One uniform draw per row, which picks among ties; None takes the lowest index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> argmax(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]), np.array([0.4]))
+    array([1])
+    """
+    if is_numpy(scores):
+        return _argmax_numpy(scores, uniforms)
+    xp = namespace(scores)
+    top = xp.max(scores, axis=-1)
+    slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
+    tied = scores >= (top - slack)[:, None]
+    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+    draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
+    wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
+    return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
+
+
+def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    top = np.maximum.reduce(scores, axis=-1)
+    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
+    tied = scores >= bar[:, None]
+    chosen = tied.argmax(axis=-1)
+    if np.count_nonzero(tied) > len(scores):
+        for i in range(len(scores)):
+            candidates = np.flatnonzero(tied[i])
+            if len(candidates) > 1:
+                chosen[i] = candidates[0 if uniforms is None else int(uniforms[i] * len(candidates))]
+    return chosen

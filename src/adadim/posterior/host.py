@@ -1,0 +1,68 @@
+"""The posterior on NumPy: one replication at a time, through BLAS.
+
+A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole batch.
+Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them have
+divided it by stretch = 1 + n g_x, so that one more is
+
+    mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
+
+and the whole run is one rank-one change of V^-1 with weight n / stretch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.posterior.base import Posterior
+
+__all__ = ["HostPosterior"]
+
+
+class HostPosterior(Posterior):
+    """What both forms on NumPy share; parameters and attributes as in `Posterior`.
+
+    Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
+    stretch.
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        count = actions.replications
+        self._g, self._g2 = np.zeros((count, actions.arms)), np.zeros((count, actions.arms))
+        self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        for r, x, reward in zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True):
+            self._absorb(r, x, reward)
+
+    def _absorb(self, r: int, x: int, reward: float) -> None:
+        g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
+        if x != self._last[r]:
+            self.turn(r, x, self._run[r], self._stretch[r])
+            np.multiply(g, g, out=g2)
+            self._last[r], self._run[r], self._stretch[r] = x, 0, 1.0
+        before, here = self._stretch[r], g.item(x)
+        after = before + here
+        daxpy(g, mean, a=(reward - mean.item(x)) / after)
+        daxpy(g2, width2, a=-1.0 / (before * after))
+        np.maximum(width2, 0.0, out=width2)
+        self._run[r] += 1
+        self._stretch[r] = after
+        self.logdet[r] += math.log1p(here / before)
+        self.counts[r, x] += 1
+        self.sums[r, x] += reward
+        self.pulls[r] += 1
+
+    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+        self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
+
+    @abstractmethod
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        """Fold the finished run into the form's own state and write g of arm `x` into `_g[r]`."""

@@ -1,0 +1,40 @@
+"""The feature form on NumPy: V^-1 itself, for K >> d.
+
+u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.blas import dsymv, dsyr
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array
+from adadim.posterior.cost import streamed_bytes
+from adadim.posterior.host import HostPosterior
+
+__all__ = ["HostFeature"]
+
+
+class HostFeature(HostPosterior):
+    """Ridge posterior held as a d x d matrix; parameters and attributes as in `Posterior`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        self._w = np.stack([np.eye(actions.dim) / self.ridge] * actions.replications)  # lower triangles are current
+        self._u = np.zeros((actions.replications, actions.dim))
+        self.streamed = streamed_bytes("feature", actions.base_arms, actions.dim)
+
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
+        u = self._u[r]
+        if run:
+            dsyr(-run / stretch, u, a=w, overwrite_a=1, lower=0)
+        dsymv(1.0, w, self.actions.vector(r, x), beta=0.0, y=u, overwrite_y=1, lower=0)
+        self.actions.project_row(r, u, self._g[r])
+
+    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+        super().restart(r, factor, whitened)
+        root = np.linalg.inv(factor)
+        self._w[r] = root.T @ root
+        self._u[r] = 0.0

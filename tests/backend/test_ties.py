@@ -1,0 +1,26 @@
+"""Choosing the largest score, ties broken by a draw."""
+
+import numpy as np
+import pytest
+
+from adadim.backend.ties import argmax
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_argmax(library, request):
+    scores = np.array(
+        [
+            [0.0, 3.0, 3.0 + 1e-14, 1.0],
+            [0.0, 3.0, 3.0 + 1e-6, 1.0],
+            [-np.inf, -2.0, -2.0, -np.inf],
+            [0.0, 0.0, 0.0, 0.0],
+            [np.inf, 1.0, np.inf, 2.0],
+            [-5.0, -1e-300, 0.0, -1.0],
+        ]
+    )
+    wanted = {0.0: [1, 2, 1, 0, 0, 2], 0.4999: [1, 2, 1, 1, 0, 2], 0.5: [2, 2, 2, 2, 2, 2], 0.9999: [2, 2, 2, 3, 2, 2]}
+    if library == "torch":
+        scores = request.getfixturevalue("torch").asarray(scores)
+    for draw, expected in wanted.items():
+        np.testing.assert_array_equal(argmax(scores, np.full(6, draw)), expected)
+    np.testing.assert_array_equal(argmax(scores, None), wanted[0.0])

@@ -1,0 +1,155 @@
+"""Runs of equal pulls, some replications only, rebuilding, and expressive sets."""
+
+import numpy as np
+import pytest
+
+from adadim.backend.rows import Rows
+from posterior_states import (
+    FORMS,
+    STATE,
+    assert_exact,
+    assert_same,
+    both_forms,
+    feed,
+    history,
+    make,
+    pull,
+    rows_of,
+    unit_rows,
+)
+
+# One run of pulls of the same arm
+
+
+@both_forms
+@pytest.mark.parametrize("pattern", [[40], [1, 40, 1], [33, 33, 33], [2] * 40, [1, 2, 3, 4, 5] * 8])
+def test_runs_of_any_length(form, pattern):
+    rng = np.random.default_rng(9)
+    features = unit_rows(rng, 1, 7, 3)
+    state, expected = make(features, 0.1, form), []
+    for i, length in enumerate(pattern):
+        for _ in range(length):
+            pull(state, i % 7, rng.standard_normal())
+            expected.append(i % 7)
+            assert_exact(state, features, 0.1, 1e-10)
+    np.testing.assert_array_equal(state.counts[0], np.bincount(expected, minlength=7))
+
+
+@both_forms
+def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
+    """The O(K) path: the form's own matrices are neither read nor written while an arm is pulled again."""
+    state = make(unit_rows(np.random.default_rng(10), 1, 8, 4), 0.1, form)
+    turns, turn = [], type(state).turn
+    monkeypatch.setattr(type(state), "turn", lambda self, r, x, *rest: (turns.append(x), turn(self, r, x, *rest)))
+    for arm in [3, 3, 3, 5, 5, 3, 3, 3, 3]:
+        pull(state, arm, 0.2)
+    assert turns == [3, 5, 3]
+
+
+# Some replications only
+
+
+@both_forms
+def test_rows_are_separate_runs(form):
+    rng = np.random.default_rng(11)
+    features = unit_rows(rng, 4, 9, 5)
+    together = make(features, 0.1, form)
+    alone = [make(features[r], 0.1, form) for r in range(4)]
+    for _ in range(200):
+        rows = rng.permutation(4)[: rng.integers(1, 5)]
+        arms, rewards = rng.integers(9, size=len(rows)), rng.standard_normal(len(rows))
+        # One replication may also be named by a slice, as masters do.
+        alone_now = Rows(slice(rows[0], rows[0] + 1), np.arange(4))
+        together.absorb(arms, rewards, alone_now if len(rows) == 1 else rows_of(together, *rows))
+        for r, arm, reward in zip(rows, arms, rewards, strict=True):
+            pull(alone[r], arm, reward)
+    assert len({int(n) for n in together.counts.sum(axis=1)}) > 1
+    for r in range(4):
+        for name in STATE:
+            np.testing.assert_array_equal(getattr(together, name)[r], getattr(alone[r], name)[0], err_msg=name)
+
+
+# Rebuilding
+
+
+@both_forms
+def test_rebuild_reproduces_the_state_and_goes_on(form):
+    rng = np.random.default_rng(12)
+    features = unit_rows(rng, 3, 20, 6)
+    arms, rewards = history(rng, 300, 20, 3, run=2)
+    state = feed(make(features, 0.1, form), arms, rewards)
+    other = feed(make(features, 0.1, form), *history(rng, 40, 20, 3))  # whatever was there before is forgotten
+    other.rebuild(state.counts, state.sums, other.everyone)
+    assert_same(other, state)
+    again = history(rng, 100, 20, 3, run=2)
+    assert_same(feed(other, *again), feed(state, *again))
+    assert_exact(other, features, 0.1, 1e-10)
+
+
+@both_forms
+@pytest.mark.parametrize("arm", [4, 7])
+def test_rebuild_ends_a_run_of_pulls(form, arm):
+    """The first arm after a rebuild may be the last one before it."""
+    rng = np.random.default_rng(22)
+    features = unit_rows(rng, 1, 9, 4)
+    state = feed(make(features, 0.1, form), *history(rng, 40, 9, run=2))
+    pull(state, 4, 0.3)
+    pull(state, 4, 0.1)
+    state.rebuild(rng.integers(0, 5, size=(1, 9)), rng.standard_normal((1, 9)), state.everyone)
+    for _ in range(3):
+        pull(state, arm, rng.standard_normal())
+        assert_exact(state, features, 0.1, 1e-10)
+
+
+@both_forms
+def test_rebuild_of_some_rows_leaves_the_others(form):
+    rng = np.random.default_rng(13)
+    features = unit_rows(rng, 4, 10, 3)
+    state = feed(make(features, 0.1, form), *history(rng, 50, 10, 4, run=2))
+    before = state.mean.copy(), state.width2.copy(), state.counts.copy()
+    counts, sums = rng.integers(0, 5, size=(2, 10)), rng.standard_normal((2, 10))
+    state.rebuild(counts, sums, rows_of(state, 3, 1))
+    np.testing.assert_array_equal(state.counts[[3, 1]], counts)
+    for now, then in zip((state.mean, state.width2, state.counts), before, strict=True):
+        np.testing.assert_array_equal(now[[0, 2]], then[[0, 2]])
+    feed(state, *history(rng, 50, 10, 4, run=2))
+    assert_exact(state, features, 0.1, 1e-10)
+
+
+@both_forms
+def test_rebuild_from_nothing_is_the_prior(form):
+    rng = np.random.default_rng(14)
+    features = unit_rows(rng, 2, 8, 3)
+    state = feed(make(features, 0.1, form), *history(rng, 30, 8, 2))
+    state.rebuild(np.zeros((2, 8), dtype=int), np.zeros((2, 8)), state.everyone)
+    assert_same(state, make(features, 0.1, form))
+
+
+# Expressive sets
+
+
+@both_forms
+def test_expressive_set_equals_its_dense_arms(form):
+    rng = np.random.default_rng(15)
+    features, levels = unit_rows(rng, 2, 12, 10), [2, 5, 10]
+    closed = make(features, 0.1, form, levels)
+    dense = np.stack([np.vstack([np.where(np.arange(10) < m, rows, 0.0) for m in levels]) for rows in features])
+    written_out = make(dense, 0.1, form)
+    for state in (closed, written_out):
+        feed(state, *history(np.random.default_rng(16), 300, 36, 2, run=2))
+    assert_same(closed, written_out)
+    assert_exact(closed, dense, 0.1, 1e-10)
+    closed.rebuild(written_out.counts, written_out.sums, closed.everyone)
+    assert_same(closed, written_out)
+    for state in (closed, written_out):
+        feed(state, *history(np.random.default_rng(17), 100, 36, 2))
+    assert_same(closed, written_out)
+
+
+def test_last_level_below_the_dimension():
+    rng = np.random.default_rng(18)
+    features = unit_rows(rng, 1, 6, 8)
+    cut = np.vstack([np.where(np.arange(8) < m, features[0], 0.0) for m in (3, 5)])[None]
+    arms, rewards = history(rng, 80, 12, run=2)
+    for form in FORMS:
+        assert_exact(feed(make(features, 0.1, form, [3, 5]), arms, rewards), cut, 0.1, 1e-10)
