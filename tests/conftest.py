@@ -2,6 +2,9 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+# As modules with doctests, several files of that name would get in each other's way.
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+
 settings.register_profile("adadim", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("adadim")
 
@@ -24,3 +27,20 @@ def gpu(torch):
     if not torch.cuda.is_available():
         pytest.skip("torch sees no CUDA GPU")
     return torch
+
+
+@pytest.fixture
+def working_folder(tmp_path, monkeypatch):
+    """An empty folder that commands run in, at a width of the terminal that does not vary."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+    return folder
+
+
+@pytest.fixture
+def one_format(monkeypatch):
+    """Figures as PNG alone, which is faster."""
+    monkeypatch.setattr("adadim.report.saving.FORMATS", ("png",))

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.arrays import ALL, Rows, as_numpy, indices, like
+from adadim.backend.arrays import Array, as_numpy, is_numpy, zeros
+from adadim.backend.recording import Recorder
+from adadim.backend.rows import Rows
+from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
-from adadim.recorder import Recorder
 
 __all__ = ["Outcome", "simulate"]
 
@@ -34,9 +36,10 @@ class Outcome:
     times : int array (n,)
         Rounds at which the regret was recorded.
     regret : float array (R, n)
-        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled.
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled. Of a single
+        problem, one given as (K, d) features, (n,).
     pulls : int array (R, K)
-        How often each arm was pulled.
+        How often each arm was pulled; (K,) of a single problem.
     learner : Learner
         The learner after the last round.
 
@@ -45,7 +48,7 @@ class Outcome:
     >>> import adadim, numpy as np
     >>> instance = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
     >>> outcome = adadim.simulate(adadim.UCB(), instance)
-    >>> bool(outcome.final[0] == outcome.regret[0, -1]), int(outcome.pulls.sum())
+    >>> bool(outcome.final == outcome.regret[-1]), int(outcome.pulls.sum())
     (True, 50)
     """
 
@@ -55,9 +58,9 @@ class Outcome:
     learner: Learner = field(repr=False)
 
     @property
-    def final(self) -> FloatArray:
-        """Regret after the last recorded round, (R,)."""
-        return self.regret[:, -1]
+    def final(self) -> Any:
+        """Regret after the last recorded round, (R,); a number for a single problem."""
+        return self.regret[..., -1]
 
 
 def simulate(
@@ -114,53 +117,54 @@ def _run(
     times: IntArray,
     progress: Callable[[int, int], None] | None,
 ) -> Outcome:
-    horizon = instance.problem.horizon
-    noise = instance.noise_streams(seed).beside(instance.means, horizon, normal=instance.rewards == "gaussian")
+    horizon, everyone = instance.problem.horizon, instance.everyone
+    noise = instance.noise_streams(seed).source(horizon, normal=instance.rewards == "gaussian")
     gaps = instance.best[:, None] - instance.means
-    ids = indices(gaps)
-    pulls = like(np.zeros(tuple(gaps.shape), dtype=np.int64), gaps)
+    pulls = zeros(gaps, *gaps.shape, integers=True)
     regret = instance.best * 0.0
 
-    def play(rows: Rows = ALL) -> None:
-        arms = learner._select(rows)
-        learner._update(arms, instance.pull(arms, noise, rows), rows)
-        regret[rows] += gaps[ids[rows], arms]
-        pulls[ids[rows], arms] += 1
+    def play(rows: Rows = everyone) -> None:
+        arms, memo = learner.choose(rows)
+        learner.absorb(arms, instance.pull(arms, noise, rows), rows, memo)
+        regret[rows.index] += rows.at(gaps, arms)
+        rows.add(pulls, arms, 1)
 
     a_round = Recorder(play, gaps)
-    strips = _strips(learner, len(ids)) if isinstance(gaps, np.ndarray) else [ALL]
-    recorded = np.empty((len(ids), len(times)))
+    strips = _strips(learner, gaps)
+    recorded = np.empty((len(gaps), len(times)))
     for strip, rows in enumerate(strips):
         points = enumerate(times.tolist())
         column, due = next(points)
         for t in range(1, horizon + 1):
-            if rows is ALL:
-                a_round(learner._phase() if a_round.records else None)
+            if rows.everyone:
+                a_round(learner.sequence() if a_round.records else None)
             else:
                 play(rows)
-            learner._advance(rows)
             if t == due:
-                recorded[rows, column] = as_numpy(regret[rows])
+                recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
                 if progress is not None:
                     progress((strip * horizon + t) // len(strips), horizon)
-    learner._over = a_round.replayed
+    if instance.problem.single:
+        return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)
 
 
-def _strips(learner: Learner, replications: int) -> list[Rows]:
+def _strips(learner: Learner, reference: Array) -> list[Rows]:
     """Replications that go together, so that what a round reads of them is still in the cache in the next."""
-    size = max(1, CACHE // max(1, learner._streamed))
-    if size >= replications:
-        return [ALL]
-    return [slice(start, min(start + size, replications)) for start in range(0, replications, size)]
+    everyone = Rows.all(reference)
+    size = max(1, CACHE // max(1, learner.bytes_per_round))
+    if size >= len(everyone) or not is_numpy(reference):
+        return [everyone]
+    ids = everyone.ids
+    return [Rows(slice(start, min(start + size, len(ids))), ids) for start in range(0, len(ids), size)]
 
 
 def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
     """Rounds at which the regret is recorded, increasing."""
     if record is None:
         record = RECORDS
-    if isinstance(record, int | np.integer) and not isinstance(record, bool):
+    if isinstance(record, int | np.integer) and is_integer(record):
         if record < 1:
             raise InvalidValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
         count = min(int(record), horizon)

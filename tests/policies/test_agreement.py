@@ -10,8 +10,8 @@ import pytest
 import adadim
 import reference
 from adadim import paper
-from driving import small
 from reference import LinUCBPP, LinUCBPPCorral, NestedDynamicBalancing, SmoothCorral
+from small_problems import small
 
 HORIZON, INSTANCES, SIGMA, RIDGE = 300, 60, 0.1, 0.1
 TIMES = [100, 200, 300]

@@ -12,16 +12,14 @@ import adadim
 from adadim import LinUCB, LinUCBPlusPlusCorral
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.masters.smoothing import SmoothedBases
-from driving import ALL, Driver, in_torch, small, told
+from iterated_learners import levels_of, mixture_means, solver_of
 from reference import LinUCBPPCorral as Reference
 from reference import usable_rows
+from small_problems import in_torch, small, with_range
+from stepping import Stepper
 
 TIGHT = (-0.5, 0.5)
 INDICES = {"self-normalised": "self_normalised", "subgaussian": "subgaussian", "released": "released"}
-
-
-def solver_of(learner, r=0):
-    return learner._solvers[int(learner._iteration[r])]
 
 
 # Indices
@@ -43,8 +41,8 @@ def test_indices_c17():
 def test_index_of_the_mixtures(index):
     """Second-iteration scores from the counts and sums of the mixtures, their noise scale and the length 256."""
     instance = small(range(2))
-    driver = Driver(LinUCBPlusPlusCorral(index=index), instance).run(260)
-    statistics = solver_of(driver.learner).bases[1].statistics
+    stepper = Stepper(LinUCBPlusPlusCorral(index=index), instance).run(260)
+    statistics = solver_of(stepper.learner).bases[1].statistics
     assert (statistics.counts > 0).all()
     n, m, horizon = statistics.counts, 2, 256
     scale = np.sqrt(0.01 + (np.ptp(instance.means, axis=1) / 2) ** 2)[:, None]
@@ -56,7 +54,7 @@ def test_index_of_the_mixtures(index):
         width = scale * np.sqrt(2 * np.log(horizon**2) / n)
     else:
         width = np.sqrt(2 * np.log(n.sum(axis=1, keepdims=True)) / n)
-    np.testing.assert_allclose(statistics.scores(ALL), statistics.sums / n + width, rtol=1e-12)
+    np.testing.assert_allclose(statistics.scores(stepper.learner.everyone), statistics.sums / n + width, rtol=1e-12)
 
 
 # In lock step with the reference
@@ -71,9 +69,8 @@ def test_lock_step(index, changes, expressive):
     """With all draws handed over: same choices, same probabilities, same mixtures."""
     instance = small(horizon=301, dim=40, arms=12, expressive=expressive)
     actions, mu = instance.problem.actions, instance.means[0]
-    driver = Driver(LinUCBPlusPlusCorral(index=index, ties="lowest", loss_range=TIGHT, **changes), instance)
-    learner = driver.learner
-    levels = np.repeat(actions.levels, actions.base_arms) if expressive else None
+    stepper = Stepper(LinUCBPlusPlusCorral(index=index, ties="lowest", loss_range=TIGHT, **changes), instance)
+    learner = stepper.learner
     reference = Reference(
         actions.dense(0),
         301,
@@ -83,27 +80,28 @@ def test_lock_step(index, changes, expressive):
         mean_range=float(np.ptp(mu)),
         index=INDICES[index],
         loss_range=TIGHT,
-        levels=levels,
+        levels=levels_of(instance),
         ties="lowest",
         **changes,
     )
     arms = instance.problem.arms
     for _ in range(301):
-        asked = driver.ask()
-        arm, column = int(asked[2][0]), int(learner._choice[0])
+        decision = stepper.ask()
+        arm, column = int(decision.arms[0]), int(decision.memo["choice"][0])
         reference.advance()
         solver, engine = solver_of(learner), reference.engine
         assert (engine is None) == (not isinstance(solver, SmoothedBases))
         if engine is not None:
-            chosen = int(solver.chosen[0])
+            # The base that plays: drawn now, or in a replay the one of the step before.
+            chosen = int(solver.base[0] if solver.replaying[0] else decision.memo["base"][0])
             action = column - arms if chosen else int(np.searchsorted(reference.rows, column))
             engine.draw_base = lambda chosen=chosen: chosen
             engine.draw_replay = lambda size, at=(engine, chosen, action): at[0].stored[at[1]].index(at[2])
         assert reference.choose() == column
         reference.draw = lambda j, arm=arm: arm
         assert reference.play(column) == arm
-        driver.tell(*asked)
-        reference.update(arm, driver.rewards[0][-1])
+        stepper.tell(decision)
+        reference.update(arm, stepper.rewards[0][-1])
         if engine is not None:
             np.testing.assert_allclose(solver.master.p[0], engine.master.p, rtol=1e-10)
             np.testing.assert_allclose(solver.master.eta[0], engine.master.eta, rtol=1e-12)
@@ -111,7 +109,7 @@ def test_lock_step(index, changes, expressive):
     assert len(learner.mixtures.q) == 2
     for j in range(2):
         np.testing.assert_allclose(learner.mixtures.q[j][0], reference.mixtures.flat(j), rtol=0, atol=1e-12)
-    assert max(driver.choices[0]) >= arms
+    assert max(stepper.choices[0]) >= arms
 
 
 # Section 5
@@ -127,12 +125,12 @@ def test_lock_step(index, changes, expressive):
 )
 def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
     instance = small(range(2), horizon=horizon, arms=arms, dim=dim, intrinsic_dim=min(2, dim), seed=seed)
-    driver = Driver(LinUCBPlusPlusCorral(replay=replay, loss_range=TIGHT), instance, seed=seed)
-    learner = driver.learner
+    stepper = Stepper(LinUCBPlusPlusCorral(replay=replay, loss_range=TIGHT), instance, seed=seed)
+    learner = stepper.learner
     plan = learner.schedule
     for iteration in plan.iterations:
         for t in range(iteration.start, iteration.stop):
-            asked = driver.ask()
+            decision = stepper.ask()
             solver = solver_of(learner)
             if t == iteration.start and iteration.index > 1:
                 assert (solver.master.p == 0.5).all()
@@ -143,7 +141,7 @@ def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
                 assert solver.bases[0].policy.dim == iteration.dim
                 assert solver.bases[0].problem.horizon == iteration.length
             assert isinstance(solver, SmoothedBases) == (iteration.index > 1)
-            driver.tell(*asked)
+            stepper.tell(decision)
         played = iteration.stop - iteration.start
         if iteration.complete:
             # Both steps of every round count.
@@ -158,30 +156,30 @@ def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
     complete = [iteration for iteration in plan.iterations if iteration.complete]
     assert len(learner.mixtures.q) == len(complete)
     for r, iteration in itertools.product(range(2), plan.iterations):
-        choices = driver.choices[r][iteration.start : iteration.stop]
+        choices = stepper.choices[r][iteration.start : iteration.stop]
         assert max(choices) < arms + iteration.index - 1
         if iteration.complete:
             # The regret of an iteration is its length times the gap of its mixture.
-            values = np.concatenate([instance.means[r], learner.mixtures.mean(instance.means)[r]])
+            values = np.concatenate([instance.means[r], mixture_means(learner.mixtures, instance.means)[r]])
             gap = instance.best[r] - values[arms + iteration.index - 1]
             found = sum(instance.best[r] - values[c] for c in choices)
             assert found == pytest.approx(iteration.length * gap, abs=1e-9)
 
 
 def test_first_iteration_is_linucb():
-    driver = Driver(LinUCBPlusPlusCorral(), small(range(3)), seed=5).run(64)
-    plain = Driver(LinUCB(), small(range(3), horizon=64), seed=5).run()
-    assert driver.arms == plain.arms
+    stepper = Stepper(LinUCBPlusPlusCorral(), small(range(3)), seed=5).run(64)
+    plain = Stepper(LinUCB(), small(range(3), horizon=64), seed=5).run()
+    assert stepper.arms == plain.arms
 
 
 def test_replayed_mixture_draws_anew():
     """The arm behind a replayed mixture-arm is another draw: it need not be the one pulled before."""
-    driver = Driver(LinUCBPlusPlusCorral(), small(range(4), horizon=400)).run()
+    stepper = Stepper(LinUCBPlusPlusCorral(), small(range(4), horizon=400)).run()
     again = [
-        driver.arms[r][t] != driver.arms[r][t - 1]
+        stepper.arms[r][t] != stepper.arms[r][t - 1]
         for r in range(4)
         for t in range(65, 400, 2)
-        if driver.choices[r][t] >= 40 and driver.choices[r][t] == driver.choices[r][t - 1]
+        if stepper.choices[r][t] >= 40 and stepper.choices[r][t] == stepper.choices[r][t - 1]
     ]
     assert len(again) > 50
     assert any(again)
@@ -189,23 +187,23 @@ def test_replayed_mixture_draws_anew():
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_unknown_range_takes_the_spread_of_the_rewards(library, request):
-    instance = told(small(range(3)), range_known=False)
+    instance = with_range(small(range(3)), known=False)
     if library == "torch":
         instance = in_torch(instance, request.getfixturevalue("torch"))
-    driver = Driver(LinUCBPlusPlusCorral(), instance).run(250)
-    rewards = np.array(driver.rewards)
+    stepper = Stepper(LinUCBPlusPlusCorral(), instance).run(250)
+    rewards = np.array(stepper.rewards)
     spread = np.stack([rewards[:, :64].std(axis=1), rewards[:, 64:192].std(axis=1)], axis=1)
-    scale = solver_of(driver.learner).bases[1].statistics.scale
+    scale = solver_of(stepper.learner).bases[1].statistics.scale
     np.testing.assert_allclose(np.asarray(scale), np.maximum(spread, 0.1), rtol=1e-9)
     assert (spread > 0.1).any()
 
 
 def test_expressive_sets_pull_arms_that_exist_in_the_iteration():
     instance = small(range(2), dim=40, arms=10, horizon=1000, expressive=True, levels=[8, 16, 32, 40])
-    driver = Driver(LinUCBPlusPlusCorral(), instance).run()
+    stepper = Stepper(LinUCBPlusPlusCorral(), instance).run()
     levels = np.repeat([8, 16, 32, 40], 10)
-    for r, iteration in itertools.product(range(2), driver.learner.schedule.iterations):
-        choices = np.array(driver.choices[r][iteration.start : iteration.stop])
+    for r, iteration in itertools.product(range(2), stepper.learner.schedule.iterations):
+        choices = np.array(stepper.choices[r][iteration.start : iteration.stop])
         real = choices[choices < 40]
         assert np.isin(real, usable_rows(levels, 40, iteration.dim)).all()
         assert real.size
@@ -220,37 +218,37 @@ def test_expressive_sets_pull_arms_that_exist_in_the_iteration():
 @pytest.mark.parametrize("replay", [True, False])
 def test_replications_out_of_step_run_as_if_alone(replay, range_known):
     policy = LinUCBPlusPlusCorral(replay=replay, loss_range=TIGHT)
-    together = Driver(policy, told(small(range(5)), range_known)).stagger(np.random.default_rng(0))
+    together = Stepper(policy, with_range(small(range(5)), range_known)).stagger(np.random.default_rng(0))
     assert together.lead > 128
     for r in range(5):
-        alone = Driver(policy, told(small([r]), range_known)).run()
+        alone = Stepper(policy, with_range(small([r]), range_known)).run()
         assert together.arms[r] == alone.arms[0]
         assert together.choices[r] == alone.choices[0]
         assert together.learner.describe()[r] == alone.learner.describe()[0]
 
 
 def test_describe_follows_the_run():
-    driver = Driver(LinUCBPlusPlusCorral(loss_range=TIGHT), small([4, 7]))
+    stepper = Stepper(LinUCBPlusPlusCorral(loss_range=TIGHT), small([4, 7]))
     starts, rounds = [0, 64, 192], np.zeros((2, 2), dtype=int)
     for t in range(1, 301):
-        asked = driver.ask()
+        decision = stepper.ask()
         fresh = t > 64 and (t - 1) % 2 == 0
         if t - 1 in starts:
             rounds[:] = 0
         if fresh:
-            rounds[np.arange(2), solver_of(driver.learner).chosen] += 1
-        driver.tell(*asked)
+            rounds[np.arange(2), decision.memo["base"]] += 1
+        stepper.tell(decision)
         index = sum(t >= start for start in starts)
-        for r, entry in enumerate(driver.learner.describe()):
+        for r, entry in enumerate(stepper.learner.describe()):
             assert (entry["replication"], entry["iteration"]) == ((4, 7)[r], index)
             assert (entry["dim"], entry["rounds"]) == ((24, 24, 16)[index - 1], t)
-            drawn = [driver.choices[r].count(40 + j) for j in range(index - 1)]
-            assert entry["draws of each mixture-arm"] == drawn
+            drawn = [stepper.choices[r].count(40 + j) for j in range(index - 1)]
+            assert entry["draws_of_each_mixture_arm"] == drawn
             assert ("probabilities" in entry) == (t > 64 and t not in starts)
             if "probabilities" in entry:
                 assert sum(entry["probabilities"]) == pytest.approx(1.0, abs=1e-12)
-                assert entry["rounds of each base"] == rounds[r].tolist()
-    assert all(sum(entry["draws of each mixture-arm"]) > 0 for entry in driver.learner.describe())
+                assert entry["rounds_of_each_base"] == rounds[r].tolist()
+    assert all(sum(entry["draws_of_each_mixture_arm"]) > 0 for entry in stepper.learner.describe())
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 5, 17])

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
+from adadim.backend.rows import MaskedRows, Rows
 from adadim.policies.mixtures import Mixtures
 from adadim.randomness import Purpose, Streams
+from iterated_learners import mixture_means
 from reference import Mixtures as Recursive
 
 MU = np.array([0.1, 0.5, 0.3])
@@ -21,8 +23,14 @@ def build(histories, arms):
     mixtures = Mixtures(np.zeros((1, 1)), arms, 9)
     for j, counts in enumerate(histories):
         counts = np.array([counts], dtype=float)
-        mixtures.add(j, counts[:, :arms], counts[:, arms:])
+        mixtures.add(j, counts[:, :arms], counts[:, arms:], Rows.all(mixtures.cumulative))
     return mixtures
+
+
+def many(mixtures, j, uniforms):
+    """Draws of mixture `j` of the only replication, one for each uniform."""
+    rows = Rows(np.zeros(len(uniforms), dtype=np.int64), np.arange(1))
+    return mixtures.draw(np.full(len(uniforms), j), uniforms, rows)
 
 
 def recursive(histories, arms):
@@ -55,7 +63,7 @@ def test_worked_example_c16():
     np.testing.assert_allclose(mixtures.q[0][0], [0.5, 0.25, 0.25], rtol=0, atol=1e-15)
     np.testing.assert_allclose(mixtures.q[1][0], [0.3125, 0.59375, 0.09375], rtol=0, atol=1e-15)
     np.testing.assert_allclose(mixtures.q[2][0], [0.1796875, 0.50390625, 0.31640625], rtol=0, atol=1e-15)
-    means = mixtures.mean(MU[None])
+    means = mixture_means(mixtures, MU[None])
     np.testing.assert_allclose(means[0], [0.25, 0.35625, 0.36484375], rtol=0, atol=1e-15)
     other = recursive(EXAMPLE, 3)
     np.testing.assert_allclose(means[0], [other.mean(j, MU) for j in range(3)], rtol=0, atol=1e-15)
@@ -80,7 +88,7 @@ def test_means_by_recursion_and_within_range(drawn, seed):
     arms, made = drawn
     mu = np.random.default_rng(seed).uniform(-1, 1, arms)
     mixtures, other = build(made, arms), recursive(made, arms)
-    means = mixtures.mean(mu[None])[0]
+    means = mixture_means(mixtures, mu[None])[0]
     np.testing.assert_allclose(means, [other.mean(j, mu) for j in range(len(made))], rtol=0, atol=1e-12)
     assert means.min() >= mu.min() - 1e-12
     assert means.max() <= mu.max() + 1e-12
@@ -93,9 +101,8 @@ def test_draws_have_the_flattened_law(drawn, size):
     """Over an even grid of uniforms, an arm of probability q comes up within one of `size` q times."""
     arms, made = drawn
     mixtures = build(made, arms)
-    rows = np.zeros(size, dtype=np.int64)
     for j, law in enumerate(mixtures.q):
-        came = mixtures.draw(rows + j, (np.arange(size) + 0.5) / size, rows)
+        came = many(mixtures, j, (np.arange(size) + 0.5) / size)
         times = np.bincount(came, minlength=arms)
         assert len(times) == arms
         assert (np.abs(times - size * law[0]) < 1 + 1e-6).all()
@@ -106,9 +113,8 @@ def test_no_draw_falls_outside_the_support(drawn):
     arms, made = drawn
     mixtures = build(made, arms)
     extremes = np.array([0.0, 5e-324, 2.0**-53, 0.5, MOST])
-    rows = np.zeros(len(extremes), dtype=np.int64)
     for j, law in enumerate(mixtures.q):
-        came = mixtures.draw(rows + j, extremes, rows)
+        came = many(mixtures, j, extremes)
         assert (law[0, came] > 0).all()
 
 
@@ -116,25 +122,28 @@ def test_recursive_and_flattened_draws_have_the_same_frequencies():
     mixtures, other = build(EXAMPLE, 3), recursive(EXAMPLE, 3)
     size, rng = 6000, np.random.default_rng(3)
     streams = Streams(3, Purpose.POLICY, [0])
-    rows = np.zeros(1, dtype=np.int64)
     for j in range(3):
-        flat = np.bincount([mixtures.draw(rows + j, streams.uniforms(), rows)[0] for _ in range(size)], minlength=3)
+        flat = np.bincount([many(mixtures, j, streams.uniforms())[0] for _ in range(size)], minlength=3)
         deep = np.bincount([other.draw(j, rng) for _ in range(size)], minlength=3)
         assert chi2_contingency([flat, deep]).pvalue > 0.01
         assert chisquare(flat, size * mixtures.q[j][0]).pvalue > 0.01
-        # The law of the iteration before, say, would be told apart.
+        # The law of the iteration before, say, would be noticed.
         assert chisquare(flat, size * mixtures.q[j - 1][0]).pvalue < 1e-6
 
 
 def test_each_replication_has_its_own_mixtures():
     mixtures = Mixtures(np.zeros((3, 1)), 2, 9)
-    mixtures.add(0, np.array([[1.0, 3.0], [4.0, 0.0]]), np.zeros((2, 0)), np.array([2, 0]))
+
+    def rows(*ids):
+        return Rows.some(np.array(ids), mixtures.cumulative)
+
+    mixtures.add(0, np.array([[1.0, 3.0], [4.0, 0.0]]), np.zeros((2, 0)), rows(2, 0))
     np.testing.assert_array_equal(mixtures.q[0], [[1.0, 0.0], [0.0, 0.0], [0.25, 0.75]])
-    mixtures.add(1, np.array([[0.0, 1.0]]), np.array([[1.0]]), np.array([0]))
+    mixtures.add(1, np.array([[0.0, 1.0]]), np.array([[1.0]]), rows(0))
     np.testing.assert_array_equal(mixtures.q[1], [[0.5, 0.5], [0.0, 0.0], [0.0, 0.0]])
-    mixtures.add(0, np.array([[0.0, 5.0]]), np.zeros((1, 0)), np.array([1]))
-    assert mixtures.draw(np.array([0, 0, 1]), np.array([0.3, 0.3, 0.3]), np.array([2, 1, 0])).tolist() == [1, 1, 0]
-    assert mixtures.draw(np.array([1, 0]), np.array([0.6, 0.2]), np.array([0, 2])).tolist() == [1, 0]
+    mixtures.add(0, np.array([[0.0, 5.0]]), np.zeros((1, 0)), rows(1))
+    assert mixtures.draw(np.array([0, 0, 1]), np.array([0.3, 0.3, 0.3]), rows(2, 1, 0)).tolist() == [1, 1, 0]
+    assert mixtures.draw(np.array([1, 0]), np.array([0.6, 0.2]), rows(0, 2)).tolist() == [1, 0]
 
 
 def test_torch_draws_the_same(torch):
@@ -142,10 +151,18 @@ def test_torch_draws_the_same(torch):
     counts = [rng.integers(0, 5, (6, 20 + j)).astype(float) for j in range(3)]
     ours = Mixtures(np.zeros((6, 1)), 20, 9)
     theirs = Mixtures(torch.zeros((6, 1), dtype=torch.float64), 20, 9)
+    here, there = Rows.all(ours.cumulative), Rows.all(theirs.cumulative)
     for j, made in enumerate(counts):
-        ours.add(j, made[:, :20], made[:, 20:])
-        theirs.add(j, torch.from_numpy(made[:, :20]), torch.from_numpy(made[:, 20:]))
+        ours.add(j, made[:, :20], made[:, 20:], here)
+        theirs.add(j, torch.from_numpy(made[:, :20]), torch.from_numpy(made[:, 20:]), there)
     for _ in range(50):
         j, uniforms = rng.integers(3, size=6), rng.random(6)
-        assert theirs.draw(torch.from_numpy(j), torch.from_numpy(uniforms)).tolist() == ours.draw(j, uniforms).tolist()
+        expected = ours.draw(j, uniforms, here).tolist()
+        given = torch.from_numpy(j), torch.from_numpy(uniforms)
+        assert theirs.draw(*given, there).tolist() == expected
+        mask = rng.random(6) < 0.5
+        masked = theirs.draw(*given, MaskedRows(torch.from_numpy(mask), torch.arange(6)))
+        assert masked[torch.from_numpy(mask)].tolist() == np.array(expected)[mask].tolist()
     np.testing.assert_allclose(theirs.q[2].numpy(), ours.q[2], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(theirs.cumulative.numpy(), ours.cumulative, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(np.diff(ours.cumulative, axis=2, prepend=0.0)[:, 1], ours.q[1], rtol=0, atol=1e-15)

@@ -1,103 +1,15 @@
-"""The loop: paired, reproducible runs, and regret that can be recomputed by hand."""
-
-import sys
+"""The loop: paired runs, and regret that can be recomputed by hand."""
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import adadim
-import reference
 from adadim import UCB, Greedy, LinUCB, Random, Single, SupLinUCB, instances, simulate
 from adadim.randomness import Purpose, Streams
-
-
-class Scripted:
-    """A policy for one replication that pulls given arms in turn and writes down what it was told."""
-
-    def __init__(self, arms, log):
-        self.arms, self.log, self.t = arms, log, 0
-
-    def select(self):
-        return int(self.arms[self.t])
-
-    def update(self, arm, reward):
-        self.log.append((arm, reward))
-        self.t += 1
-
-
-def scripted(arms):
-    """Policy that pulls `arms`, the same in every replication, and the log of each replication."""
-    logs = []
-
-    def make(problem, rng):
-        logs.append([])
-        return Scripted(arms, logs[-1])
-
-    return Single(make), logs
-
-
-def every(instance):
-    return range(1, instance.problem.horizon + 1)
-
+from scripted_policies import every, scripted
 
 # Replication r depends on (seed, r) alone
-
-POLICIES = {
-    "LinUCB gram": LinUCB(form="gram"),
-    "LinUCB feature": LinUCB(form="feature"),
-    "LinUCB dim": LinUCB(dim=3, bonus="squared"),
-    "OFUL": LinUCB(radius="oful"),
-    "SupLinUCB": SupLinUCB(radius=0.1),
-    "UCB": UCB(),
-    "Greedy": Greedy(),
-    "Random": Random(),
-}
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize(
-    "shape",
-    [
-        {"arms": 40, "dim": 11, "horizon": 300},
-        {"arms": 211, "dim": 103, "horizon": 60},
-        {"arms": 30, "dim": 9, "horizon": 150, "expressive": True, "levels": [2, 5, 9]},
-    ],
-    ids=["small", "large", "expressive"],
-)
-def test_replication_17_alone_in_4_and_in_32(policy, shape):
-    def run(replications):
-        instance = instances.sphere(intrinsic_dim=3, replications=replications, seed=5, **shape)
-        outcome = simulate(policy, instance, seed=6, record=every(instance))
-        return instance, outcome, list(replications).index(17)
-
-    _, alone, _ = run([17])
-    assert alone.regret[0, -1] > 0
-    for batch in ([3, 17, 40, 16], range(32)):
-        instance, outcome, r = run(batch)
-        assert outcome.regret.shape == (len(batch), shape["horizon"])
-        np.testing.assert_array_equal(outcome.regret[r], alone.regret[0])
-        np.testing.assert_array_equal(outcome.pulls[r], alone.pulls[0])
-        if hasattr(outcome.learner, "scores"):
-            np.testing.assert_array_equal(outcome.learner.scores()[r], alone.learner.scores()[0])
-        others = [outcome.regret[i] for i in range(len(batch)) if i != r]
-        assert not any(np.array_equal(other, alone.regret[0]) for other in others)
-        assert instance.problem.replications[r] == 17
-
-
-def test_batch_order_does_not_matter():
-    def run(replications):
-        instance = instances.ball(arms=20, dim=5, intrinsic_dim=2, horizon=100, replications=replications)
-        return simulate(LinUCB(), instance, seed=1).regret
-
-    np.testing.assert_array_equal(run([4, 0, 9])[[2, 0, 1]], run([9, 4, 0]))
-
-
-def test_seed_decides_noise_and_choices_but_not_arms():
-    instance = instances.sphere(arms=20, dim=5, intrinsic_dim=2, horizon=100, replications=range(3))
-    first, again, other = (simulate(LinUCB(), instance, seed=s) for s in (1, 1, 2))
-    np.testing.assert_array_equal(first.regret, again.regret)
-    assert (first.pulls != other.pulls).any()
 
 
 def test_one_blas_thread_whatever_the_caller_uses():
@@ -126,14 +38,14 @@ def test_every_policy_meets_the_same_instance_and_noise():
         policy, logs = scripted(arms)
         simulate(policy, instance, seed=9)
         for r, log in enumerate(logs):
-            told = np.array([reward for _, reward in log])
-            np.testing.assert_allclose(told - instance.means[r, arms], noise[r], atol=1e-14)
+            rewards = np.array([reward for _, reward in log])
+            np.testing.assert_allclose(rewards - instance.means[r, arms], noise[r], atol=1e-14)
     assert abs(noise.std() - 0.3) < 0.03
     assert abs(np.corrcoef(noise)[0, 1]) < 0.2
 
 
 def test_policy_randomness_does_not_reshuffle_the_noise():
-    """Random draws a number per round, the script none: both are told the same noise."""
+    """Random draws a number per round, the script none: both meet the same noise."""
     instance = instances.ball(arms=6, dim=4, intrinsic_dim=2, horizon=50)
     logs = []
 
@@ -206,66 +118,6 @@ def test_outcome_keeps_the_learner():
     assert "learner" not in repr(outcome)
 
 
-# Record points and progress
-
-
-@pytest.mark.parametrize(
-    ("horizon", "record", "expected"),
-    [
-        (2500, None, list(range(25, 2501, 25))),
-        (7, None, [1, 2, 3, 4, 5, 6, 7]),
-        (10, 3, [3, 6, 10]),
-        (10, 1, [10]),
-        (10, 50, list(range(1, 11))),
-        (10, [2, 5], [2, 5]),
-        (10, (10,), [10]),
-        (10, range(2, 11, 4), [2, 6, 10]),
-        (10, np.array([1, 10]), [1, 10]),
-        (1, None, [1]),
-    ],
-)
-def test_record_points(horizon, record, expected):
-    instance = instances.ball(arms=4, dim=2, intrinsic_dim=1, horizon=horizon, replications=range(2))
-    policy, _ = scripted(np.arange(horizon) % 4)
-    seen = []
-    outcome = simulate(policy, instance, record=record, progress=lambda done, total: seen.append((done, total)))
-    assert outcome.times.tolist() == expected
-    assert seen == [(t, horizon) for t in expected]
-    gaps = (instance.best[:, None] - instance.means)[:, np.arange(horizon) % 4]
-    np.testing.assert_allclose(outcome.regret, np.cumsum(gaps, axis=1)[:, np.array(expected) - 1], atol=1e-12)
-    assert (outcome.pulls.sum(axis=1) == horizon).all()  # the run goes on to the horizon whatever is recorded
-
-
-def test_recording_changes_nothing():
-    instance = instances.sphere(arms=20, dim=5, intrinsic_dim=2, horizon=100)
-    full, few = (simulate(LinUCB(), instance, record=record) for record in (every(instance), [40, 100]))
-    np.testing.assert_array_equal(full.regret[:, [39, 99]], few.regret)
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        (0, "record must be at least 1, or a sequence of rounds, got 0"),
-        (-3, "record must be at least 1, or a sequence of rounds, got -3"),
-        (True, "non-empty sequence of rounds, got True"),
-        ([], r"non-empty sequence of rounds, got \[\]"),
-        ([[1, 2]], "non-empty sequence of rounds"),
-        ([1.5], r"non-empty sequence of rounds, got \[1.5\]"),
-        ("all", "non-empty sequence of rounds, got 'all'"),
-        ([0, 5], r"increasing rounds in 1\.\.10 \(the horizon\), got \[0, 5\]"),
-        ([5, 11], r"increasing rounds in 1\.\.10 \(the horizon\), got \[5, 11\]"),
-        ([5, 5], r"increasing rounds in 1\.\.10 \(the horizon\), got \[5, 5\]"),
-        ([5, 3], r"increasing rounds in 1\.\.10 \(the horizon\), got \[5, 3\]"),
-    ],
-)
-def test_bad_record_points(record, message):
-    instance = instances.ball(arms=4, dim=2, intrinsic_dim=1, horizon=10)
-    policy, logs = scripted([0] * 10)
-    with pytest.raises(ValueError, match=message):
-        simulate(policy, instance, record=record)
-    assert logs == []  # nothing was started
-
-
 # Bernoulli rewards
 
 
@@ -290,97 +142,7 @@ def test_linucb_learns_from_clicks():
     assert learned < 0.6 * chance
 
 
-# Policies written for one replication
-
-
-def test_single_random_equals_random():
-    class OneRandom:
-        def __init__(self, problem, rng):
-            self.arms, self.rng = len(problem.features), rng
-
-        def select(self):
-            return int(self.rng.random() * self.arms)
-
-        def update(self, arm, reward):
-            pass
-
-    instance = instances.sphere(arms=30, dim=4, intrinsic_dim=2, horizon=600, replications=range(5))
-    one, many = (simulate(policy, instance, seed=8, record=600) for policy in (Single(OneRandom), Random()))
-    np.testing.assert_array_equal(one.regret, many.regret)
-
-
-@pytest.mark.parametrize("levels", [None, [2, 6]], ids=["plain", "expressive"])
-def test_single_linucb_equals_linucb(levels):
-    def textbook(problem, rng):
-        return reference.LinUCB(problem.features, problem.horizon, problem.noise, 0.1, rng)
-
-    instance = instances.ball(
-        arms=20, dim=6, intrinsic_dim=2, horizon=300, replications=[3, 1], expressive=levels is not None, levels=levels
-    )
-    one, many = (simulate(policy, instance, record=300) for policy in (Single(textbook), LinUCB()))
-    np.testing.assert_array_equal(one.pulls, many.pulls)
-    np.testing.assert_array_equal(one.regret, many.regret)
-
-
-def test_single_is_told_the_problem():
-    seen = []
-
-    def make(problem, rng):
-        seen.append((problem, rng))
-        return Scripted([0] * 3, [])
-
-    instance = instances.ball(arms=5, dim=3, intrinsic_dim=1, horizon=3, noise=0.4, replications=[8, 2])
-    simulate(Single(make), instance, seed=1)
-    for r, (problem, rng) in enumerate(seen):
-        np.testing.assert_array_equal(problem.features, instance.problem.actions.dense(r))
-        assert (problem.horizon, problem.noise) == (3, 0.4)
-        assert problem.reward_range == pytest.approx(np.ptp(instance.means[r]))
-        expected = np.random.Philox(np.random.SeedSequence(1, spawn_key=(int(Purpose.POLICY), [8, 2][r])))
-        assert rng.random() == np.random.Generator(expected).random()
-    unknown = adadim.Instance(np.eye(2), theta=[0.1, 0.2], horizon=3, noise=0.1, reward_range="unknown")
-    simulate(Single(make), unknown)
-    assert seen[-1][0].reward_range is None
-
-
-def test_single_choosing_an_arm_that_does_not_exist():
-    policy, _ = scripted([0, 9])
-    with pytest.raises(ValueError, match=r"Scripted\.select\(\) must be in 0\.\.3, got 9"):
-        simulate(policy, instances.ball(arms=4, dim=2, intrinsic_dim=1, horizon=3))
-
-
-def test_single_needs_a_callable():
-    with pytest.raises(TypeError, match=r"make must be callable as make\(problem, rng\), got 3"):
-        Single(3)
-
-
 # torch
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("levels", [None, [2, 7]], ids=["plain", "expressive"])
-def test_torch_pulls_the_same_arms(torch, policy, levels):
-    here = instances.sphere(
-        arms=25,
-        dim=7,
-        intrinsic_dim=3,
-        horizon=250,
-        replications=[4, 0, 9],
-        expressive=levels is not None,
-        levels=levels,
-    )
-    there = adadim.Instance(
-        adadim.ActionSet(torch.asarray(here.problem.actions.base), levels=levels),
-        theta=torch.asarray(here.theta),
-        horizon=250,
-        noise=0.1,
-        replications=[4, 0, 9],
-    )
-    assert isinstance(there.means, torch.Tensor)
-    assert isinstance(there.best, torch.Tensor)
-    numpy_run, torch_run = (simulate(policy, instance, seed=3, record=every(here)) for instance in (here, there))
-    assert isinstance(torch_run.regret, np.ndarray)
-    np.testing.assert_array_equal(torch_run.pulls, numpy_run.pulls)
-    np.testing.assert_allclose(torch_run.regret, numpy_run.regret, atol=1e-10)
 
 
 def test_torch_clicks(torch):
@@ -405,30 +167,34 @@ def test_simulate_takes_a_policy_and_an_instance():
         simulate(LinUCB(), instance, seed=-1)
 
 
-# Replications in turns
+# Single problems
 
 
-@pytest.mark.parametrize("expressive", [False, True])
-@pytest.mark.parametrize(
-    "policy", [LinUCB(form="feature"), LinUCB(form="feature", dim=3), adadim.TaperedLinUCB(form="feature")]
-)
-def test_playing_replications_in_turns_changes_nothing(policy, expressive, monkeypatch):
-    instance = instances.sphere(
-        arms=20, dim=8, intrinsic_dim=2, horizon=90, replications=range(5), expressive=expressive, **LEVELS[expressive]
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_outcome_of_a_single_problem(library, request):
+    """Features (K, d): no axis of replications; (1, K, d): one of length 1, and the same numbers."""
+    features, theta = np.eye(3), np.array([0.9, 0.1, 0.4])
+    if library == "torch":
+        request.getfixturevalue("torch")
+    single, one = (
+        adadim.Instance(given, theta=theta, horizon=60, noise=0.1, replications=[4])
+        for given in (features, features[None])
     )
-    together = simulate(policy, instance, record=[7, 50])
-    streamed = together.learner._streamed
-    assert streamed == 8 * (
-        20 * together.learner.posterior.actions.dim + together.learner.posterior.actions.dim**2 // 2
-    )
-    seen = []
-    monkeypatch.setattr(sys.modules["adadim.simulate"], "CACHE", 2 * streamed)
-    strips = sys.modules["adadim.simulate"]._strips(together.learner, 5)
-    assert strips == [slice(0, 2), slice(2, 4), slice(4, 5)]
-    in_turns = simulate(policy, instance, record=[7, 50], progress=lambda *told: seen.append(told))
-    np.testing.assert_array_equal(in_turns.regret, together.regret)
-    np.testing.assert_array_equal(in_turns.pulls, together.pulls)
-    assert seen == [(2, 90), (16, 90), (32, 90), (46, 90), (62, 90), (76, 90)]
+    if library == "torch":
+        single, one = single.to("cpu"), one.to("cpu")
+    alone, batch = (simulate(LinUCB(), instance, seed=2, record=[10, 60]) for instance in (single, one))
+    assert (alone.regret.shape, alone.pulls.shape) == ((2,), (3,))
+    assert (batch.regret.shape, batch.pulls.shape) == ((1, 2), (1, 3))
+    np.testing.assert_array_equal(alone.regret, batch.regret[0])
+    np.testing.assert_array_equal(alone.pulls, batch.pulls[0])
+    assert np.ndim(alone.final) == 0
+    assert alone.final == alone.regret[-1] == batch.final[0]
+    assert alone.learner.describe() == batch.learner.describe()[0]
+    assert isinstance(alone.regret, np.ndarray)
 
 
-LEVELS = {False: {}, True: {"levels": [2, 8]}}
+def test_joined_single_problems_are_replications():
+    single = adadim.Instance(np.eye(2), theta=[0.1, 0.2], horizon=5, noise=0.1)
+    outcome = simulate(LinUCB(), adadim.Instance.join([single, single]))
+    assert outcome.regret.shape == (2, 5)
+    np.testing.assert_array_equal(outcome.regret[0], simulate(LinUCB(), single).regret)

@@ -1,6 +1,7 @@
 """One file per algorithm."""
 
-from adadim.policies.base import Learner, Policy
+from adadim.policies import released
+from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.evidence import EvidenceLinUCB
 from adadim.policies.greedy import Greedy
 from adadim.policies.linucb import LinUCB
@@ -15,6 +16,7 @@ from adadim.policies.uniform import Random
 __all__ = [
     "UCB",
     "Corral",
+    "Decision",
     "DynamicBalancing",
     "EvidenceLinUCB",
     "Greedy",
@@ -28,4 +30,18 @@ __all__ = [
     "SmoothCorral",
     "SupLinUCB",
     "TaperedLinUCB",
+    "kinds",
 ]
+
+
+def kinds() -> dict[str, type[Policy]]:
+    """Every policy class of the library by name, those of `released` included: what a file may name.
+
+    Examples
+    --------
+    >>> kinds()["UCB"](delta=0.1)
+    UCB(index='self-normalised', delta=0.1, scale=1.0, ties='random')
+    """
+    public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in released.__all__}
+    classes = {name: value for name, value in public.items() if isinstance(value, type)}
+    return {name: kind for name, kind in classes.items() if issubclass(kind, Policy) and kind is not Policy}

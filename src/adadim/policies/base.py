@@ -1,28 +1,43 @@
-"""What a policy is: frozen hyper-parameters (`Policy`) that start a learner with state (`Learner`)."""
+"""What a policy is: frozen hyper-parameters (`Policy`) that start a learner with state (`Learner`).
+
+To write one, define a frozen dataclass with the method `learner`, which makes a `Learner`, and in that two methods on
+arrays: `choose` says which arms to pull, `absorb` learns from their rewards. docs/architecture.md has a walk-through.
+"""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, device_of, is_numpy, like, namespace, positions
-from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
+from adadim.backend.arrays import Array, as_numpy, is_numpy, like, zeros
+from adadim.backend.rows import Rows
+from adadim.backend.state import State, restore_state, take_state
+from adadim.backend.ties import Ties, argmax
+from adadim.checks import shown
+from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
+from adadim.policies.inputs import checked_arms, checked_rewards, checked_rows, in_library
 from adadim.problem import Problem
-from adadim.randomness import Purpose, Streams
+from adadim.randomness import Draws, Purpose, Streams
+from adadim.saving import write_learner
 
-__all__ = ["Learner", "Policy"]
+__all__ = ["Decision", "Learner", "Memo", "Policy", "pull_counts", "revive"]
+
+Memo = Mapping[str, Array]
+"""What a learner needs to remember of a decision: arrays with an entry for each replication that it concerns."""
+
+_Choice = tuple[np.ndarray[Any, Any], Array, Memo]
+"""Positions of replications, their arms, and what to remember of it."""
 
 
 @dataclass(frozen=True)
 class Policy(ABC):
     """Hyper-parameters of an algorithm; prints, compares and hashes by value.
-
-    A policy file defines a frozen dataclass with `_start`, and a `Learner` with `_select` and `_update`.
 
     Examples
     --------
@@ -35,18 +50,56 @@ class Policy(ABC):
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        return self._start(problem, Streams(seed, Purpose.POLICY, problem.replications))
+        learner = self.learner(
+            problem, Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+        )
+        learner.origin = self
+        return learner
 
     @abstractmethod
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
         """Do the same as `start`, drawing from the streams given (a master hands each base its own)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What a learner has decided; give it back with the rewards, at once or later.
+
+    Attributes
+    ----------
+    arms : int or int array
+        Arm to pull: one for each replication it concerns, or a plain int if the problem is a single one.
+    number : int
+        How many decisions the learner made before this one.
+    rows : int array
+        Positions of the replications it concerns.
+    memo : mapping
+        What the learner needs besides, to learn from the rewards: arrays with an entry for each replication.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.LinUCB(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> first, second = learner.ask(), learner.ask()
+    >>> learner.tell(second, 0.2)  # late, and in any order
+    >>> learner.tell(first, 0.4)
+    """
+
+    arms: Any
+    number: int
+    rows: np.ndarray[Any, Any]
+    memo: Memo = field(repr=False)
 
 
 class Learner(ABC):
     """State of a policy on R replications.
 
-    `select` and `update` check what enters and call `_select` and `_update`, which the loop and the masters use
-    directly. `rows` (default: all) names the replications concerned, by position.
+    `ask` gives a `Decision` and `tell` takes it back with its rewards; `select` and `update` are the short form for a
+    loop that answers each decision before the next. `learn` takes logged pulls that nobody asked for. On a problem of
+    (K, d) features arms and rewards are plain numbers (arrays of length one are taken too), on one of (R, K, d)
+    features arrays of length R. `rows` (default: all) names the replications concerned, by position.
+
+    Whoever writes a policy defines `choose` and `absorb`; they are what the loop and the masters call.
 
     Examples
     --------
@@ -61,120 +114,245 @@ class Learner(ABC):
     """
 
     takes_any_arm = True
-    """Whether `update` may be told of arms that `select` did not choose."""
+    """Whether it can learn from arms that it did not choose."""
 
-    takes_masks = False
-    """Whether `_select` and `_update` take a mask for `rows`, and are then a fixed sequence of array operations."""
+    takes_late_rewards = True
+    """Whether several decisions may be open at once, and be answered in any order."""
 
-    _streamed = 0
+    fixed_operations = False
+    """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
+    masks, never through shapes, loops or `if`. Rounds can then be recorded and replayed where a device can do that."""
+
+    bytes_per_round = 0
     """Bytes that every round reads anew for each replication."""
 
-    _over = False  # its horizon was played by replaying recorded operations
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.xp = problem.xp
-        self._pending = np.full(len(problem), -1)
-
-    def select(self, rows: Any = None) -> Array:
-        """Arm to pull next in each replication, an integer array."""
-        if self._over:
-            raise RuntimeError(
-                f"this {type(self).__name__} has played its {self.problem.horizon} rounds; to go on, start one on a "
-                "problem with a longer horizon"
-            )
-        place = self._checked_rows(rows)
-        arms = self._select(place)
-        self._pending[place if place is ALL else as_numpy(place)] = as_numpy(arms)
-        return arms
-
-    def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
-        """Learn from the rewards of `arms`, one per replication."""
-        place = self._checked_rows(rows)
-        ids = place if place is ALL else as_numpy(place)
-        pending = self._pending[ids]
-        if -1 in pending.tolist():
-            missing = self.problem.replications[positions(place, len(self.problem))[pending < 0][0]]
-            raise NotSelectedError(
-                f"update before select: replication {missing} has no pending decision; call select() first"
-            )
-        arms, rewards = self._checked_arms(arms, len(pending)), self._checked_rewards(rewards, len(pending))
-        if not self.takes_any_arm and (as_numpy(arms) != pending).any():
-            raise ForeignArmError(
-                f"{type(self).__name__} learns only from the arms it chose: select() said "
-                f"{pending.tolist()}, update got {as_numpy(arms).tolist()}"
-            )
-        self._update(arms, rewards, place)
-        self._advance(place)
-        self._pending[ids] = -1
-
-    def describe(self) -> list[dict[str, Any]]:
-        """State of each replication in words and numbers, for people."""
-        return [{"replication": r} for r in self.problem.replications]
+    def __init__(self, problem: Problem, streams: Streams) -> None:
+        self.problem, self.streams = problem, streams
+        self.origin: Policy | None = None
+        self.everyone = Rows.all(problem.reference)
+        self._asked = 0
+        # Decisions of `ask` by number, and of `select`, that are not answered yet.
+        self._open: dict[int, _Choice] = {}
+        self._selected: list[_Choice] = []
 
     @abstractmethod
-    def _select(self, rows: Rows) -> Array: ...
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        """Arms to pull in the replications of `rows`, and what `absorb` will have to know of this choice."""
 
     @abstractmethod
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None: ...
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn from the rewards of arms, one for each replication of `rows`."""
 
-    def _advance(self, rows: Rows) -> None:
-        """Do what is due after a round and depends on its number alone; called after each `_update`."""
+    def sequence(self) -> Hashable:
+        """Name of the array operations of the next round of all replications; None if the data decide which they are.
+
+        Only learners that have several fixed sequences define it: rounds of equal name can be replayed.
+        """
+        return type(self).__name__ if self.fixed_operations else None
+
+    def check_arms(self, arms: Array) -> None:
+        """Raise unless it can learn from these arms, all of them arms of the problem."""
         return
 
-    def _phase(self) -> Hashable:
-        """What decides the array operations of the next round of all replications; None if the data do.
+    def descriptions(self) -> list[dict[str, Any]]:
+        """State of each replication in words and numbers."""
+        return [{"replication": r} for r in self.problem.replications]
 
-        Rounds of equal phase can be recorded once and replayed, since all else happens in `_advance`.
+    @property
+    def xp(self) -> Any:
+        """Array namespace of the problem."""
+        return self.problem.xp
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Random numbers of this learner, in the library of the problem."""
+        return self.streams.source(self.problem.horizon)
+
+    def zeros(self, *shape: int, integers: bool = False) -> Array:
+        """Zeros of shape (R, *shape), for state."""
+        return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
+
+    def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
+        """Position of the largest score in each row; ties are broken at random, by one draw per replication."""
+        return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
+
+    def ask(self, rows: Any = None) -> Decision:
+        """Decide which arm to pull next in each replication. The decision can wait for its rewards."""
+        ids, arms, memo = choice = self._choose(rows)
+        number, self._asked = self._asked, self._asked + 1
+        self._open[number] = choice
+        return Decision(self._shown(arms), number, ids, memo)
+
+    def tell(self, decision: Decision, rewards: Array) -> None:
+        """Learn from the rewards of a decision, one for each replication that it concerns."""
+        if not isinstance(decision, Decision):
+            raise InvalidTypeError(f"tell needs a decision that ask() gave, got {shown(decision)}")
+        if decision.number not in self._open:
+            raise DecisionError(f"decision {decision.number} was answered already, or another learner made it")
+        ids, arms, memo = self._in_library(self._open[decision.number])
+        self.absorb(arms, checked_rewards(self.problem, rewards, len(ids)), self._rows(ids), memo)
+        del self._open[decision.number]
+
+    def select(self, rows: Any = None) -> Array:
+        """Arm to pull next in each replication; `update` takes the rewards."""
+        choice = self._choose(rows)
+        if self._selected:  # asked again without an answer: what was chosen before is forgotten
+            both = [(c, np.isin(c[0], choice[0])) for c in self._selected]
+            self._selected = [_part_of(c, ~again) for c, again in both if not again.all()]
+        self._selected.append(choice)
+        return self._shown(choice[1])
+
+    def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
+        """Learn from the rewards of the arms that `select` chose, one per replication."""
+        wanted = self._wanted(rows)
+        given = self._learnable(arms, len(wanted))
+        gained = checked_rewards(self.problem, rewards, len(wanted))
+        parts, left = self._answered(wanted)
+        if not self.takes_any_arm:
+            for at, (_, chosen, _) in parts:
+                if (as_numpy(given[at]) != as_numpy(chosen)).any():
+                    raise ForeignArmError(
+                        f"{type(self).__name__} learns only from the arms it chose: select() gave "
+                        f"{as_numpy(chosen).tolist()}, update got {as_numpy(given[at]).tolist()}"
+                    )
+        for at, (ids, _, memo) in parts:
+            self.absorb(given[at], gained[at], self._rows(ids), memo)
+        self._selected = left
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        """Learn from logged pulls that nobody asked for.
+
+        Parameters
+        ----------
+        arms, rewards : arrays (n,) for a single problem, (R,) or (R, n) for R replications
+            One pull in each replication, or n of them in their order.
         """
-        return None
-
-    def _checked_rows(self, rows: Any) -> Rows:
-        if rows is None:
-            return ALL
-        index = np.asarray(as_numpy(rows))
-        count = len(self.problem)
-        if index.ndim != 1 or index.dtype.kind not in "iu" or not index.size:
-            raise InvalidValueError(f"rows must be a non-empty 1-d array of integers, got {rows!r}")
-        if index.min() < 0 or index.max() >= count or len(np.unique(index)) != len(index):
-            raise InvalidValueError(f"rows must be distinct and in 0..{count - 1}, got {index.tolist()}")
-        return like(index, self.problem.actions.base)
-
-    def _checked_arms(self, arms: Array, count: int) -> Array:
-        array = self._own(arms, "arms")
-        if tuple(array.shape) != (count,):
-            raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
-        host = as_numpy(array)
-        if host.dtype.kind not in "iu":
-            raise InvalidTypeError(f"arms must be integers, got dtype {host.dtype}")
-        top = self.problem.arms
-        for arm in host.tolist():
-            if not 0 <= arm < top:
-                raise InvalidValueError(f"arms must be in 0..{top - 1}, got {arm}")
-        return array
-
-    def _checked_rewards(self, rewards: Array, count: int) -> Array:
-        array = self._own(rewards, "rewards")
-        if tuple(array.shape) != (count,):
-            raise InvalidValueError(
-                f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}"
+        if not self.takes_any_arm:
+            raise ForeignArmError(
+                f"{type(self).__name__} learns only from the arms it chose, so it cannot learn from logged pulls; "
+                "LinUCB can, and so can adadim.recommended(problem)"
             )
-        host = as_numpy(array)
-        if host.dtype.kind not in "fiub":
-            raise InvalidTypeError(f"rewards must be real numbers, got dtype {host.dtype}")
-        for reward in host.tolist():
-            if not math.isfinite(reward):
-                raise InvalidValueError(f"rewards must be finite, got {float(reward)}")
-        return array if array.dtype == self.xp.float64 else self.xp.astype(array, self.xp.float64)
+        logged = [in_library(self.problem, values, name) for values, name in ((arms, "arms"), (rewards, "rewards"))]
+        if tuple(logged[0].shape) != tuple(logged[1].shape):
+            raise InvalidValueError(
+                f"arms and rewards must have one shape, got {tuple(logged[0].shape)} and {tuple(logged[1].shape)}"
+            )
+        columns = [a[None] if self.problem.single else a if a.ndim > 1 else a[:, None] for a in logged]
+        for n in range(columns[0].shape[1]):
+            checked = self._learnable(columns[0][:, n], len(self.problem))
+            gained = checked_rewards(self.problem, columns[1][:, n], len(self.problem))
+            self.absorb(checked, gained, self.everyone, {})
 
-    def _own(self, values: Array, name: str) -> Array:
-        """`values` as an array of the features' library; plain numbers are welcome, another library is not."""
-        base = self.problem.actions.base
-        if type(values) is np.ndarray and type(base) is np.ndarray:
-            return values
-        if isinstance(values, list | tuple | int | float | np.generic):
-            return like(np.atleast_1d(np.asarray(values)), base)
-        xp = namespace(base, values)
-        if not is_numpy(xp) and device_of(values) != device_of(base):
-            raise InvalidValueError(f"{name} are on {device_of(values)}, but the features are on {device_of(base)}")
-        return values
+    def describe(self) -> Any:
+        """State in words and numbers, for people: a dict, or a list of one for each replication."""
+        described = self.descriptions()
+        return described[0] if self.problem.single else described
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to a file, which `adadim.load` reads; it then goes on bit for bit as this one would.
+
+        The file is a zip archive of arrays (npz) and JSON; reading it runs no code. It is written whole or not at all.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np, pathlib, tempfile
+        >>> problem = adadim.Problem(np.eye(3), horizon=9, noise=0.1)
+        >>> learner = adadim.LinUCB().start(problem)
+        >>> learner.update(learner.select(), 0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     learner.save(pathlib.Path(folder, "learner.npz"))
+        ...     restored = adadim.load(pathlib.Path(folder, "learner.npz"), problem)
+        >>> restored.select() == learner.select()
+        True
+        """
+        write_learner(Path(path), self.origin, self.problem, take_state(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
+        return revive(self.origin, self.problem, take_state(self))
+
+    def __copy__(self) -> Learner:
+        return revive(self.origin, self.problem, take_state(self))
+
+    def __reduce__(self) -> Any:
+        return revive, (self.origin, self.problem, take_state(self))
+
+    def _wanted(self, rows: Any) -> Rows:
+        return self.everyone if rows is None else checked_rows(self.problem, rows)
+
+    def _learnable(self, arms: Any, count: int) -> Array:
+        checked = checked_arms(self.problem, arms, count)
+        self.check_arms(checked)
+        return checked
+
+    def _choose(self, rows: Any) -> _Choice:
+        wanted = self._wanted(rows)
+        if not self.takes_late_rewards and (self._open or self._selected):
+            for ids, _, _ in (*self._open.values(), *self._selected):
+                if len(both := np.intersect1d(ids, wanted.ids)):
+                    raise DecisionError(
+                        f"{type(self).__name__} makes one decision at a time, since the next depends on the reward of "
+                        f"the last, and that of replication {self.problem.replications[both[0]]} is not known yet"
+                    )
+        return wanted.ids, *self.choose(wanted)
+
+    def _answered(self, wanted: Rows) -> tuple[list[tuple[Any, _Choice]], list[_Choice]]:
+        """What `select` chose for `wanted`, each choice after its positions in it; and what stays open."""
+        if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
+            return [(slice(None), self._selected[0])], []
+        order = {r: position for position, r in enumerate(wanted.ids.tolist())}
+        parts, left = [], []
+        for choice in map(self._in_library, self._selected):
+            asked = np.isin(choice[0], wanted.ids)
+            if asked.any():
+                part = _part_of(choice, asked)
+                parts.append((like([order.pop(r) for r in part[0].tolist()], wanted.positions), part))
+            if not asked.all():
+                left.append(_part_of(choice, ~asked))
+        for r in order:
+            raise NotSelectedError(
+                f"update before select: replication {self.problem.replications[r]} has no open decision; "
+                "call select() first"
+            )
+        return parts, left
+
+    def _in_library(self, choice: _Choice) -> _Choice:
+        """A choice as arrays of the problem's library, which one that was read from a file is not yet."""
+        ids, arms, memo = choice
+        reference = self.problem.reference
+        if is_numpy(arms) == is_numpy(reference):
+            return choice
+        return ids, like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
+
+    def _rows(self, ids: np.ndarray[Any, Any]) -> Rows:
+        everyone = self.everyone
+        if ids is everyone.ids or np.array_equal(ids, everyone.ids):
+            return everyone
+        return Rows.some(ids, self.problem.reference)
+
+    def _shown(self, arms: Array) -> Any:
+        return int(arms[0]) if self.problem.single else arms
+
+
+def _part_of(choice: _Choice, which: np.ndarray[Any, Any]) -> _Choice:
+    """Some of the replications of a choice."""
+    ids, arms, memo = choice
+    index = like(np.flatnonzero(which), arms)
+    return ids[which], arms[index], {key: values[index] for key, values in memo.items()}
+
+
+def pull_counts(counts: np.ndarray[Any, Any]) -> dict[str, int]:
+    """What the numbers of pulls of all arms say, for `Learner.descriptions`."""
+    return {
+        "pulls": int(counts.sum()),
+        "most_pulled_arm": int(counts.argmax()),
+        "pulls_of_that_arm": int(counts.max()),
+    }
+
+
+def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
+    """A learner of `policy` on `problem` in the given state."""
+    if policy is None:
+        raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
+    learner = policy.start(problem)
+    restore_state(learner, state)
+    return learner

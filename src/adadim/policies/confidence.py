@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import numpy as np
-
-from adadim.arrays import Array, namespace
+from adadim.backend.arrays import Array, namespace
+from adadim.checks import integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
-from adadim.problem import check_positive
 from adadim.theory import confidence_radius
 
 __all__ = [
@@ -115,21 +113,20 @@ def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float, relea
 
 def check_radius(radius: Radius, scale: float) -> None:
     """Raise unless `radius` is a known rule or a non-negative number, and `scale` a positive one."""
-    check_positive(scale, "scale", "a factor on the radius")
+    positive(scale, "scale", "a factor on the radius")
     if isinstance(radius, str):
         if radius not in ("noise", "full", "paper", "oful"):
             raise InvalidValueError(f"radius must be 'noise', 'full', 'paper', 'oful' or a number, got {radius!r}")
-    elif isinstance(radius, bool) or not np.isfinite(radius) or radius < 0:
-        raise InvalidValueError(f"radius must be a non-negative finite number or a rule, got {radius!r}")
+    elif not is_number(radius) or not 0 <= radius < math.inf:
+        raise InvalidValueError(f"radius must be a non-negative finite number or a rule, got {shown(radius)}")
 
 
 def check_bonus(bonus: str) -> None:
     """Raise unless `bonus` is a known shape."""
-    if bonus not in ("norm", "squared"):
-        raise InvalidValueError(f"bonus must be 'norm' (theory) or 'squared' (released code), got {bonus!r}")
+    one_of(bonus, "bonus", ("norm", "squared"))
 
 
 def check_dim(dim: int | None) -> None:
     """Raise unless `dim` is a positive integer or None."""
-    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1):
-        raise InvalidValueError(f"dim must be an integer of at least 1, or None for all features, got {dim!r}")
+    if dim is not None:
+        integer(dim, "dim", meaning="or None for all features")

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, like, positions, take
+from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.recording import on_host
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties
+from adadim.checks import positive
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
-from adadim.policies.ties import Ties
 from adadim.posterior import Form
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["RIDGES", "EvidenceLinUCB", "evidence"]
@@ -75,8 +78,7 @@ class EvidenceLinUCB(Policy):
     >>> outcome = adadim.simulate(adadim.EvidenceLinUCB(), instance)
     >>> bool(outcome.final.mean() < published.final.mean() / 2)
     True
-    >>> told = outcome.learner.describe()[0]
-    >>> round(told["noise"], 2)  # it was 0.1
+    >>> round(outcome.learner.describe()[0]["noise"], 2)  # it was 0.1
     0.1
     """
 
@@ -88,75 +90,81 @@ class EvidenceLinUCB(Policy):
 
     def __post_init__(self) -> None:
         check_taper(self.taper)
-        check_positive(self.scale, "scale", "a factor on the radius")
-        if check_positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
+        positive(self.scale, "scale", "a factor on the radius")
+        if positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
             raise InvalidValueError(
                 f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {self.factor!r}"
             )
-        self._linucb()
+        self.linucb()
 
-    def _linucb(self) -> LinUCB:
-        return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)  # the learner scales and widens
+    def linucb(self) -> LinUCB:
+        """The LinUCB inside, whose learner scales the features and widens the radius itself."""
+        return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)
 
-    def _start(self, problem: Problem, streams: Streams) -> EvidenceLearner:
+    def learner(self, problem: Problem, streams: Streams) -> EvidenceLearner:
         return EvidenceLearner(self, problem, streams)
 
 
 class EvidenceLearner(LinUCBLearner):
     """State of `EvidenceLinUCB`: LinUCB with ridge 1 on arms divided by the root of each replication's ridges."""
 
-    takes_masks = False
+    fixed_operations = False  # between rounds 1, 2, 4, ... they are, see `sequence`
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
-        base, count = problem.actions.base, len(problem)
+        reference, count = problem.reference, len(problem)
         weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
-        super().__init__(policy._linucb(), problem, streams, problem.actions.rescaled().weighted(like(weights, base)))
-        self._tuning = policy
-        self._ridge, self._noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
-        self._rounds = np.zeros(count, dtype=np.int64)
-        self._squares = like(np.zeros(count), base)
-        self._radii = like(np.ones((count, 1)), base)
+        tapered = problem.actions.rescaled().weighted(like(weights, reference))
+        super().__init__(policy.linucb(), problem, streams, tapered)
+        self.tuning = policy
+        self.features = self.posterior.actions.base  # divided anew when the ridge changes
+        self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
+        self.rounds = np.zeros(count, dtype=np.int64)
+        self.squares = self.zeros()
+        self.radii = self.zeros(1) + 1.0
 
-    def radius(self, rows: Rows = ALL) -> Array:
-        """Current multiplier of the width, one per replication."""
-        return take(self._radii, rows)
+    def radius(self, rows: Rows | None = None) -> Array:
+        """Current multiplier of the width, one per replication (by default all)."""
+        return (rows or self.everyone).of(self.radii)
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        super()._update(arms, rewards, rows)
-        self._squares[rows] += rewards * rewards
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().absorb(arms, rewards, rows, memo)
+        self.squares[rows.index] += rewards * rewards
+        on_host(lambda: self._count_round(rows.ids))
 
-    def _advance(self, rows: Rows) -> None:
-        super()._advance(rows)
-        ids = positions(rows, len(self.problem))
-        self._rounds[ids] += 1
-        n = self._rounds[ids]
+    def sequence(self) -> str:
+        return type(self).__name__
+
+    def _count_round(self, ids: np.ndarray[Any, Any]) -> None:
+        self.rounds[ids] += 1
+        n = self.rounds[ids]
         for r in ids[n & (n - 1) == 0].tolist():  # 1, 2, 4, 8, ...
             self._take_stock(r)
 
     def _take_stock(self, r: int) -> None:
         """Choose ridge, noise and radius of one replication by what it has seen."""
-        state, n, squares = self.posterior, int(self._rounds[r]), float(self._squares[r])
+        state, n, squares = self.posterior, int(self.rounds[r]), float(self.squares[r])
         if squares == 0:
             return
         pulled = np.flatnonzero(as_numpy(state.counts[r]))
-        at = like(pulled, self._squares)
+        at = like(pulled, self.squares)
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
-        design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self._ridge[r]))[:, None]
+        design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
-        chosen = int(np.argmax(logs >= logs.max() - math.log(self._tuning.factor)))
-        if RIDGES[chosen] != self._ridge[r]:
-            state.actions.base[r] *= math.sqrt(self._ridge[r] / RIDGES[chosen])
-            self._ridge[r] = RIDGES[chosen]
-            state.rebuild(state.counts[r : r + 1], state.sums[r : r + 1], slice(r, r + 1))
-        self._noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
-        self._radii[r] = self._tuning.scale * noise_radius(self._noise[r], self.problem.horizon, self.problem.arms)
+        chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
+        if RIDGES[chosen] != self.ridge[r]:
+            self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])
+            self.ridge[r] = RIDGES[chosen]
+            row = Rows.some(np.array([r]), self.squares)
+            state.rebuild(row.of(state.counts), row.of(state.sums), row)
+        self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
+        self.radii[r] = self.tuning.scale * noise_radius(self.noise[r], self.problem.horizon, self.problem.arms)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """As `LinUCB`, with the ridge chosen and the noise estimated (None before there is an estimate)."""
-        told = super().describe()
-        for entry, ridge, noise in zip(told, self._ridge.tolist(), self._noise.tolist(), strict=True):
-            entry |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
-        return told
+        rows = super().descriptions()
+        for row, ridge, noise in zip(rows, self.ridge.tolist(), self.noise.tolist(), strict=True):
+            row |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
+        return rows
 
 
 def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tuple[FloatArray, FloatArray]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
-from adadim.policies.ties import Ties
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -34,7 +34,7 @@ class Greedy(Policy):
     >>> import adadim, numpy as np
     >>> learner = adadim.Greedy(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
     >>> learner.select()
-    array([0])
+    0
     """
 
     ridge: float = 0.1
@@ -42,10 +42,11 @@ class Greedy(Policy):
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        self._linucb()
+        self.linucb()
 
-    def _linucb(self) -> LinUCB:
+    def linucb(self) -> LinUCB:
+        """The LinUCB that it is."""
         return LinUCB(ridge=self.ridge, dim=self.dim, radius=0.0, ties=self.ties)
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return self._linucb()._start(problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return self.linucb().learner(problem, streams)

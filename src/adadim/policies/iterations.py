@@ -7,14 +7,19 @@ what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, clamp, groups, like, masked, positions, tally
+from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like
+from adadim.backend.recording import on_host
+from adadim.backend.rows import Rows
+from adadim.backend.state import saved_keys
+from adadim.checks import between, flag
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner
+from adadim.policies.base import Learner, Memo
+from adadim.policies.memos import merged, part_of
 from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -26,44 +31,46 @@ __all__ = ["IteratedLearner", "Solver", "check_beta", "check_expressive"]
 class Solver(Protocol):
     """What plays one iteration. A choice below K is that real arm; K + j is mixture-arm j."""
 
-    def _select(self, rows: Rows) -> Array: ...
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        """As `Learner.choose`."""
+        ...
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None: ...
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """As `Learner.absorb`."""
+        ...
 
-    def _advance(self, rows: Rows) -> None: ...
-
-    def _phase(self) -> Hashable: ...
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`."""
+        ...
 
 
 class IteratedLearner(Learner):
     """Runs one solver per iteration and turns each finished iteration into a mixture-arm."""
 
     takes_any_arm = False
+    takes_late_rewards = False  # a reward belongs to the iteration that it was earned in
 
     def __init__(self, beta: float, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        count, base = len(problem), problem.actions.base
+        super().__init__(problem, streams)
+        count = len(problem)
         self.schedule = schedule(problem.horizon, beta, problem.dim)
-        self.mixtures = Mixtures(base, problem.arms, self.schedule.p)
-        self._streams = streams
-        self._ties = streams.beside(base, problem.horizon)
-        self._draws = streams.child(0).beside(base, problem.horizon)
-        self._solvers: dict[int, Solver] = {}
-        self._iteration = np.zeros(count, dtype=np.int64)
-        self._rounds = np.zeros(count, dtype=np.int64)
-        self._choice = like(np.zeros(count, dtype=np.int64), base)
+        self.mixtures = Mixtures(problem.reference, problem.arms, self.schedule.p)
+        self.mixture_streams = streams.child(0)
+        self.solvers: dict[int, Solver] = {}
+        self.iteration = np.zeros(count, dtype=np.int64)
+        self.rounds = np.zeros(count, dtype=np.int64)
         # Pulls of this iteration (real and virtual), of each mixture before it, and this iteration's (n, sum, sum of
         # squares) of rewards.
-        self._counts = like(np.zeros((count, problem.arms + self.schedule.p)), base)
-        self._drawn = like(np.zeros((count, self.schedule.p)), base)
-        self._moments = like(np.zeros((count, 3)), base)
-        self._scales = like(np.zeros((count, self.schedule.p)), base)
+        self.counts = self.zeros(problem.arms + self.schedule.p)
+        self.drawn = self.zeros(self.schedule.p)
+        self.moments = self.zeros(3)
+        self.scales = self.zeros(self.schedule.p)
         if problem.reward_range is not None:
             known = np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
-            self._scales[...] = like(known, base)[:, None]
+            self.scales[...] = like(known, problem.reference)[:, None]
 
     @abstractmethod
-    def _solver(self, iteration: Iteration) -> Solver:
+    def make_solver(self, iteration: Iteration) -> Solver:
         """Fresh solver for an iteration, knowing the mixtures so far."""
 
     def virtual_noise(self, earlier: int) -> Array:
@@ -73,115 +80,118 @@ class IteratedLearner(Learner):
         the rewards that made the mixture, at least sigma. The array is live: a replication that finishes an
         iteration after others have fills in its own.
         """
-        return self._scales[:, :earlier]
+        return self.scales[:, :earlier]
 
-    def _groups(self, rows: Rows) -> Iterator[tuple[int, Rows, Any]]:
-        """(iteration, replications, their places in `rows`) for each iteration under way."""
-        at = self._iteration[positions(rows, len(self.problem))]
-        return groups(at, rows, len(self.problem), self.problem.actions.base)
+    def solver(self, i: int) -> Solver:
+        """Solver of iteration `i` (counted from 0), made when first asked for."""
+        if i not in self.solvers:
+            self.solvers[i] = self.make_solver(self.schedule.iterations[i])
+        return self.solvers[i]
 
-    def _select(self, rows: Rows) -> Array:
-        arms = self._choice[rows] * 0
-        for i, members, places in self._groups(rows):
-            if i not in self._solvers:
-                self._solvers[i] = self._solver(self.schedule.iterations[i])
-            choice = self._solvers[i]._select(members)
-            self._choice[members] = choice
-            arms[places] = self._realise(choice, members)
-        return arms
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the solvers that a saved state has."""
+        for i in saved_keys(saved["solvers"]):
+            self.solver(i)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        parts = []
+        for i, members, at in rows.split(self.iteration[rows.ids]):
+            choice, memo = self.solver(i).choose(members)
+            parts.append((at, {"arms": self._realise(choice, members), "choice": choice, **memo}))
+        memo = dict(merged(parts, len(rows)))
+        return memo.pop("arms"), memo
 
     def _realise(self, choice: Array, rows: Rows) -> Array:
         """Real arms behind the choices: a mixture-arm draws one."""
-        real, base = self.problem.arms, self.problem.actions.base
-        if isinstance(base, np.ndarray):
+        real = self.problem.arms
+        draws = self.mixture_streams.source(self.problem.horizon)
+        if is_numpy(choice):
             virtual = np.flatnonzero(choice >= real)
             if not virtual.size:
                 return choice
-            members, arms = positions(rows, len(self.problem))[virtual], choice.copy()
-            arms[virtual] = self.mixtures.draw(choice[virtual] - real, self._draws.uniforms(members), members)
+            members, arms = rows.pick(virtual), choice.copy()
+            arms[virtual] = self.mixtures.draw(choice[virtual] - real, draws.uniforms(members), members)
             return arms
         if not self.mixtures.q:
             return choice
-        mask, wide = masked(rows, len(self.problem), choice)
-        mask = mask & (wide >= real)
-        drawn = self.mixtures.draw(clamp(wide - real, 0), self._draws.uniforms(mask), mask)
-        return self.xp.where(choice >= real, drawn[rows], choice)
+        masked, wide = rows.masked(choice)
+        members = masked.only(wide >= real)
+        drawn = self.mixtures.draw(clamp(wide - real, 0), draws.uniforms(members), members)
+        return self.xp.where(choice >= real, rows.of(drawn), choice)
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        for i, members, places in self._groups(rows):
-            choice, gained = self._choice[members], rewards[places]
-            self._solvers[i]._update(choice, gained, members)
-            tally(self._counts, members, choice, 1.0)
-            self._moments[members, 0] += 1.0
-            self._moments[members, 1] += gained
-            self._moments[members, 2] += gained * gained
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        for i, members, at in rows.split(self.iteration[rows.ids]):
+            own, gained = part_of(memo, at), rewards[at]
+            self.solvers[i].absorb(own["choice"], gained, members, own)
+            members.add(self.counts, own["choice"], 1.0)
+            self.moments[members.index, 0] += 1.0
+            self.moments[members.index, 1] += gained
+            self.moments[members.index, 2] += gained * gained
+        on_host(lambda: self._count_round(rows))
 
-    def _advance(self, rows: Rows) -> None:
-        for i, members, _ in self._groups(rows):
-            self._solvers[i]._advance(members)
-            host = positions(members, len(self.problem))
-            self._rounds[host] += 1
+    def _count_round(self, rows: Rows) -> None:
+        for i, members, _ in rows.split(self.iteration[rows.ids]):
+            self.rounds[members.ids] += 1
             iteration = self.schedule.iterations[i]
-            done = host[self._rounds[host] == iteration.stop] if iteration.complete else host[:0]
-            if done.size:
-                self._finish(i, like(done, self.problem.actions.base))
+            done = members.ids[self.rounds[members.ids] == iteration.stop]
+            if iteration.complete and done.size:
+                self.finish(i, Rows.some(done, self.problem.reference))
 
-    def _phase(self) -> Hashable:
-        first = int(self._iteration[0])
-        if (self._iteration != first).any():
+    def sequence(self) -> Hashable:
+        first = int(self.iteration[0])
+        if (self.iteration != first).any():
             return None
         # The first round of an iteration makes its solver, which is not an operation to record.
-        within = self._solvers[first]._phase() if first in self._solvers else None
+        within = self.solvers[first].sequence() if first in self.solvers else None
         return None if within is None else (first, within)
 
-    def _finish(self, i: int, rows: Array) -> None:
+    def finish(self, i: int, rows: Rows) -> None:
         """Turn iteration `i` of `rows` into a mixture-arm."""
-        real = self.problem.arms
-        self.mixtures.add(i, self._counts[rows, :real], self._counts[rows, real : real + i], rows)
-        self._drawn[rows] += self._counts[rows, real:]
-        self._counts[rows] = 0.0
+        real, index = self.problem.arms, rows.index
+        self.mixtures.add(i, self.counts[index, :real], self.counts[index, real : real + i], rows)
+        self.drawn[index] += self.counts[index, real:]
+        self.counts[index] = 0.0
         if self.problem.reward_range is None:
-            xp, moments = self.xp, self._moments[rows]
+            xp, moments = self.xp, self.moments[index]
             n, total, squares = moments[:, 0], moments[:, 1], moments[:, 2]
             spread = xp.sqrt(clamp(squares / n - (total / n) ** 2, 0.0))
-            self._scales[rows, i] = clamp(spread, self.problem.noise)
-        self._moments[rows] = 0.0
+            self.scales[index, i] = clamp(spread, self.problem.noise)
+        self.moments[index] = 0.0
         if i + 1 < len(self.schedule.iterations):
-            self._iteration[as_numpy(rows)] += 1
-        if (self._iteration > i).all():
-            self._solvers.pop(i)
+            self.iteration[rows.ids] += 1
+        if (self.iteration > i).all():
+            self.solvers.pop(i)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Iteration, dimension, and how often each mixture-arm was drawn, in each replication."""
         real = self.problem.arms
-        drawn = as_numpy(self._drawn) + as_numpy(self._counts)[:, real:]
-        told = []
+        drawn = as_numpy(self.drawn) + as_numpy(self.counts)[:, real:]
+        rows = []
         for r, number in enumerate(self.problem.replications):
-            at = self.schedule.iterations[self._iteration[r]]
-            told.append(
+            now = self.schedule.iterations[self.iteration[r]]
+            rows.append(
                 {
                     "replication": number,
-                    "iteration": at.index,
-                    "dim": at.dim,
-                    "rounds": int(self._rounds[r]),
-                    "rounds of this iteration": int(self._rounds[r]) - at.start,
-                    "draws of each mixture-arm": drawn[r, : at.index - 1].astype(int).tolist(),
+                    "iteration": now.index,
+                    "dim": now.dim,
+                    "rounds": int(self.rounds[r]),
+                    "rounds_of_this_iteration": int(self.rounds[r]) - now.start,
+                    "draws_of_each_mixture_arm": drawn[r, : now.index - 1].astype(int).tolist(),
                 }
             )
-        return told
+        return rows
 
 
 def check_beta(beta: float) -> None:
     """Raise unless 1/2 <= beta < 1."""
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0.5 <= beta < 1:
-        raise InvalidValueError(f"beta must be a number in [0.5, 1), got {beta!r}")
+    between(beta, "beta", 0.5, 1, "[)")
 
 
 def check_expressive(expressive: bool | None, problem: Problem) -> bool:
     """Whether to pull truncated arms: as asked, or as the action set allows."""
     if expressive is None:
         return problem.actions.expressive
-    if expressive and not problem.actions.expressive:
+    if flag(expressive, "expressive") and not problem.actions.expressive:
         raise InvalidValueError(
             "expressive=True needs an action set that is closed under truncation: build it with "
             "ActionSet(features, levels=[...]) or instances.sphere(..., expressive=True)"

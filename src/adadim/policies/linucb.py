@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import ALL, Array, Rows, as_numpy, like, put, take
-from adadim.errors import ForeignArmError, InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.checks import flag, positive
+from adadim.errors import ForeignArmError
+from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
     Bonus,
     Radius,
@@ -23,9 +25,8 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
-from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, check_form, posterior
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["LinUCB", "LinUCBLearner"]
@@ -55,12 +56,9 @@ class LinUCB(Policy):
         Factor on the radius.
     theta_norm : float
         Bound on the norm of theta, for "full" and "oful".
-    arms : {"distinct", "supported"}
-        On an expressive set with `dim` < d: all arms that differ in the first `dim` features, or only those that are
-        zero afterwards, for which the model is still linear.
-    first_pull : {"optimistic", "uniform"}
-        How the first arm is chosen: by its score (the longest arm), or uniformly, as the released code does for the
-        base learners of Dynamic Balancing.
+    only_supported : bool
+        On an expressive set with `dim` < d: use only the arms that are zero after the first `dim` features, for which
+        the model is still linear, instead of all arms that differ in those.
     form : {"auto", "gram", "feature"}
         How the posterior is held; the choices are the same.
     ties : {"random", "lowest"}
@@ -88,109 +86,93 @@ class LinUCB(Policy):
     radius: Radius = "noise"
     scale: float = 1.0
     theta_norm: float = 1.0
-    arms: Literal["distinct", "supported"] = "distinct"
-    first_pull: Literal["optimistic", "uniform"] = "optimistic"
+    only_supported: bool = False
     form: Form = "auto"
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        check_positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
-        check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
         check_bonus(self.bonus)
         check_radius(self.radius, self.scale)
         check_ties(self.ties)
         check_dim(self.dim)
         check_form(self.form)
-        if self.arms not in ("distinct", "supported"):
-            raise InvalidValueError(f"arms must be 'distinct' or 'supported', got {self.arms!r}")
-        if self.first_pull not in ("optimistic", "uniform"):
-            raise InvalidValueError(f"first_pull must be 'optimistic' or 'uniform', got {self.first_pull!r}")
+        flag(self.only_supported, "only_supported")
 
     def width_multiplier(self, problem: Problem, arms: int) -> Any:
         """Radius for `arms` arms, as far as it does not depend on the data."""
         noise = problem.noise if isinstance(self.radius, str) else 0.0  # a number needs no noise scale
         return self.scale * fixed_radius(self.radius, noise, problem.horizon, arms, self.ridge, self.theta_norm)
 
-    def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
+        """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
+        return optimism(mean, width2, radius, self.bonus)
+
+    def learner(self, problem: Problem, streams: Streams) -> LinUCBLearner:
         return LinUCBLearner(self, problem, streams)
 
 
 class LinUCBLearner(Learner):
     """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
-    takes_masks = True
+    fixed_operations = True
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
-        super().__init__(problem)
+        super().__init__(problem, streams)
         self.policy = policy
-        self._draws = streams.beside(problem.actions.base, problem.horizon)
         dim = problem.dim if policy.dim is None else policy.dim
-        seen, self._pull = (actions or problem.actions).truncate(dim, supported=policy.arms == "supported")
-        self._whole = seen.arms == problem.arms
-        if not self._whole:
-            place, foreign = np.zeros(problem.arms, dtype=np.int64), np.ones(problem.arms, dtype=bool)
-            place[as_numpy(self._pull)], foreign[as_numpy(self._pull)] = np.arange(seen.arms), False
-            self._place, self._foreign = like(place, seen.base), like(foreign, seen.base)
+        seen, self._pull = (actions or problem.actions).truncate(dim, supported=policy.only_supported)
+        self._all_arms = seen.arms == problem.arms
+        if not self._all_arms:
+            within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
+            within[as_numpy(self._pull)] = np.arange(seen.arms)
+            self._within = like(within, seen.base)
         self.posterior = posterior(seen, policy.ridge, policy.form)
-        self._streamed = self.posterior.streamed
-        self._started = self.posterior.logdet > 0.0
+        self.bytes_per_round = self.posterior.streamed
         self._radius = policy.width_multiplier(problem, seen.arms)
 
-    def radius(self, rows: Rows = ALL) -> Any:
-        """Current multiplier of the width; one per replication for "oful"."""
-        policy = self.policy
+    def radius(self, rows: Rows | None = None) -> Any:
+        """Current multiplier of the width; one per replication (by default all) for "oful"."""
+        policy, rows = self.policy, rows or self.everyone
         if policy.radius != "oful":
             return self._radius
-        logdet, delta = take(self.posterior.logdet, rows), 1 / math.sqrt(self.problem.horizon)
+        logdet, delta = rows.of(self.posterior.logdet), 1 / math.sqrt(self.problem.horizon)
         value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
         return policy.scale * value
 
-    def scores(self, rows: Rows = ALL) -> Array:
-        """Optimistic score of every arm of the (truncated) set."""
-        state = self.posterior
-        return optimism(take(state.mean, rows), take(state.width2, rows), self.radius(rows), self.policy.bonus)
+    def scores(self, rows: Rows | None = None) -> Array:
+        """Optimistic score of every arm of the (truncated) set, in each replication (by default all)."""
+        state, rows = self.posterior, rows or self.everyone
+        known = (rows.of(state.mean), rows.of(state.width2))
+        return self.policy.scores(*known, self.radius(rows), rows.of(state.pulls))
 
-    def _select(self, rows: Rows) -> Array:
-        draws = self._draws.uniforms(rows) if self.policy.ties == "random" else None
-        scores = self.scores(rows)
-        if self.policy.first_pull == "uniform":
-            started = take(self._started, rows)
-            if not isinstance(started, np.ndarray) or not started.all():
-                scores = self.xp.where(started[:, None], scores, self.xp.zeros_like(scores))
-        chosen = argmax(scores, draws)
-        return chosen if self._whole else self._pull[chosen]
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        chosen = self.largest(self.scores(rows), rows, self.policy.ties)
+        return (chosen if self._all_arms else self._pull[chosen]), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        self.posterior.absorb(arms if self._whole else self._place[arms], rewards, rows)
-        if self.policy.first_pull == "uniform":
-            put(self._started, rows, take(self._started, rows) | True)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
 
-    def _advance(self, rows: Rows) -> None:
-        self.posterior.settle()
-
-    def _phase(self) -> Hashable:
-        return type(self).__name__
-
-    def _checked_arms(self, arms: Array, count: int) -> Array:
-        checked = super()._checked_arms(arms, count)
-        if not self._whole and as_numpy(self._foreign[checked]).any():
+    def check_arms(self, arms: Array) -> None:
+        if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
             raise ForeignArmError(
-                f"arms {as_numpy(checked).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
+                f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
-        return checked
 
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""
-        counts = as_numpy(self.posterior.counts)
-        pull = as_numpy(self._pull)
-        return [
-            {
-                "replication": r,
-                "dim": self.posterior.actions.dim,
-                "pulls": int(n.sum()),
-                "distinct arms pulled": int((n > 0).sum()),
-                "most pulled arm": int(pull[n.argmax()]),
-                "its pulls": int(n.max()),
-            }
-            for r, n in zip(self.problem.replications, counts, strict=True)
-        ]
+        counts, pull = as_numpy(self.posterior.counts), as_numpy(self._pull)
+        rows = []
+        for r, n in zip(self.problem.replications, counts, strict=True):
+            pulled = pull_counts(n)
+            pulled["most_pulled_arm"] = int(pull[pulled["most_pulled_arm"]])
+            rows.append(
+                {
+                    "replication": r,
+                    "dim": self.posterior.actions.dim,
+                    "distinct_arms_pulled": int((n > 0).sum()),
+                    **pulled,
+                }
+            )
+        return rows

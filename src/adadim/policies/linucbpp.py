@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, like, masked, positions, take, tally
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.checks import flag, one_of, positive
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.suplinucb import Levels
-from adadim.policies.ties import Ties, argmax, check_ties
 from adadim.posterior import Form, check_form, posterior
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
 
@@ -50,8 +52,6 @@ class LinUCBPlusPlus(Policy):
         Factor on the radius.
     theta_norm : float
         Bound on the norm of theta, for "full".
-    rescale : bool
-        Divide the truncated features by the largest norm among them, as the released code does.
     expressive : bool, optional
         Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
         truncation. By default whatever the action set allows.
@@ -99,7 +99,6 @@ class LinUCBPlusPlus(Policy):
     radius: Radius = "noise"
     scale: float = 1.0
     theta_norm: float = 1.0
-    rescale: bool = False
     expressive: bool | None = None
     solver: Literal["linucb", "suplinucb"] = "linucb"
     reuse: bool = False
@@ -108,16 +107,16 @@ class LinUCBPlusPlus(Policy):
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        check_positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
-        check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
         check_bonus(self.bonus)
         check_radius(self.radius, self.scale)
         check_ties(self.ties)
         check_form(self.form)
         if self.radius == "oful":
             raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
-        if self.solver not in ("linucb", "suplinucb"):
-            raise InvalidValueError(f"solver must be 'linucb' or 'suplinucb', got {self.solver!r}")
+        one_of(self.solver, "solver", ("linucb", "suplinucb"))
+        flag(self.reuse, "reuse")
         if self.solver == "suplinucb" and self.reuse:
             raise InvalidValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
@@ -129,79 +128,79 @@ class LinUCBPlusPlus(Policy):
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
         return self.scale * fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm, total)
 
-    def _start(self, problem: Problem, streams: Streams) -> IteratedLearner:
-        return _LinUCBPlusPlusLearner(self, problem, streams)
+    def features(self, actions: ActionSet) -> ActionSet:
+        """What an iteration learns from, given the truncated arms."""
+        return actions
+
+    def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
+        return LinUCBPlusPlusLearner(self, problem, streams)
 
 
-class _LinUCBPlusPlusLearner(IteratedLearner):
+class LinUCBPlusPlusLearner(IteratedLearner):
+    """State of `LinUCBPlusPlus`."""
+
     def __init__(self, policy: LinUCBPlusPlus, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams)
         self.policy = policy
         self.expressive = check_expressive(policy.expressive, problem)
         if policy.reuse:
-            base, count, mixtures = problem.actions.base, len(problem), self.schedule.p
-            # Every real pull so far, and what is known of every mixture-arm: (pulls, sum of rewards).
-            self.data = like(np.zeros((2, count, problem.arms)), base)
-            self.mixture_data = like(np.zeros((2, count, mixtures)), base)
+            # Every real pull so far, and what is known of every mixture-arm: pulls and sums of rewards.
+            self.data = (self.zeros(problem.arms), self.zeros(problem.arms))
+            self.mixture_data = (self.zeros(self.schedule.p), self.zeros(self.schedule.p))
 
-    def _solver(self, iteration: Iteration) -> Solver:
+    def make_solver(self, iteration: Iteration) -> Solver:
         solver = _SupLinUCBSolver if self.policy.solver == "suplinucb" else _LinUCBSolver
         return solver(self, iteration)
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if self.policy.reuse:
-            tally(self.data[0], rows, arms, 1.0)
-            tally(self.data[1], rows, arms, rewards)
-        super()._update(arms, rewards, rows)
+            rows.add(self.data[0], arms, 1.0)
+            rows.add(self.data[1], arms, rewards)
+        super().absorb(arms, rewards, rows, memo)
 
-    def _finish(self, i: int, rows: Array) -> None:
+    def finish(self, i: int, rows: Rows) -> None:
         if self.policy.reuse:
-            self.mixture_data[0][rows, i] = self._moments[rows, 0]
-            self.mixture_data[1][rows, i] = self._moments[rows, 1]
-        super()._finish(i, rows)
+            for known, made in zip(self.mixture_data, (0, 1), strict=True):
+                known[rows.index, i] = self.moments[rows.index, made]
+        super().finish(i, rows)
         if self.policy.reuse and i + 1 < len(self.schedule.iterations):
-            if i + 1 not in self._solvers:
-                self._solvers[i + 1] = self._solver(self.schedule.iterations[i + 1])
-            following = self._solvers[i + 1]
+            following = self.solver(i + 1)
             assert isinstance(following, _LinUCBSolver)
-            following.inherit(self.data[0][rows], self.data[1][rows], rows)
+            counts, sums = self.data
+            following.inherit(rows.of(counts), rows.of(sums), rows)
 
 
 class _Modified:
     """The modified problem of one iteration: truncated real arms, and a dimension of its own for each mixture-arm."""
 
-    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+    def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         policy, problem = learner.policy, learner.problem
-        self.policy, self.xp, self.streams = policy, learner.xp, learner._ties
+        self.policy, self.learner = policy, learner
         self.virtual = iteration.index - 1
-        actions, self.pull = problem.actions.truncate(iteration.dim, supported=learner.expressive)
-        self.real = self.pull
-        self.actions = actions.rescaled() if policy.rescale else actions
-        self.whole = actions.arms == problem.arms
-        if not self.whole:
-            place = np.zeros(problem.arms + self.virtual, dtype=np.int64)
-            place[as_numpy(self.pull)] = np.arange(actions.arms)
-            place[problem.arms :] = actions.arms + np.arange(self.virtual)
-            self.place = like(place, actions.base)
-            every = np.concatenate([as_numpy(self.pull), problem.arms + np.arange(self.virtual)])
-            self.pull = like(every, actions.base)
+        actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
+        self.actions = policy.features(actions)
+        self.all_arms = actions.arms == problem.arms
+        if not self.all_arms:
+            mixtures = np.arange(self.virtual)
+            choices = np.concatenate([as_numpy(self.real), problem.arms + mixtures])
+            within = np.zeros(problem.arms + self.virtual, dtype=np.int64)
+            within[choices] = np.concatenate([np.arange(actions.arms), actions.arms + mixtures])
+            self.choices, self.within = like(choices, actions.base), like(within, actions.base)
         self.size = (iteration.length, actions.arms + self.virtual, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, *self.size)
         self.virtual_noise = learner.virtual_noise(self.virtual)
 
     def virtual_radius(self, rows: Rows) -> Array:
         """Radius of every mixture-arm."""
-        return self.policy.width_multiplier(take(self.virtual_noise, rows), *self.size)
+        return self.policy.width_multiplier(rows.of(self.virtual_noise), *self.size)
 
-    def draws(self, rows: Rows) -> Array | None:
-        return self.streams.uniforms(rows) if self.policy.ties == "random" else None
-
-    def outward(self, local: Array) -> Array:
+    def to_choice(self, local: Array) -> Array:
         """Choices as real arms and K + j, from positions in the modified set."""
-        return local if self.whole else self.pull[local]
+        return local if self.all_arms else self.choices[local]
 
-    def inward(self, choice: Array) -> Array:
-        return choice if self.whole else self.place[choice]
+    def to_local(self, choice: Array) -> Array:
+        """Positions in the modified set, from choices."""
+        return choice if self.all_arms else self.within[choice]
 
 
 class _LinUCBSolver(_Modified):
@@ -211,69 +210,68 @@ class _LinUCBSolver(_Modified):
     mean s / (ridge + n) and squared width 1 / (ridge + n).
     """
 
-    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+    def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
-        self._known: Array | None = None  # scores of the real arms, until one of them is pulled (NumPy)
+        self.known: Array | None = None  # scores of the real arms, until one of them is pulled (NumPy)
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
         if self.policy.reuse:  # views: what is learned here stays known
             self.pulls, self.sums = (part[:, : self.virtual] for part in learner.mixture_data)
 
-    def inherit(self, counts: Array, sums: Array, rows: Array) -> None:
+    def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
         self.posterior.rebuild(counts[:, self.real], sums[:, self.real], rows)
-        self._known = None
+        self.known = None
 
     def scores(self, rows: Rows) -> Array:
+        """Optimistic score of every real arm and mixture-arm."""
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
-        if rows is ALL and self._known is not None:
-            real = self._known
+        if rows.everyone and self.known is not None:
+            real = self.known
         else:
-            real = optimism(take(state.mean, rows), take(state.width2, rows), self.radius, bonus)
-            self._known = real if rows is ALL and isinstance(real, np.ndarray) else None
+            real = optimism(rows.of(state.mean), rows.of(state.width2), self.radius, bonus)
+            self.known = real if rows.everyone and is_numpy(real) else None
         if not self.virtual:
             return real
-        precision = ridge + take(self.pulls, rows)
-        virtual = optimism(take(self.sums, rows) / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
-        return self.xp.concat([real, virtual], axis=-1)
+        precision = ridge + rows.of(self.pulls)
+        virtual = optimism(rows.of(self.sums) / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
+        return namespace(real).concat([real, virtual], axis=-1)
 
-    def _select(self, rows: Rows) -> Array:
-        return self.outward(argmax(self.scores(rows), self.draws(rows)))
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        return self.to_choice(self.learner.largest(self.scores(rows), rows, self.policy.ties)), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        local, real, count = self.inward(arms), self.actions.arms, self.actions.replications
-        if isinstance(local, np.ndarray):
-            at = local >= real
-            if not at.all():
-                self._known = None
-            if not at.any():
-                self.posterior.absorb(local, rewards, rows)
-                return
-            ids = positions(rows, count)
-            if not at.all():
-                self.posterior.absorb(local[~at], rewards[~at], ids[~at])
-            tally(self.pulls, ids[at], local[at] - real, 1.0)
-            tally(self.sums, ids[at], local[at] - real, rewards[at])
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        local, real = self.to_local(arms), self.actions.arms
+        if not is_numpy(local):
+            masked, local, rewards = rows.masked(local, rewards)
+            self._absorb_real(clamp(local, None, real - 1), rewards, masked.only(local < real))
+            if self.virtual:
+                self._absorb_virtual(clamp(local - real, 0), rewards, masked.only(local >= real))
             return
-        mask, local, rewards = masked(rows, count, local, rewards)
-        virtual = mask & (local >= real)
-        self.posterior.absorb(clamp(local, None, real - 1), rewards, mask & ~virtual)
-        if self.virtual:
-            column = clamp(local - real, 0)
-            tally(self.pulls, virtual, column, 1.0)
-            tally(self.sums, virtual, column, rewards)
+        virtual = local >= real
+        if not virtual.any():
+            self._absorb_real(local, rewards, rows)
+            return
+        for mask, part in ((~virtual, self._absorb_real), (virtual, self._absorb_virtual)):
+            if (at := np.flatnonzero(mask)).size:
+                part(local[at] - (real if mask is virtual else 0), rewards[at], rows.pick(at))
 
-    def _advance(self, rows: Rows) -> None:
-        self.posterior.settle()
+    def _absorb_real(self, local: Array, rewards: Array, rows: Rows) -> None:
+        self.known = None
+        self.posterior.absorb(local, rewards, rows)
 
-    def _phase(self) -> Hashable:
+    def _absorb_virtual(self, column: Array, rewards: Array, rows: Rows) -> None:
+        rows.add(self.pulls, column, 1.0)
+        rows.add(self.sums, column, rewards)
+
+    def sequence(self) -> str:
         return type(self).__name__
 
 
 class _SupLinUCBSolver(_Modified):
     """SupLinUCB on the modified problem, the version of Theorem 3."""
 
-    def __init__(self, learner: _LinUCBPlusPlusLearner, iteration: Iteration) -> None:
+    def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         policy = self.policy
         self.levels = Levels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
@@ -283,18 +281,17 @@ class _SupLinUCBSolver(_Modified):
         if not self.virtual:
             return self.radius
         virtual = self.virtual_radius(rows)
-        real = self.xp.repeat(virtual[:, :1] * 0.0 + self.radius, self.actions.arms, axis=1)
-        return self.xp.concat([real, virtual], axis=-1)
+        xp = namespace(virtual)
+        real = xp.repeat(virtual[:, :1] * 0.0 + self.radius, self.actions.arms, axis=1)
+        return xp.concat([real, virtual], axis=-1)
 
-    def _select(self, rows: Rows) -> Array:
-        radius = self.radii(rows)
-        return self.outward(self.levels.select(radius, self.draws(rows), rows))
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        draws = self.learner.draws.uniforms(rows) if self.policy.ties == "random" else None
+        chosen, memo = self.levels.choose(self.radii(rows), draws, rows)
+        return self.to_choice(chosen), memo
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        self.levels.update(self.inward(arms), rewards, rows)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.levels.absorb(self.to_local(arms), rewards, rows, memo)
 
-    def _advance(self, rows: Rows) -> None:
-        return
-
-    def _phase(self) -> Hashable:
+    def sequence(self) -> None:
         return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
-from adadim.arrays import ALL, Array, Rows, indices, like, namespace, take
+from adadim.backend.arrays import Array, namespace, zeros
+from adadim.backend.rows import Rows
+from adadim.backend.state import saved_keys
 
 __all__ = ["Mixtures"]
 
@@ -31,13 +34,16 @@ class Mixtures:
     ----------
     q : list of array (R, K)
         Flattened distribution of each mixture; rows of replications that have not finished it are zero.
+    cumulative : array (R, count, K)
+        Their cumulative sums.
 
     Examples
     --------
     >>> import numpy as np
     >>> mixtures = Mixtures(np.zeros((1, 1)), arms=3, count=2)
-    >>> mixtures.add(0, np.array([[2.0, 1.0, 1.0]]), np.zeros((1, 0)))
-    >>> mixtures.add(1, np.array([[1.0, 4.0, 0.0]]), np.array([[3.0]]))
+    >>> rows = Rows.all(mixtures.cumulative)
+    >>> mixtures.add(0, np.array([[2.0, 1.0, 1.0]]), np.zeros((1, 0)), rows)
+    >>> mixtures.add(1, np.array([[1.0, 4.0, 0.0]]), np.array([[3.0]]), rows)
     >>> mixtures.q[1]
     array([[0.3125 , 0.59375, 0.09375]])
     """
@@ -45,28 +51,27 @@ class Mixtures:
     def __init__(self, reference: Array, arms: int, count: int) -> None:
         self.arms = arms
         self.q: list[Array] = []
-        self._cumulative = like(np.zeros((reference.shape[0], count, arms)), reference)
+        self.cumulative = zeros(reference, reference.shape[0], count, arms)
 
-    def add(self, j: int, real: Array, virtual: Array, rows: Rows = ALL) -> None:
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make room for the mixtures that a saved state has."""
+        self.q = [self.cumulative[:, 0] * 0.0 for _ in saved_keys(saved["q"])]
+
+    def add(self, j: int, real: Array, virtual: Array, rows: Rows) -> None:
         """Make mixture `j` (from 0) of `rows` out of pull counts of the real and the earlier virtual arms."""
         xp = namespace(real)
         while len(self.q) <= j:
-            self.q.append(self._cumulative[:, 0] * 0.0)
+            self.q.append(self.cumulative[:, 0] * 0.0)
         total = xp.sum(real, axis=-1) + xp.sum(virtual, axis=-1)
         flat = real / total[:, None]
         for earlier in range(virtual.shape[1]):
-            flat = flat + (virtual[:, earlier] / total)[:, None] * self.q[earlier][rows]
-        self.q[j][rows] = flat
-        self._cumulative[rows, j] = xp.cumulative_sum(flat, axis=-1)
+            flat = flat + (virtual[:, earlier] / total)[:, None] * rows.of(self.q[earlier])
+        rows.put(self.q[j], flat)
+        rows.put(self.cumulative[:, j], xp.cumulative_sum(flat, axis=-1))
 
-    def draw(self, j: Array, uniforms: Array, rows: Rows = ALL) -> Array:
+    def draw(self, j: Array, uniforms: Array, rows: Rows) -> Array:
         """Real arm drawn from mixture ``j[i]`` in the i-th of `rows`."""
-        xp = namespace(self._cumulative)
-        steps = self._cumulative[take(indices(self._cumulative), rows), j]
+        xp = namespace(self.cumulative)
+        steps = rows.at(self.cumulative, j)
         below = steps <= (uniforms * steps[:, -1])[:, None]
         return xp.sum(xp.astype(below, xp.int64), axis=-1)
-
-    def mean(self, means: Array) -> Array:
-        """Mean reward of every mixture, (R, number of mixtures), given those of the real arms."""
-        xp = namespace(means)
-        return xp.stack([xp.sum(q * means, axis=-1) for q in self.q], axis=-1)

@@ -23,8 +23,7 @@ def recommended(problem: Problem) -> Policy:
     >>> features = np.random.default_rng(0).normal(size=(200, 50)) / 10
     >>> problem = adadim.Problem(features, horizon=1000)  # the noise is unknown
     >>> learner = adadim.recommended(problem).start(problem)
-    >>> arms = learner.select()
-    >>> learner.update(arms, [0.3])
+    >>> learner.update(learner.select(), 0.3)
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -25,8 +26,8 @@ class SingleProblem:
     """Features (K, d)."""
     horizon: int
     """Number of rounds."""
-    noise: float
-    """Sub-Gaussian scale of the noise."""
+    noise: float | None
+    """Sub-Gaussian scale of the noise, if known."""
     reward_range: float | None
     """Range of the mean rewards, if known."""
 
@@ -77,32 +78,36 @@ class Single(Policy):
         if not callable(self.make):
             raise InvalidTypeError(f"make must be callable as make(problem, rng), got {self.make!r}")
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _Lifted(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return LiftedLearner(self, problem, streams)
 
 
-class _Lifted(Learner):
+class LiftedLearner(Learner):
+    """A learner of the user's own for each replication."""
+
+    takes_late_rewards = False
+
     def __init__(self, policy: Single, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
+        super().__init__(problem, streams)
         ranges = [None] * len(problem) if problem.reward_range is None else problem.reward_range.tolist()
+        noise = problem.noise if problem.noise_known else None
         self.learners = [
             policy.make(
-                SingleProblem(as_numpy(problem.actions.dense(r)), problem.horizon, problem.noise, ranges[r]),
+                SingleProblem(as_numpy(problem.actions.dense(r)), problem.horizon, noise, ranges[r]),
                 streams.generators[r],
             )
             for r in range(len(problem))
         ]
 
-    def _select(self, rows: Rows) -> Array:
-        arms = np.array([self.learners[r].select() for r in positions(rows, len(self.learners))], dtype=np.int64)
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        arms = np.array([self.learners[r].select() for r in rows.ids], dtype=np.int64)
         if arms.min() < 0 or arms.max() >= self.problem.arms:
             bad = int(arms[(arms < 0) | (arms >= self.problem.arms)][0])
             raise InvalidValueError(
                 f"{type(self.learners[0]).__name__}.select() must be in 0..{self.problem.arms - 1}, got {bad}"
             )
-        return like(arms, self.problem.actions.base)
+        return like(arms, self.problem.reference), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        told = zip(as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
-        for r, (arm, reward) in zip(positions(rows, len(self.learners)), told, strict=True):
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm, reward in zip(rows.ids, as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
             self.learners[r].update(arm, reward)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.arrays import Array, Rows, as_numpy, like, positions
+from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.rows import Rows
+from adadim.backend.state import saved_keys
+from adadim.backend.ties import TOLERANCE, Ties, argmax, check_ties
+from adadim.checks import positive
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
-from adadim.policies.ties import TOLERANCE, Ties, argmax, check_ties
 from adadim.posterior import Form, Posterior, check_form, posterior
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["Levels", "SupLinUCB"]
@@ -57,7 +61,7 @@ class SupLinUCB(Policy):
     >>> import adadim, numpy as np
     >>> instance = adadim.Instance(np.eye(2), theta=[0.5, 0.2], horizon=500, noise=0.1)
     >>> outcome = adadim.simulate(adadim.SupLinUCB(radius=0.05), instance)
-    >>> int(outcome.pulls[0].argmax())
+    >>> int(outcome.pulls.argmax())
     0
     """
 
@@ -70,8 +74,8 @@ class SupLinUCB(Policy):
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        check_positive(self.ridge, "ridge", "the regularisation lambda, 1 in the analysis")
-        check_positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        positive(self.ridge, "ridge", "the regularisation lambda, 1 in the analysis")
+        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
         check_radius(self.radius, self.scale)
         if self.radius == "oful":
             raise InvalidValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
@@ -83,8 +87,8 @@ class SupLinUCB(Policy):
         """Radius in force on a sub-problem."""
         return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _SupLinUCBLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return SupLinUCBLearner(self, problem, streams)
 
 
 class Levels:
@@ -102,30 +106,41 @@ class Levels:
         self.exploits = np.zeros(actions.replications, dtype=np.int64)
         self._posteriors: list[Posterior | None] = [None] * self.count
         self._virtual = np.zeros((self.count, 2, actions.replications, extra))
-        self._chosen_level = np.zeros(actions.replications, dtype=np.int64)
+
+    def posterior(self, level: int) -> Posterior:
+        """Posterior of a level (counted from 0), made when first asked for."""
+        state = self._posteriors[level]
+        if state is None:
+            state = self._posteriors[level] = posterior(self.actions, self.ridge, self.form)
+        return state
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the posteriors that a saved state has."""
+        for level in saved_keys(saved["_posteriors"]):
+            self.posterior(level)
 
     def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm at a level (counted from 0)."""
         state = self._posteriors[level]
         if state is None:
             # A level that was never explored is the prior; its matrices are made on the first pull.
-            norms = self.actions.squared_norms()[rows] / self.ridge
+            norms = rows.of(self.actions.squared_norms()) / self.ridge
             mean, width2 = norms * 0.0, norms
         else:
-            mean, width2 = state.mean[rows], state.width2[rows]
+            mean, width2 = rows.of(state.mean), rows.of(state.width2)
         if self.extra:
-            pulls, sums = (like(part, mean)[rows] for part in self._virtual[level])
+            pulls, sums = (rows.of(like(part, mean)) for part in self._virtual[level])
             xp = self.actions.xp
             mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
             width2 = xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
         return mean, width2
 
-    def select(self, radius: Array, draws: Array | None, rows: Rows) -> Array:
-        """Arm of each replication in `rows`; remembers which level chose it (-1: exploit, nothing to learn)."""
-        xp = self.actions.xp
-        ids = positions(rows, self.actions.replications)
-        chosen, undecided = np.zeros(len(ids), dtype=np.int64), np.ones(len(ids), dtype=bool)
-        alive = like(np.ones((len(ids), self.actions.arms + self.extra), dtype=bool), self.actions.base)
+    def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
+        """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
+        xp, count = self.actions.xp, len(rows)
+        chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
+        undecided = np.ones(count, dtype=bool)
+        alive = like(np.ones((count, self.actions.arms + self.extra), dtype=bool), self.actions.base)
         lowest = like(0.0, self.actions.base) - math.inf
         for level in range(self.count):
             mean, width2 = self.statistics(level, rows)
@@ -139,23 +154,21 @@ class Levels:
             explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
             if exploit.any():
                 chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
-                self._chosen_level[ids[exploit]] = -1
             if explore.any():
                 chosen[explore] = as_numpy(argmax(wide, draws))[explore]
-                self._chosen_level[ids[explore]] = level
+                chosen_by[explore] = level
             undecided &= ~(exploit | explore)
             if not undecided.any():
                 break
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
-        return like(chosen, self.actions.base)
+        return like(chosen, self.actions.base), {"level": like(chosen_by, self.actions.base)}
 
-    def update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Give the rewards to the levels that chose the arms."""
-        ids = positions(rows, self.actions.replications)
-        levels = self._chosen_level[ids]
+        ids, levels = rows.ids, as_numpy(memo["level"])
         np.add.at(self.exploits, ids[levels < 0], 1)
         host_arms, host_rewards = as_numpy(arms), as_numpy(rewards)
-        for level in np.unique(levels[levels >= 0]):
+        for level in np.unique(levels[levels >= 0]).tolist():
             at = levels == level
             self.sizes[ids[at], level] += 1
             virtual = at & (host_arms >= self.actions.arms)
@@ -163,37 +176,34 @@ class Levels:
                 self._virtual[level, :, ids[i], host_arms[i] - self.actions.arms] += (1.0, host_rewards[i])
             at &= ~virtual
             if at.any():
-                if self._posteriors[level] is None:
-                    self._posteriors[level] = posterior(self.actions, self.ridge, self.form)
-                state = self._posteriors[level]
-                assert state is not None
-                place = like(np.flatnonzero(at), self.actions.base)
-                state.update(arms[place], rewards[place], like(ids[at], self.actions.base))
+                positions = like(np.flatnonzero(at), self.actions.base)
+                self.posterior(level).absorb(arms[positions], rewards[positions], rows.pick(positions))
 
 
-class _SupLinUCBLearner(Learner):
+class SupLinUCBLearner(Learner):
+    """State of `SupLinUCB`: its levels."""
+
     takes_any_arm = False
 
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self.policy, self._streams = policy, streams
+        super().__init__(problem, streams)
+        self.policy = policy
         seen, self._pull = problem.actions.truncate(problem.dim if policy.dim is None else policy.dim)
         self.levels = Levels(seen, policy.ridge, policy.form, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, seen.arms)
-        self._chosen = like(np.zeros(len(problem), dtype=np.int64), seen.base)
 
-    def _select(self, rows: Rows) -> Array:
-        draws = self._streams.uniforms(rows) if self.policy.ties == "random" else None
-        self._chosen[rows] = self.levels.select(self.radius, draws, rows)
-        return self._pull[self._chosen[rows]]
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+        chosen, memo = self.levels.choose(self.radius, draws, rows)
+        return self._pull[chosen], {**memo, "within": chosen}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        self.levels.update(self._chosen[rows], rewards, rows)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.levels.absorb(memo["within"], rewards, rows, memo)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Rounds spent at each level and rounds of pure exploitation."""
         return [
-            {"replication": r, "rounds per level": sizes.tolist(), "exploit rounds": int(exploits)}
+            {"replication": r, "rounds_per_level": sizes.tolist(), "exploit_rounds": int(exploits)}
             for r, sizes, exploits in zip(
                 self.problem.replications, self.levels.sizes, self.levels.exploits, strict=True
             )

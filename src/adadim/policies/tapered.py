@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from adadim.arrays import like
-from adadim.errors import InvalidValueError
+from adadim.backend.arrays import like
+from adadim.backend.ties import Ties
+from adadim.checks import not_negative, positive
 from adadim.policies.base import Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linucb import LinUCB, LinUCBLearner
-from adadim.policies.ties import Ties
 from adadim.posterior import Form
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["TaperedLinUCB", "check_taper", "taper_weights"]
@@ -72,10 +72,11 @@ class TaperedLinUCB(Policy):
     def __post_init__(self) -> None:
         check_taper(self.taper)
         if self.size is not None:
-            check_positive(self.size, "size", "the size of a leading coefficient of theta, e.g. 1")
-        self._linucb(noise=1.0)
+            positive(self.size, "size", "the size of a leading coefficient of theta, e.g. 1")
+        self.linucb(noise=1.0)
 
-    def _linucb(self, noise: float) -> LinUCB:
+    def linucb(self, noise: float) -> LinUCB:
+        """The LinUCB that it is, on tapered features."""
         return LinUCB(
             ridge=self.ridge if self.size is None else (noise / self.size) ** 2,
             bonus=self.bonus,
@@ -86,16 +87,15 @@ class TaperedLinUCB(Policy):
             ties=self.ties,
         )
 
-    def _start(self, problem: Problem, streams: Streams) -> LinUCBLearner:
-        weights = like(taper_weights(self.taper, problem.dim), problem.actions.base)
+    def learner(self, problem: Problem, streams: Streams) -> LinUCBLearner:
+        weights = like(taper_weights(self.taper, problem.dim), problem.reference)
         noise = 1.0 if self.size is None else problem.noise
-        return LinUCBLearner(self._linucb(noise), problem, streams, problem.actions.weighted(weights))
+        return LinUCBLearner(self.linucb(noise), problem, streams, problem.actions.weighted(weights))
 
 
 def check_taper(taper: float) -> None:
     """Raise unless `taper` is an exponent of the ridge."""
-    if isinstance(taper, bool) or not isinstance(taper, int | float | np.number) or not 0 <= taper < np.inf:
-        raise InvalidValueError(f"taper must be a finite number of at least 0, got {taper!r}")
+    not_negative(taper, "taper")
 
 
 def taper_weights(taper: float, dim: int) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.arrays import ALL, Array, Rows, as_numpy, clamp, device_of, namespace, take, tally
-from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.backend.arrays import Array, as_numpy, clamp, namespace, zeros
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.checks import between, one_of, positive
+from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
     Index,
     self_normalised_bonus,
     subgaussian_bonus,
     ucb1_bonus,
 )
-from adadim.policies.ties import Ties, argmax, check_ties
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["UCB", "ArmStatistics"]
@@ -50,10 +50,9 @@ class UCB(Policy):
     >>> import adadim, numpy as np
     >>> learner = adadim.UCB(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
     >>> for reward in (0.1, 0.5, 0.2):
-    ...     arms = learner.select()
-    ...     learner.update(arms, [reward])
+    ...     learner.update(learner.select(), reward)
     >>> learner.select()
-    array([1])
+    1
     """
 
     index: Index = "self-normalised"
@@ -62,13 +61,10 @@ class UCB(Policy):
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        if self.index not in ("self-normalised", "subgaussian", "ucb1", "released"):
-            raise InvalidValueError(
-                f"index must be 'self-normalised', 'subgaussian', 'ucb1' or 'released', got {self.index!r}"
-            )
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise InvalidValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
-        check_positive(self.scale, "scale", "a factor on the width")
+        one_of(self.index, "index", ("self-normalised", "subgaussian", "ucb1", "released"))
+        if self.delta is not None:
+            between(self.delta, "delta", 0, 1, "()")
+        positive(self.scale, "scale", "a factor on the width")
         check_ties(self.ties)
 
     def confidence(self, horizon: int) -> float:
@@ -77,8 +73,8 @@ class UCB(Policy):
             return self.delta
         return horizon**-2.0 if self.index == "subgaussian" else 1 / math.sqrt(horizon)
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _UCBLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return UCBLearner(self, problem, streams)
 
 
 class ArmStatistics:
@@ -88,62 +84,48 @@ class ArmStatistics:
     """
 
     def __init__(self, policy: UCB, arms: int, scale: float | Array, horizon: int, reference: Array) -> None:
-        count = reference.shape[0]
-        xp, place = namespace(reference), device_of(reference)
-        self.xp, self.policy, self.arms, self.scale, self.horizon = xp, policy, arms, scale, horizon
-        self.counts = xp.zeros((count, arms), dtype=xp.float64, device=place)
-        self.sums = xp.zeros((count, arms), dtype=xp.float64, device=place)
+        self.policy, self.arms, self.scale, self.horizon = policy, arms, scale, horizon
+        self.counts, self.sums = (zeros(reference, reference.shape[0], arms) for _ in range(2))
 
-    def add(self, arms: Array, rewards: Array, rows: Rows = ALL) -> None:
+    def add(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Count one pull per replication."""
-        tally(self.counts, rows, arms, 1.0)
-        tally(self.sums, rows, arms, rewards)
+        rows.add(self.counts, arms, 1.0)
+        rows.add(self.sums, arms, rewards)
 
-    def scores(self, rows: Rows = ALL) -> Array:
+    def scores(self, rows: Rows) -> Array:
         """UCB index of every arm; infinite for arms never pulled."""
-        xp, policy, n = self.xp, self.policy, take(self.counts, rows)
+        policy, n = self.policy, rows.of(self.counts)
+        xp = namespace(n)
         played = xp.where(n > 0, n, xp.ones_like(n))
         delta = policy.confidence(self.horizon)
-        scale = self.scale if isinstance(self.scale, float) else take(self.scale, rows)
+        scale = self.scale if isinstance(self.scale, float) else rows.of(self.scale)
         if policy.index == "subgaussian":
             width = subgaussian_bonus(played, scale, delta)
         elif policy.index == "ucb1":
             width = ucb1_bonus(played, clamp(xp.sum(n, axis=-1), 1.0)[:, None])
         else:
             width = self_normalised_bonus(played, self.arms, scale, delta, released=policy.index == "released")
-        index = take(self.sums, rows) / played + policy.scale * width
+        index = rows.of(self.sums) / played + policy.scale * width
         return xp.where(n > 0, index, xp.full_like(index, math.inf))
 
 
-class _UCBLearner(Learner):
-    takes_masks = True
+class UCBLearner(Learner):
+    """State of `UCB`: pulls and reward sums of every arm."""
+
+    fixed_operations = True
 
     def __init__(self, policy: UCB, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self._draws = streams.beside(problem.actions.base, problem.horizon)
+        super().__init__(problem, streams)
         self.policy = policy
-        base = problem.actions.base
-        self.statistics = ArmStatistics(policy, problem.arms, problem.noise, problem.horizon, base)
+        self.statistics = ArmStatistics(policy, problem.arms, problem.noise, problem.horizon, problem.reference)
 
-    def _select(self, rows: Rows) -> Array:
-        draws = self._draws.uniforms(rows) if self.policy.ties == "random" else None
-        return argmax(self.statistics.scores(rows), draws)
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        return self.largest(self.statistics.scores(rows), rows, self.policy.ties), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.statistics.add(arms, rewards, rows)
 
-    def _phase(self) -> Hashable:
-        return type(self).__name__
-
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Pulls and leading arm of each replication."""
         counts = as_numpy(self.statistics.counts)
-        return [
-            {
-                "replication": r,
-                "pulls": int(n.sum()),
-                "most pulled arm": int(n.argmax()),
-                "its pulls": int(n.max()),
-            }
-            for r, n in zip(self.problem.replications, counts, strict=True)
-        ]
+        return [{"replication": r, **pull_counts(n)} for r, n in zip(self.problem.replications, counts, strict=True)]

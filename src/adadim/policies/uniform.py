@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
-from adadim.arrays import Array, Rows
-from adadim.policies.base import Learner, Policy
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -27,22 +27,17 @@ class Random(Policy):
     (1, 20)
     """
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _RandomLearner(problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return RandomLearner(problem, streams)
 
 
-class _RandomLearner(Learner):
-    takes_masks = True
+class RandomLearner(Learner):
+    """State of `Random`: nothing but its random numbers."""
 
-    def __init__(self, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem)
-        self._draws = streams.beside(problem.actions.base, problem.horizon)
+    fixed_operations = True
 
-    def _select(self, rows: Rows) -> Array:
-        return self.xp.astype(self._draws.uniforms(rows) * self.problem.arms, self.xp.int64)
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        return self.xp.astype(self.draws.uniforms(rows) * self.problem.arms, self.xp.int64), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         return
-
-    def _phase(self) -> Hashable:
-        return type(self).__name__

@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, clamp, like, namespace, tally
+from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.backend.rows import Rows
+from adadim.backend.ties import TOLERANCE
+from adadim.checks import between, one_of, positive
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases
 from adadim.policies.masters.learner import MasterLearner
-from adadim.policies.ties import TOLERANCE
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["DynamicBalancing"]
@@ -58,11 +60,6 @@ class DynamicBalancing(Policy):
     reference : {"lower", "upper"}
         What a base is compared with: the largest lower confidence value, as the proof needs, or the largest upper
         one, as in the released code.
-    width : {"guarded", "released"}
-        c sqrt(ln(M max(ln n, 1) / delta) / n), or with ln(max(M ln(n) / delta, 1)), which is 0 at n = 1.
-    ties : {"active", "all"}
-        Draw among the active bases with the least potential, or, as the released code does, among all bases
-        with that potential.
 
     Notes
     -----
@@ -74,7 +71,7 @@ class DynamicBalancing(Policy):
     >>> import adadim
     >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
     >>> outcome = adadim.simulate(adadim.DynamicBalancing(bound="sqrt"), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds of each base"])
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
     200
     """
 
@@ -88,24 +85,16 @@ class DynamicBalancing(Policy):
     delta: float | None = None
     c: float = 1.0
     reference: Literal["lower", "upper"] = "lower"
-    width: Literal["guarded", "released"] = "guarded"
-    ties: Literal["active", "all"] = "active"
 
     def __post_init__(self) -> None:
         check_bases(self.bases, self.base)
         check_beta(self.beta)
-        check_positive(self.c, "c", "a factor on the confidence width")
+        positive(self.c, "c", "a factor on the confidence width")
         if not callable(self.bound) and self.bound not in ("log", "sqrt"):
             raise InvalidValueError(f"bound must be 'log', 'sqrt' or a callable, got {self.bound!r}")
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise InvalidValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
-        for name, allowed in (
-            ("reference", ("lower", "upper")),
-            ("width", ("guarded", "released")),
-            ("ties", ("active", "all")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise InvalidValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        if self.delta is not None:
+            between(self.delta, "delta", 0, 1, "()")
+        one_of(self.reference, "reference", ("lower", "upper"))
         if self.scalings is not None and min(self.scalings, default=1.0) <= 0:
             raise InvalidValueError(f"scalings must be positive, got {self.scalings!r}")
         if self.biases is not None and min(self.biases, default=0.0) < 0:
@@ -127,62 +116,63 @@ class DynamicBalancing(Policy):
     def confidence(self, plays: Array, bases: int, delta: float) -> Array:
         """Width of a base's mean reward after `plays` plays (at least 1)."""
         xp = namespace(plays)
-        if self.width == "guarded":
-            log = xp.log(bases * clamp(xp.log(plays), 1.0) / delta)
-        else:
-            log = xp.log(clamp(bases * xp.log(plays) / delta, 1.0))
-        return self.c * xp.sqrt(log / plays)
+        return self.c * xp.sqrt(xp.log(bases * clamp(xp.log(plays), 1.0) / delta) / plays)
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _BalancingLearner(self, problem, streams)
+    def candidates(self, tied: Array, active: Array) -> Array:
+        """Bases to draw from, given those whose potential is least among the active ones', and which are active."""
+        return tied & active
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return BalancingLearner(self, problem, streams)
 
 
-class _BalancingLearner(MasterLearner):
+class BalancingLearner(MasterLearner):
+    """State of `DynamicBalancing`."""
+
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.policy = policy
-        count, base = len(self.bases), problem.actions.base
-        self.scalings = like(_per_base(policy.scalings, 1.0, count, "scalings"), base)
-        self.biases = like(_per_base(policy.biases, 0.0, count, "biases"), base)
-        self.dims = like([float(getattr(p, "dim", None) or problem.dim) for p in self.policies], base, self.xp.float64)
+        count, reference = len(self.bases), problem.reference
+        self.scalings = like(_per_base(policy.scalings, 1.0, count, "scalings"), reference)
+        self.biases = like(_per_base(policy.biases, 0.0, count, "biases"), reference)
+        dims = [float(getattr(p, "dim", None) or problem.dim) for p in self.policies]
+        self.dims = like(dims, reference, self.xp.float64)
         self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
-        self.plays = like(np.zeros((len(problem), count)), base)
-        self.rewards, self.potential, self.active = self.plays * 0.0, self.plays * 0.0, self.plays == 0.0
+        self.plays, self.rewards, self.potential = (self.zeros(count) for _ in range(3))
+        self.active = self.plays == 0.0
 
-    def _select(self, rows: Rows) -> Array:
-        xp, potential, active = self.xp, self.potential[rows], self.active[rows]
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        xp, potential, active = self.xp, rows.of(self.potential), rows.of(self.active)
         least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
         # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
         tied = xp.abs(potential - least[:, None]) <= TOLERANCE * least[:, None]
-        if self.policy.ties == "active":
-            tied = tied & active
-        rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
-        wanted = xp.floor(self._draws.uniforms(rows) * rank[:, -1]) + 1
+        rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
+        wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
         chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
-        self._chosen[rows] = chosen
-        return self.bases.ask(chosen, rows)
+        arms, memo = self.bases.choose(chosen, rows)
+        return arms, {"base": chosen, **memo}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        xp, chosen = self.xp, self._chosen[rows]
-        self.bases.teach(chosen, arms, rewards, rows)
-        tally(self.plays, rows, chosen, 1.0)
-        tally(self.rewards, rows, chosen, rewards)
-        policy, plays = self.policy, self.plays[rows]
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        xp, chosen = self.xp, memo["base"]
+        self.bases.absorb(chosen, arms, rewards, rows, memo)
+        rows.add(self.plays, chosen, 1.0)
+        rows.add(self.rewards, chosen, rewards)
+        policy, plays = self.policy, rows.of(self.plays)
         played, n = plays > 0, clamp(plays, 1.0)
         bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
-        self.potential[rows] = self.scalings * bound
-        value = self.rewards[rows] / n - self.biases
+        rows.put(self.potential, self.scalings * bound)
+        value = rows.of(self.rewards) / n - self.biases
         width = policy.confidence(n, len(self.bases), self.delta)
         achieved = value - width if policy.reference == "lower" else value + width
         best = xp.max(xp.where(played, achieved, xp.full_like(achieved, -math.inf)), axis=-1)
-        self.active[rows] = ~played | (value + width + bound / n >= best[:, None])
+        rows.put(self.active, ~played | (value + width + bound / n >= best[:, None]))
 
-    def _phase(self) -> Hashable:
-        return None if callable(self.policy.bound) else super()._phase()
+    def sequence(self) -> Hashable:
+        return None if callable(self.policy.bound) else super().sequence()
 
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Plays, mean reward and state of each base, in each replication."""
-        return self._describe(
+        return self.describe_bases(
             rounds_of_each_base=self.xp.astype(self.plays, self.xp.int64),
             mean_reward_of_each_base=self.rewards / clamp(self.plays, 1.0),
             active=self.active,

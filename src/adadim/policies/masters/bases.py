@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
-import numpy as np
-
-from adadim.arrays import Array, Rows, as_numpy, clamp, groups, masked, namespace, take
+from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, namespace
+from adadim.backend.rows import Rows
+from adadim.checks import is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.policies.base import Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.iterations import Solver
 from adadim.policies.linucb import LinUCB
+from adadim.policies.memos import marked, merged, part_of, unmarked
 
 __all__ = ["Bases", "check_bases", "check_loss_range", "loss"]
 
@@ -30,8 +30,8 @@ class Bases:
 
     NumPy: the replications of each base are a group of their own, so that nobody pays for a base not chosen. Torch:
     every base computes for all replications under a mask, or, for LinUCB in nested dimensions, one `Lanes` does for the
-    chosen one; either way the operations do not depend on the choices. Bases that take no masks are asked in groups
-    there too.
+    chosen one; either way the operations do not depend on the choices. Bases whose operations are not fixed are asked
+    in groups there too.
 
     Parameters
     ----------
@@ -42,10 +42,9 @@ class Bases:
     """
 
     def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
-        self.learners, self.reference = learners, reference
-        self.replications = int(reference.shape[0])
-        self.fixed = not isinstance(reference, np.ndarray) and all(
-            getattr(learner, "takes_masks", False) for learner in learners
+        self.learners, self.reference = list(learners), reference
+        self.masked = not is_numpy(reference) and all(
+            getattr(learner, "fixed_operations", False) for learner in learners
         )
 
     def __len__(self) -> int:
@@ -54,51 +53,49 @@ class Bases:
     def __getitem__(self, b: int) -> Solver:
         return self.learners[b]
 
-    def ask(self, chosen: Array, rows: Rows) -> Array:
-        """Arms that the chosen bases propose, one for each replication in `rows`."""
-        arms = chosen * 0
-        if self.fixed:
-            mask, wide = masked(rows, self.replications, chosen)
+    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        """Arms that the chosen bases propose, one for each replication in `rows`, and what they have to know of it."""
+        if self.masked:
+            arms = chosen * 0
+            memo: dict[str, Array] = {}
+            every, wide = rows.masked(chosen)
             for b, learner in enumerate(self.learners):
-                proposed = take(learner._select(mask & (wide == b)), rows)
-                arms = namespace(arms).where(chosen == b, proposed, arms)
-            return arms
-        for b, members, places in self._groups(chosen, rows):
-            arms[places] = self.learners[b]._select(members)
-        return arms
+                proposed, own = learner.choose(every.only(wide == b))
+                arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
+                memo |= marked({key: rows.of(values) for key, values in own.items()}, b)
+            return arms, memo
+        parts = []
+        for b, members, at in rows.split(as_numpy(chosen)):
+            proposed, own = self.learners[b].choose(members)
+            parts.append((at, {"arms": proposed, **marked(own, b)}))
+        memo = dict(merged(parts, len(rows)))
+        return memo.pop("arms"), memo
 
-    def teach(self, chosen: Array, arms: Array, rewards: Array, rows: Rows) -> None:
-        """Tell the chosen bases, and only them, what came of it."""
-        if self.fixed:
-            mask, wide, arms, rewards = masked(rows, self.replications, chosen, arms, rewards)
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let the chosen bases, and only them, learn from the rewards."""
+        if self.masked:
+            every, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
+            memo = dict(zip(memo, values, strict=True))
             for b, learner in enumerate(self.learners):
-                own = mask & (wide == b)
-                learner._update(arms * own, rewards, own)  # arm 0 for the others: one that every base has a place for
+                own = every.only(wide == b)
+                # Arm 0 for the other replications: one that every base has.
+                learner.absorb(arms * own.mask, rewards, own, unmarked(memo, b))
             return
-        for b, members, places in self._groups(chosen, rows):
-            self.learners[b]._update(arms[places], rewards[places], members)
-            self.learners[b]._advance(members)
+        for b, members, at in rows.split(as_numpy(chosen)):
+            self.learners[b].absorb(arms[at], rewards[at], members, unmarked(part_of(memo, at), b))
 
-    def advance(self, rows: Rows) -> None:
-        """Do what is due after `teach`."""
-        if self.fixed:
-            for learner in self.learners:
-                learner._advance(rows)
-
-    def phase(self) -> Hashable:
-        """As `Learner._phase`."""
-        phases = tuple(learner._phase() for learner in self.learners)
-        return phases if self.fixed and None not in phases else None
-
-    def _groups(self, chosen: Array, rows: Rows) -> Iterator[tuple[int, Rows, Any]]:
-        return groups(as_numpy(chosen), rows, self.replications, self.reference)
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`."""
+        names = tuple(learner.sequence() for learner in self.learners)
+        return names if self.masked and None not in names else None
 
 
 def check_loss_range(loss_range: tuple[float, float]) -> None:
     """Raise unless `loss_range` is (lo, hi) with lo < hi."""
-    if len(loss_range) != 2 or not all(map(math.isfinite, loss_range)) or not loss_range[0] < loss_range[1]:
+    pair = isinstance(loss_range, tuple | list) and len(loss_range) == 2 and all(map(is_number, loss_range))
+    if not pair or not -math.inf < loss_range[0] < loss_range[1] < math.inf:
         raise InvalidValueError(
-            f"loss_range must be (lowest, highest) reward with lowest < highest, got {loss_range!r}"
+            f"loss_range must be (lowest, highest) reward with lowest < highest, got {shown(loss_range)}"
         )
 
 

@@ -7,17 +7,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
-from adadim.arrays import Array, Rows, indices, like, tally
-from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.backend.arrays import Array, indices
+from adadim.backend.rows import Rows
+from adadim.checks import one_of, positive
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, loss
 from adadim.policies.masters.distributions import LogBarrier
 from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import sample
-from adadim.problem import Problem, check_positive
+from adadim.policies.memos import marked, unmarked
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["Corral"]
@@ -71,57 +71,56 @@ class Corral(Policy):
         check_bases(self.bases, self.base)
         check_loss_range(self.loss_range)
         if self.eta is not None:
-            check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
-        if self.feedback not in ("stochastic", "importance"):
-            raise InvalidValueError(f"feedback must be 'stochastic' or 'importance', got {self.feedback!r}")
+            positive(self.eta, "eta", "the learning rate, e.g. 0.02")
+        one_of(self.feedback, "feedback", ("stochastic", "importance"))
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _CorralLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return CorralLearner(self, problem, streams)
 
 
-class _CorralLearner(MasterLearner):
+class CorralLearner(MasterLearner):
+    """State of `Corral`."""
+
     def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams, apart=policy.feedback == "importance")
+        super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
         self.policy = policy
         eta = policy.eta or 1 / math.sqrt(problem.horizon)
-        base, count = problem.actions.base, len(self.bases)
-        self.master = LogBarrier(len(problem), count, eta, problem.horizon, base)
-        self.counts = like(np.zeros((len(problem), count), dtype=np.int64), base)
-        self._proposed = like(np.zeros((count, len(problem)), dtype=np.int64), base)
+        self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon, problem.reference)
+        self.counts = self.zeros(len(self.bases), integers=True)
 
-    def _select(self, rows: Rows) -> Array:
-        chosen = sample(self.master.probabilities(rows), self._draws.uniforms(rows))
-        self._chosen[rows] = chosen
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        probabilities = self.master.probabilities(rows)
+        chosen = sample(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
-            return self.bases.ask(chosen, rows)
-        for b, learner in enumerate(self.bases.learners):
-            self._proposed[b, rows] = learner._select(rows)
-        return self._proposed[chosen, indices(self._chosen)[rows]]
+            arms, memo = self.bases.choose(chosen, rows)
+            return arms, {"base": chosen, **memo}
+        proposals = [learner.choose(rows) for learner in self.bases.learners]
+        proposed = self.xp.stack([arms for arms, _ in proposals], axis=1)
+        each = indices(chosen)
+        memo = {"base": chosen, "probability": probabilities[each, chosen], "proposed": proposed}
+        for b, (_, own) in enumerate(proposals):
+            memo |= marked(own, b)
+        return proposed[each, chosen], memo
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        chosen, losses = self._chosen[rows], loss(rewards, self.policy.loss_range)
-        tally(self.counts, rows, chosen, 1)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        chosen, losses = memo["base"], loss(rewards, self.policy.loss_range)
+        rows.add(self.counts, chosen, 1)
         if self.policy.feedback == "stochastic":
-            self.bases.teach(chosen, arms, rewards, rows)
+            self.bases.absorb(chosen, arms, rewards, rows, memo)
         else:
             lo, hi = self.policy.loss_range
-            weighted = losses / self.master.pbar[indices(self._chosen)[rows], chosen]
+            weighted = losses / memo["probability"]
             for b, learner in enumerate(self.bases.learners):
                 # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
-                told = hi - (hi - lo) * self.xp.where(chosen == b, weighted, 0.0 * weighted)
-                learner._update(self._proposed[b, rows], told, rows)
-                learner._advance(rows)
+                gained = hi - (hi - lo) * self.xp.where(chosen == b, weighted, 0.0 * weighted)
+                learner.absorb(memo["proposed"][:, b], gained, rows, unmarked(memo, b))
         self.master.update(chosen, losses, rows)
 
-    def _advance(self, rows: Rows) -> None:
-        if self.policy.feedback == "stochastic":
-            self.bases.advance(rows)
+    def sequence(self) -> Hashable:
+        return super().sequence() if self.policy.feedback == "stochastic" else None
 
-    def _phase(self) -> Hashable:
-        return self.bases.phase() if self.policy.feedback == "stochastic" else None
-
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Probabilities, rounds and learning rates of each base, in each replication."""
-        return self._describe(
+        return self.describe_bases(
             probabilities=self.master.pbar, rounds_of_each_base=self.counts, learning_rates=self.master.eta
         )

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, indices, is_numpy, like, namespace
-from adadim.kernels import log_barrier_kernel
+from adadim.backend.arrays import Array, indices, is_numpy, like, namespace
+from adadim.backend.kernels import log_barrier_kernel
+from adadim.backend.rows import Rows
 
 __all__ = ["Exp3P", "LogBarrier", "MasterDistribution", "log_barrier_step"]
 
@@ -43,13 +44,13 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     """
     kernel = log_barrier_kernel(p)
     if kernel is not None:
-        return kernel(p, losses, eta)  # type: ignore[no-any-return]
+        return kernel(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
     xp = namespace(p)
     inverse = 1.0 / p
     pole = xp.min(losses + inverse / eta, axis=-1)
     low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
     multiplier = low + 0.0
-    eager = is_numpy(xp)
+    eager = is_numpy(p)
     for _ in range(MAX_STEPS if eager else FIXED_STEPS):
         slack = inverse + eta * (losses - multiplier[:, None])
         terms = 1.0 / slack
@@ -108,20 +109,21 @@ class LogBarrier:
         self.rho = self.p * 0.0 + 2.0 * bases
 
     def probabilities(self, rows: Rows) -> Array:
-        return self.pbar[rows]
+        return rows.of(self.pbar)
 
     def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
-        xp, pbar = namespace(self.p), self.pbar[rows]
+        xp, pbar = namespace(self.p), rows.of(self.pbar)
         at = (indices(pbar), chosen)
         estimate = xp.zeros_like(pbar)
         estimate[at] = losses / pbar[at]
-        p, _ = log_barrier_step(self.p[rows], estimate, self.eta[rows])
+        p, _ = log_barrier_step(rows.of(self.p), estimate, rows.of(self.eta))
         pbar = (1.0 - self.gamma) * p + self.gamma / p.shape[1]
-        self.p[rows], self.pbar[rows] = p, pbar
-        rho, eta = self.rho[rows], self.eta[rows]
+        rows.put(self.p, p)
+        rows.put(self.pbar, pbar)
+        rho, eta = rows.of(self.rho), rows.of(self.eta)
         rare = 1.0 / pbar > rho
-        self.rho[rows] = xp.where(rare, 2.0 / pbar, rho)
-        self.eta[rows] = xp.where(rare, self.growth * eta, eta)
+        rows.put(self.rho, xp.where(rare, 2.0 / pbar, rho))
+        rows.put(self.eta, xp.where(rare, self.growth * eta, eta))
 
 
 class Exp3P:
@@ -154,7 +156,7 @@ class Exp3P:
         self.gains = like(np.zeros((replications, bases)), reference)
 
     def probabilities(self, rows: Rows) -> Array:
-        xp, weights = namespace(self.gains), self.eta * self.gains[rows]
+        xp, weights = namespace(self.gains), self.eta * rows.of(self.gains)
         weights = xp.exp(weights - xp.max(weights, axis=-1)[:, None])
         weights = weights / xp.sum(weights, axis=-1)[:, None]
         return (1.0 - self.gamma) * weights + self.gamma / weights.shape[1]
@@ -163,4 +165,4 @@ class Exp3P:
         p = self.probabilities(rows)
         gain = p * 0.0 + self.bias
         gain[indices(p), chosen] += 1.0 - losses
-        self.gains[rows] += gain / p
+        rows.put(self.gains, rows.of(self.gains) + gain / p)

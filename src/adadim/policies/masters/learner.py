@@ -7,9 +7,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from adadim.arrays import Rows, as_numpy, indices
+from adadim.backend.arrays import as_numpy, is_numpy
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases
@@ -51,31 +49,27 @@ class MasterLearner(Learner):
     """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
 
     takes_any_arm = False
+    takes_late_rewards = False  # which base comes next depends on what the last one earned
 
-    def __init__(self, policy: _Master, problem: Problem, streams: Streams, apart: bool = False) -> None:
-        """`apart` asks for separate learners, for a master that does not teach just the chosen one."""
-        super().__init__(problem)
-        base = problem.actions.base
-        self._draws = streams.beside(base, problem.horizon)
+    def __init__(self, policy: _Master, problem: Problem, streams: Streams, separate: bool = False) -> None:
+        """`separate` asks for separate learners, for a master that does not teach just the chosen one."""
+        super().__init__(problem, streams)
         nested = (replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
         self.policies = policy.bases or tuple(nested)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
-        if not (isinstance(base, np.ndarray) or apart) and are_nested(self.policies):
+        if not is_numpy(problem.reference) and not separate and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
-            self.bases = Bases([p._start(problem, s) for p, s in zip(self.policies, children, strict=True)], base)
-        self._chosen = indices(base) * 0
+            learners = [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
+            self.bases = Bases(learners, problem.reference)
 
-    def _advance(self, rows: Rows) -> None:
-        self.bases.advance(rows)
+    def sequence(self) -> Hashable:
+        return self.bases.sequence()
 
-    def _phase(self) -> Hashable:
-        return self.bases.phase()
-
-    def _describe(self, **columns: Any) -> list[dict[str, Any]]:
+    def describe_bases(self, **columns: Any) -> list[dict[str, Any]]:
         """One dict per replication; `columns` are arrays with a row per replication."""
-        shown = {name.replace("_", " "): as_numpy(values).tolist() for name, values in columns.items()}
+        shown = {name: as_numpy(values).tolist() for name, values in columns.items()}
         names = [repr(policy) for policy in self.policies]
         return [
             {"replication": number, "bases": names, **{name: rows[r] for name, rows in shown.items()}}

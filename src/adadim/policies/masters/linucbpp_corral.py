@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.arrays import ALL, Array, Rows, clamp, is_mask
-from adadim.errors import InvalidValueError
-from adadim.policies.base import Policy
+from adadim.backend.arrays import Array, clamp
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, argmax
+from adadim.checks import flag, one_of
+from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases, check_loss_range
 from adadim.policies.masters.distributions import LogBarrier
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
-from adadim.policies.ties import Ties, argmax
 from adadim.policies.ucb import UCB, ArmStatistics
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -79,8 +79,8 @@ class LinUCBPlusPlusCorral(Policy):
     def __post_init__(self) -> None:
         check_beta(self.beta)
         check_loss_range(self.loss_range)
-        if self.feedback not in ("step2", "mean", "sum"):
-            raise InvalidValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+        one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
+        flag(self.replay, "replay")
         UCB(index=self.index)
         self.linucb(1, supported=False)
 
@@ -92,34 +92,35 @@ class LinUCBPlusPlusCorral(Policy):
             dim=dim,
             radius=self.radius,
             scale=self.scale,
-            arms="supported" if supported else "distinct",
+            only_supported=supported,
             ties=self.ties,
         )
 
-    def _start(self, problem: Problem, streams: Streams) -> IteratedLearner:
-        return _LinUCBPlusPlusCorralLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
+        return LinUCBPlusPlusCorralLearner(self, problem, streams)
 
 
-class _LinUCBPlusPlusCorralLearner(IteratedLearner):
+class LinUCBPlusPlusCorralLearner(IteratedLearner):
+    """State of `LinUCBPlusPlusCorral`."""
+
     def __init__(self, policy: LinUCBPlusPlusCorral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams)
         self.policy = policy
         self.expressive = check_expressive(policy.expressive, problem)
 
-    def _solver(self, iteration: Iteration) -> Solver:
+    def make_solver(self, iteration: Iteration) -> Solver:
         policy, problem, earlier = self.policy, self.problem, iteration.index - 1
-        streams = self._streams.child(iteration.index)
+        streams = self.streams.child(iteration.index)
         inner = problem.with_horizon(iteration.length)
-        linucb = policy.linucb(iteration.dim, self.expressive)._start(inner, self._streams)
+        linucb = policy.linucb(iteration.dim, self.expressive).learner(inner, self.streams)
         if not earlier:
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))
         eta = 1 / math.sqrt(iteration.dim * iteration.length)
         rounds = math.ceil(iteration.length / 2) if policy.replay else iteration.length
-        base = problem.actions.base
         return SmoothedBases(
-            Bases([linucb, ucb], base),
-            LogBarrier(len(problem), 2, eta, rounds, base),
+            Bases([linucb, ucb], problem.reference),
+            LogBarrier(len(problem), 2, eta, rounds, problem.reference),
             iteration.length,
             streams,
             policy.replay,
@@ -127,45 +128,37 @@ class _LinUCBPlusPlusCorralLearner(IteratedLearner):
             policy.loss_range,
         )
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Add the corral's probabilities and rounds (LinUCB, UCB on mixture-arms) to what the iterations tell."""
-        told = super().describe()
-        for r, entry in enumerate(told):
-            solver = self._solvers.get(int(self._iteration[r]))
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Add the corral's probabilities and rounds (LinUCB, UCB on mixture-arms) to what the iterations say."""
+        rows = super().descriptions()
+        for r, row in enumerate(rows):
+            solver = self.solvers.get(int(self.iteration[r]))
             if isinstance(solver, SmoothedBases):
-                entry["probabilities"] = solver.master.probabilities(ALL)[r].tolist()
-                entry["rounds of each base"] = solver.counts[r].tolist()
-        return told
+                row["probabilities"] = solver.master.probabilities(self.everyone)[r].tolist()
+                row["rounds_of_each_base"] = solver.counts[r].tolist()
+        return rows
 
 
 class _MixtureUCB:
     """UCB over the mixture-arms of the finished iterations."""
 
-    takes_masks = True
+    fixed_operations = True
 
-    def __init__(self, learner: _LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
+    def __init__(self, learner: LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
         policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
-        self.real, self.ties = problem.arms, policy.ties
-        self.draws = streams.beside(problem.actions.base, iteration.length)
+        self.real, self.ties, self.streams, self.horizon = problem.arms, policy.ties, streams, iteration.length
         self.statistics = ArmStatistics(
-            UCB(index=policy.index),
-            earlier,
-            learner.virtual_noise(earlier),
-            iteration.length,
-            problem.actions.base,
+            UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
         )
 
-    def _select(self, rows: Rows) -> Array:
-        draws = self.draws.uniforms(rows) if self.ties == "random" else None
-        return self.real + argmax(self.statistics.scores(rows), draws)
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        draws = self.streams.source(self.horizon)
+        uniforms = draws.uniforms(rows) if self.ties == "random" else None
+        return self.real + argmax(self.statistics.scores(rows), uniforms), {}
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         # Outside a mask there may be a real arm.
-        column = clamp(arms - self.real, 0) if is_mask(rows) else arms - self.real
-        self.statistics.add(column, rewards, rows)
+        self.statistics.add(clamp(arms - self.real, 0), rewards, rows)
 
-    def _advance(self, rows: Rows) -> None:
-        return
-
-    def _phase(self) -> Hashable:
+    def sequence(self) -> str:
         return type(self).__name__

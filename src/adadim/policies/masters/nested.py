@@ -8,15 +8,15 @@ from typing import TypeGuard
 
 import numpy as np
 
-from adadim.arrays import Array, Rows, as_numpy, indices, like, masked, take
-from adadim.policies.base import Policy
-from adadim.policies.confidence import optimism
+from adadim.backend.arrays import Array, as_numpy, like, namespace
+from adadim.backend.rows import Rows
+from adadim.backend.ties import argmax
+from adadim.policies.base import Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases
-from adadim.policies.ties import argmax
 from adadim.posterior.lanes import Lanes
 from adadim.problem import Problem
-from adadim.randomness import Streams
+from adadim.randomness import DeviceDraws, Streams
 
 __all__ = ["NestedLinUCB", "are_nested"]
 
@@ -26,7 +26,7 @@ def are_nested(policies: Sequence[Policy]) -> TypeGuard[Sequence[LinUCB]]:
     first = policies[0]
     if not isinstance(first, LinUCB) or first.radius == "oful":
         return False
-    return all(isinstance(p, LinUCB) and replace(p, dim=first.dim) == first for p in policies)
+    return all(type(p) is type(first) and replace(p, dim=first.dim) == first for p in policies)
 
 
 class NestedLinUCB(Bases):
@@ -43,49 +43,37 @@ class NestedLinUCB(Bases):
     """
 
     def __init__(self, policies: Sequence[LinUCB], problem: Problem, streams: Sequence[Streams]) -> None:
-        super().__init__((), problem.actions.base)
-        self.policy, self.xp = policies[0], problem.xp
+        super().__init__((), problem.reference)
+        self.policy = policies[0]
         dims = [problem.dim if p.dim is None else p.dim for p in policies]
         self.lanes = Lanes(problem.actions, dims, self.policy.ridge)
         excluded, radii = np.ones((len(dims), problem.arms), dtype=bool), []
         for lane, dim in enumerate(dims):
-            seen, pull = problem.actions.truncate(dim, supported=self.policy.arms == "supported")
+            seen, pull = problem.actions.truncate(dim, supported=self.policy.only_supported)
             excluded[lane, as_numpy(pull)] = False
             radii.append(self.policy.width_multiplier(problem, seen.arms))
         self.radii = like(np.asarray(radii), self.reference)
         self.excluded = like(excluded, self.reference) if excluded.any() else None
-        self._ids = indices(self.reference)
         if self.policy.ties == "random":
-            tables = np.stack([stream.table(problem.horizon) for stream in streams], axis=1)
-            self._uniforms = like(tables, self.reference)
+            self.draws = DeviceDraws(streams, self.reference, problem.horizon)
 
     def __len__(self) -> int:
         return len(self.lanes.dims)
 
-    def ask(self, chosen: Array, rows: Rows) -> Array:
+    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         """Arms that the chosen bases propose, one for each replication in `rows`."""
-        xp, ids = self.xp, take(self._ids, rows)
-        lanes = self.lanes
-        radius = self.radii[chosen][:, None]
-        scores = optimism(lanes.mean[ids, chosen], lanes.width2[ids, chosen], radius, self.policy.bonus)
-        played = lanes.pulls[ids, chosen]
-        if self.policy.first_pull == "uniform":
-            scores = xp.where((played > 0)[:, None], scores, xp.zeros_like(scores))
+        lanes, at = self.lanes, (rows.positions, chosen)
+        scores = self.policy.scores(lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None], lanes.pulls[at])
         if self.excluded is not None:
+            xp = namespace(scores)
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
-        # A base draws once for each of its rounds, so the number of those is where its stream has come to (and starts
-        # anew in case somebody plays on after the horizon).
-        draws = self._uniforms[ids, chosen, played % self._uniforms.shape[2]] if self.policy.ties == "random" else None
-        return argmax(scores, draws)
+        return argmax(scores, self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None), {}
 
-    def teach(self, chosen: Array, arms: Array, rewards: Array, rows: Rows) -> None:
-        """Tell the chosen bases, and only them, what came of it."""
-        mask, chosen, arms, rewards = masked(rows, len(self._ids), chosen, arms, rewards)
-        self.lanes.absorb(chosen, arms, rewards, mask)
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let the chosen bases, and only them, learn from the rewards."""
+        masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
+        self.lanes.absorb(chosen, arms, rewards, masked)
 
-    def advance(self, rows: Rows) -> None:
-        """Do nothing: no operation is put off."""
-
-    def phase(self) -> Hashable:
-        """As `Learner._phase`."""
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`."""
         return type(self).__name__

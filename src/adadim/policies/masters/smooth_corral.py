@@ -7,16 +7,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from adadim.arrays import ALL, Array, Rows
-from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Policy
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.checks import flag, one_of, positive
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution
 from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
-from adadim.problem import Problem, check_positive
+from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["SmoothCorral"]
@@ -62,7 +63,7 @@ class SmoothCorral(Policy):
     >>> import adadim
     >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
     >>> outcome = adadim.simulate(adadim.SmoothCorral(loss_range=(-0.5, 0.5)), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds of each base"])
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
     100
     """
 
@@ -81,30 +82,31 @@ class SmoothCorral(Policy):
         check_beta(self.beta)
         check_loss_range(self.loss_range)
         if self.eta is not None:
-            check_positive(self.eta, "eta", "the learning rate, e.g. 0.02")
-        if self.master not in ("corral", "exp3p"):
-            raise InvalidValueError(f"master must be 'corral' or 'exp3p', got {self.master!r}")
-        if self.feedback not in ("step2", "mean", "sum"):
-            raise InvalidValueError(f"feedback must be 'step2', 'mean' or 'sum', got {self.feedback!r}")
+            positive(self.eta, "eta", "the learning rate, e.g. 0.02")
+        one_of(self.master, "master", ("corral", "exp3p"))
+        one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
+        flag(self.replay, "replay")
 
     def distribution(self, bases: int, horizon: int, reference: Array) -> MasterDistribution:
-        """Fresh master probabilities for a run of `horizon` rounds, beside `reference` (R, ...)."""
+        """Fresh master probabilities for a run of `horizon` rounds, in the library of `reference` (R, ...)."""
         replications = int(reference.shape[0])
         rounds = math.ceil(horizon / 2) if self.replay else horizon
         if self.master == "exp3p":
             return Exp3P(replications, bases, rounds, reference=reference)
         return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds, reference)
 
-    def _start(self, problem: Problem, streams: Streams) -> Learner:
-        return _SmoothCorralLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return SmoothCorralLearner(self, problem, streams)
 
 
-class _SmoothCorralLearner(MasterLearner):
+class SmoothCorralLearner(MasterLearner):
+    """State of `SmoothCorral`."""
+
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.smoothed = SmoothedBases(
             self.bases,
-            policy.distribution(len(self.bases), problem.horizon, problem.actions.base),
+            policy.distribution(len(self.bases), problem.horizon, problem.reference),
             problem.horizon,
             streams,
             policy.replay,
@@ -112,19 +114,16 @@ class _SmoothCorralLearner(MasterLearner):
             policy.loss_range,
         )
 
-    def _select(self, rows: Rows) -> Array:
-        return self.smoothed._select(rows)
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        return self.smoothed.choose(rows)
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        self.smoothed._update(arms, rewards, rows)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.smoothed.absorb(arms, rewards, rows, memo)
 
-    def _advance(self, rows: Rows) -> None:
-        self.smoothed._advance(rows)
+    def sequence(self) -> Hashable:
+        return self.smoothed.sequence()
 
-    def _phase(self) -> Hashable:
-        return self.smoothed._phase()
-
-    def describe(self) -> list[dict[str, Any]]:
+    def descriptions(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
-        p = self.smoothed.master.probabilities(ALL)
-        return self._describe(probabilities=p, rounds_of_each_base=self.smoothed.counts)
+        p = self.smoothed.master.probabilities(self.everyone)
+        return self.describe_bases(probabilities=p, rounds_of_each_base=self.smoothed.counts)

@@ -8,22 +8,23 @@ On a fixed action set a past policy is the arm it played, so storing integers is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
-from typing import Literal
+from collections.abc import Hashable
+from typing import Any, Literal
 
 import numpy as np
 
-from adadim.arrays import ALL, Array, Rows, device_of, indices, like, namespace, positions, tally
+from adadim.backend.arrays import Array, namespace, zeros
+from adadim.backend.recording import on_host
+from adadim.backend.rows import Rows
+from adadim.policies.base import Memo
 from adadim.policies.masters.bases import Bases, loss
 from adadim.policies.masters.distributions import MasterDistribution
+from adadim.policies.memos import merged, part_of
 from adadim.randomness import Streams
 
 __all__ = ["Feedback", "SmoothedBases", "sample"]
 
 Feedback = Literal["step2", "mean", "sum"]
-
-Part = Callable[[Rows, Rows], Array]
-"""Does something for some replications, given them and their places in the arrays at hand."""
 
 
 def sample(probabilities: Array, uniforms: Array) -> Array:
@@ -73,84 +74,77 @@ class SmoothedBases:
     ) -> None:
         self.bases, self.master = bases, master
         self.replay, self.feedback, self.loss_range = replay, feedback, loss_range
-        reference = bases.reference
-        self.xp = xp = namespace(reference)
-        self._draws = streams.beside(reference, horizon)
-        self._ids = indices(reference)
-        self.chosen = self._ids * 0
-        shape, place = (len(self.chosen), len(bases)), device_of(reference)
-        self.counts = xp.zeros(shape, dtype=xp.int64, device=place)
-        self._first_loss = xp.zeros(shape[:1], dtype=xp.float64, device=place)
-        self.history = xp.zeros((*shape, math.ceil(horizon / 2) if replay else horizon), dtype=xp.int64, device=place)
-        self._played = np.zeros(shape[0], dtype=np.int64)
-        self._replaying = np.zeros(shape[0], dtype=bool)
+        reference, count = bases.reference, int(bases.reference.shape[0])
+        self.streams, self.horizon = streams, horizon
+        self.counts = zeros(reference, count, len(bases), integers=True)
+        self.history = zeros(reference, count, len(bases), math.ceil(horizon / 2) if replay else horizon, integers=True)
+        # Between the two steps of a round: the base that played the first, and its loss.
+        self.base = zeros(reference, count, integers=True)
+        self.first_loss = zeros(reference, count)
+        self.played = np.zeros(count, dtype=np.int64)
+        self.replaying = np.zeros(count, dtype=bool)
 
-    def _select(self, rows: Rows) -> Array:
-        return self._by_step(rows, lambda part, at: self._repeat(part), lambda part, at: self._propose(part))
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        parts = []
+        for again, members, at in rows.split(self.replaying[rows.ids]):
+            arms, memo = self._repeat(members) if again else self._propose(members)
+            parts.append((at, {"arms": arms, **memo}))
+        memo = dict(merged(parts, len(rows)))
+        return memo.pop("arms"), memo
 
-    def _update(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         losses = loss(rewards, self.loss_range)
-        self._by_step(
-            rows,
-            lambda part, at: self._feed(losses[at], part),
-            lambda part, at: self._learn(arms[at], rewards[at], losses[at], part),
-        )
+        for again, members, at in rows.split(self.replaying[rows.ids]):
+            if again:
+                self._feed(losses[at], members)
+            else:
+                self._learn(arms[at], rewards[at], losses[at], members, part_of(memo, at))
+        on_host(lambda: self._count_step(rows.ids))
 
-    def _advance(self, rows: Rows) -> None:
-        ids = positions(rows, len(self.chosen))
-        first = ids[~self._replaying[ids]]
-        if first.size:
-            self.bases.advance(like(first, self.chosen))
-            self._played[first] += 1
-        if self.replay:
-            self._replaying[ids] = ~self._replaying[ids]
-        if (self._played[ids][~self._replaying[ids]] == self.history.shape[2]).any():  # more is played than was said
-            self.history = self.xp.concat([self.history, self.history * 0], axis=2)
-
-    def _phase(self) -> Hashable:
-        if self._replaying.any() != self._replaying.all():
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`."""
+        if self.replaying.any() != self.replaying.all():
             return None
-        within = self.bases.phase()
-        return None if within is None else (bool(self._replaying[0]), within)
+        within = self.bases.sequence()
+        return None if within is None else (bool(self.replaying[0]), within)
 
-    def _by_step(self, rows: Rows, second: Part, first: Part) -> Array:
-        """Apply one function to the replications of `rows` that replay and another to the rest."""
-        again = self._replaying[positions(rows, len(self.chosen))]
-        if again.all() or not again.any():
-            return (second if again[0] else first)(rows, ALL)
-        ids, result = self._ids[rows], self._ids[rows] * 0
-        for function, flags in ((second, again), (first, ~again)):
-            at = like(np.flatnonzero(flags), ids)
-            given = function(ids[at], at)
-            if given is not None:
-                result[at] = given
-        return result
-
-    def _repeat(self, rows: Rows) -> Array:
-        """Step 2: one of the chosen base's proposals so far."""
-        ids, chosen = self._ids[rows], self.chosen[rows]
-        nth = self.xp.astype(self._draws.uniforms(rows) * self.counts[ids, chosen], self.xp.int64)
-        return self.history[ids, chosen, nth]
-
-    def _propose(self, rows: Rows) -> Array:
-        """Step 1: what a base drawn by the master proposes."""
-        chosen = sample(self.master.probabilities(rows), self._draws.uniforms(rows))
-        self.chosen[rows] = chosen
-        return self.bases.ask(chosen, rows)
-
-    def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows) -> None:
-        ids, chosen = self._ids[rows], self.chosen[rows]
-        self.bases.teach(chosen, arms, rewards, rows)
-        self.history[ids, chosen, self.counts[ids, chosen]] = arms
-        tally(self.counts, rows, chosen, 1)
+    def _count_step(self, ids: np.ndarray[Any, Any]) -> None:
+        first = ids[~self.replaying[ids]]
+        self.played[first] += 1
         if self.replay:
-            self._first_loss[rows] = losses
+            self.replaying[ids] = ~self.replaying[ids]
+        if (self.played[ids][~self.replaying[ids]] == self.history.shape[2]).any():  # more is played than was said
+            self.history = namespace(self.history).concat([self.history, self.history * 0], axis=2)
+
+    def _draw(self, rows: Rows) -> Array:
+        return self.streams.source(self.horizon).uniforms(rows)
+
+    def _repeat(self, rows: Rows) -> tuple[Array, Memo]:
+        """Step 2: one of the chosen base's proposals so far."""
+        base, xp = rows.of(self.base), namespace(self.counts)
+        nth = xp.astype(self._draw(rows) * rows.at(self.counts, base), xp.int64)
+        return self.history[rows.positions, base, nth], {}
+
+    def _propose(self, rows: Rows) -> tuple[Array, Memo]:
+        """Step 1: what a base drawn by the master proposes."""
+        chosen = sample(self.master.probabilities(rows), self._draw(rows))
+        arms, memo = self.bases.choose(chosen, rows)
+        return arms, {"base": chosen, **memo}
+
+    def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
+        base = memo["base"]
+        self.bases.absorb(base, arms, rewards, rows, memo)
+        self.history[rows.positions, base, rows.at(self.counts, base)] = arms
+        rows.add(self.counts, base, 1)
+        if self.replay:
+            rows.put(self.base, base)
+            rows.put(self.first_loss, losses)
         else:
-            self.master.update(chosen, losses, rows)
+            self.master.update(base, losses, rows)
 
     def _feed(self, losses: Array, rows: Rows) -> None:
         if self.feedback == "mean":
-            losses = 0.5 * (losses + self._first_loss[rows])
+            losses = 0.5 * (losses + rows.of(self.first_loss))
         elif self.feedback == "sum":
-            losses = losses + self._first_loss[rows]
-        self.master.update(self.chosen[rows], losses, rows)
+            losses = losses + rows.of(self.first_loss)
+        self.master.update(rows.of(self.base), losses, rows)

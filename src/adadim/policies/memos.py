@@ -1,0 +1,46 @@
+"""Memos of decisions whose replications went different ways: put together, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adadim.backend.arrays import Array, zeros
+from adadim.policies.base import Memo
+
+__all__ = ["marked", "merged", "part_of", "unmarked"]
+
+
+def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
+    """One memo of `count` replications from those of some of them each; what a part lacks is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> merged([([1], {"level": np.array([7])}), ([0], {})], count=2)
+    {'level': array([0, 7])}
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    whole: dict[str, Array] = {}
+    for at, memo in parts:
+        for key, values in memo.items():
+            if key not in whole:
+                whole[key] = zeros(values, count, *values.shape[1:], integers="int" in str(values.dtype))
+            whole[key][at] = values
+    return whole
+
+
+def part_of(memo: Memo, at: Any) -> Memo:
+    """The memo of the replications at some positions."""
+    return {key: values[at] for key, values in memo.items()}
+
+
+def marked(memo: Memo, mark: int) -> Memo:
+    """The memo with a number before every key, which tells it from those of other learners."""
+    return {f"{mark}.{key}": values for key, values in memo.items()}
+
+
+def unmarked(memo: Memo, mark: int) -> Memo:
+    """The part of a memo that `marked` made with this number."""
+    return {key.removeprefix(f"{mark}."): values for key, values in memo.items() if key.startswith(f"{mark}.")}

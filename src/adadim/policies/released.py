@@ -1,0 +1,82 @@
+"""The authors' released code where it departs from the paper's text: for reproducing its figures, not for use.
+
+The squared bonus is a parameter of the policies themselves; the index of UCB on mixture-arms and the reference of
+Dynamic Balancing too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, clamp, namespace, surely_all
+from adadim.policies.linucb import LinUCB
+from adadim.policies.linucbpp import LinUCBPlusPlus
+from adadim.policies.masters.balancing import DynamicBalancing
+
+__all__ = ["ReleasedDynamicBalancing", "ReleasedLinUCB", "ReleasedLinUCBPlusPlus"]
+
+
+@dataclass(frozen=True)
+class ReleasedLinUCB(LinUCB):
+    """LinUCB whose first arm is drawn uniformly, as the released code has the base learners of Dynamic Balancing.
+
+    Parameters are those of `LinUCB`.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> features = np.array([[1.0, 0.0], [0.0, 0.1]])  # by its score the longer arm would come first
+    >>> problem = adadim.Problem(np.broadcast_to(features, (50, 2, 2)), horizon=9, noise=0.1)
+    >>> sorted(set(ReleasedLinUCB().start(problem).select().tolist()))
+    [0, 1]
+    """
+
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
+        scores = super().scores(mean, width2, radius, pulls)
+        if surely_all(pulls > 0):
+            return scores
+        xp = namespace(scores)
+        return xp.where((pulls > 0)[:, None], scores, xp.zeros_like(scores))
+
+
+@dataclass(frozen=True)
+class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
+    """LinUCB++ that divides the truncated features by the largest norm among them.
+
+    Parameters are those of `LinUCBPlusPlus`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=40, intrinsic_dim=2, horizon=300)
+    >>> adadim.simulate(ReleasedLinUCBPlusPlus(bonus="squared"), instance).regret.shape
+    (1, 100)
+    """
+
+    def features(self, actions: ActionSet) -> ActionSet:
+        return actions.rescaled()
+
+
+@dataclass(frozen=True)
+class ReleasedDynamicBalancing(DynamicBalancing):
+    """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too.
+
+    Parameters are those of `DynamicBalancing`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(ReleasedDynamicBalancing(reference="upper"), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+    def confidence(self, plays: Array, bases: int, delta: float) -> Array:
+        xp = namespace(plays)
+        log = xp.log(clamp(bases * xp.log(plays) / delta, 1.0))
+        return self.c * xp.sqrt(log / plays)
+
+    def candidates(self, tied: Array, active: Array) -> Array:
+        return tied

@@ -1,0 +1,314 @@
+"""Saved after any round and restored, a learner goes on bit for bit as one that was never interrupted."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.errors import FileError
+from recorded_policies import POLICIES, in_numpy, on_torch, own_policy, state
+
+ROUNDS = (0, 1, 15, 16, 33, 59)  # before and after the ends of iterations, in both steps of a corral
+FUNCTIONS = [name for name in POLICIES if "Single" in name or "function" in name]  # no file can hold a function
+
+
+def play(learner, instance, noise, rounds):
+    """Arms of some rounds, with the rewards that the instance gives."""
+    arms = []
+    for _ in range(rounds):
+        arms.append(learner.select())
+        learner.update(arms[-1], instance.pull(arms[-1], noise))
+    return [np.asarray(a).tolist() for a in arms]
+
+
+def played(name, instance, rounds):
+    learner = POLICIES[name].start(instance.problem, seed=3)
+    noise = instance.noise_streams(3).source(100, normal=True)
+    play(learner, instance, noise, rounds)
+    return learner, noise
+
+
+def load(path, name, problem):
+    return adadim.load(path, problem, policy=POLICIES[name] if name in FUNCTIONS else None)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_restored_learner_is_the_same_in_every_bit(name, rounds, tmp_path, torch):
+    instance = in_numpy()
+    learner, noise = played(name, instance, rounds)
+    learner.save(tmp_path / "learner.npz")
+    restored = load(tmp_path / "learner.npz", name, instance.problem)
+    assert differences(learner, restored) == []
+    expected = play(learner, instance, copy.deepcopy(noise), 60 - rounds + 10)
+    assert play(restored, instance, noise, 60 - rounds + 10) == expected
+    assert restored.describe() == learner.describe()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_same_on_torch(name, tmp_path, torch):
+    instance = on_torch()
+    learner, _ = played(name, instance, 33)
+    learner.save(tmp_path / "learner.npz")
+    restored = load(tmp_path / "learner.npz", name, instance.problem)
+    rewards = np.random.default_rng(0).standard_normal((40, 3)).tolist()
+    for row in rewards:
+        arms = learner.select()
+        assert restored.select().tolist() == arms.tolist()
+        learner.update(arms, row)
+        restored.update(arms, row)
+
+
+def differences(one, other):
+    """Paths at which two learners differ in any value, except for arrays that have not been written yet."""
+    first, second = state(one), state(other)
+    paths = sorted(first.keys() | second.keys())
+    return [p for p in paths if repr(first.get(p)) != repr(second.get(p)) and not p.endswith("._p")]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_copy_is_the_same_and_apart(name, copied, torch):
+    if name == "balancing by a function" and copied not in (copy.copy, copy.deepcopy):
+        pytest.skip("Python pickles no lambda")
+    instance = in_numpy()
+    learner, noise = played(name, instance, 20)
+    twin = copied(learner)
+    assert differences(learner, twin) == []
+    before = play(twin, instance, copy.deepcopy(noise), 30)
+    assert play(learner, instance, noise, 30) == before
+
+
+def test_between_select_and_update(tmp_path):
+    instance = in_numpy()
+    for name in ("theory linucb++corral", "SupLinUCB", "theory linucb"):
+        learner, _ = played(name, instance, 20)
+        arms = learner.select()
+        learner.save(tmp_path / "learner.npz")
+        restored = adadim.load(tmp_path / "learner.npz", instance.problem)
+        for one in (learner, restored):
+            one.update(arms, [0.1, 0.2, 0.3])
+        assert differences(learner, restored) == []
+
+
+def test_open_decisions_are_saved(tmp_path, torch):
+    for instance in (in_numpy(), on_torch()):
+        learner, _ = played("SupLinUCB", instance, 20)
+        first, second = learner.ask(), learner.ask(rows=[2])
+        learner.save(tmp_path / "learner.npz")
+        restored = adadim.load(tmp_path / "learner.npz", instance.problem)
+        for one in (learner, restored):
+            one.tell(second, [0.1])
+            one.tell(first, [0.1, 0.2, 0.3])
+        assert learner.select().tolist() == restored.select().tolist()
+
+
+SCRIPT = """
+import json, sys
+import adadim
+folder, names = sys.argv[1], json.loads(sys.argv[2])
+instance = adadim.instances.sphere(arms=20, dim=12, intrinsic_dim=3, horizon=60, replications=range(3))
+for name in names:
+    learner = adadim.load(f"{folder}/{name}.npz", instance.problem)
+    arms = []
+    for t in range(40):
+        chosen = learner.select()
+        arms.append(chosen.tolist())
+        learner.update(chosen, [0.1 * (t % 3), -0.1, 0.05 * t])
+    print(json.dumps(arms))
+"""
+
+
+def test_another_process_goes_on_with_it(tmp_path):
+    names = ["theory linucb++", "released linucb++corral", "released smooth-corral", "evidence", "SupLinUCB"]
+    instance = adadim.instances.sphere(arms=20, dim=12, intrinsic_dim=3, horizon=60, replications=range(3))
+    expected = []
+    for name in names:
+        learner, _ = played(name, instance, 17)
+        learner.save(tmp_path / f"{name}.npz")
+        arms = []
+        for t in range(40):
+            chosen = learner.select()
+            arms.append(chosen.tolist())
+            learner.update(chosen, [0.1 * (t % 3), -0.1, 0.05 * t])
+        expected.append(arms)
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(names)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+
+
+def saved(tmp_path, policy=None, **changes):
+    problem = adadim.Problem(np.eye(4), **{"horizon": 20, "noise": 0.1} | changes)
+    learner = (policy or adadim.LinUCB()).start(problem)
+    learner.update(learner.select(), 0.5)
+    path = tmp_path / "learner.npz"
+    learner.save(path)
+    return path, problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizon": 21}, "saved on another problem: horizon was 20, and is 21 here"),
+        ({"noise": 0.2}, "saved on another problem: noise was 0.1, and is 0.2 here"),
+        ({"replications": [3]}, r"another problem: replications was \[0\], and is \[3\] here"),
+        ({"reward_range": 1.0}, "another problem: reward_range was None"),
+    ],
+)
+def test_another_problem_is_refused(changes, message, tmp_path):
+    path, _ = saved(tmp_path)
+    other = adadim.Problem(np.eye(4), **{"horizon": 20, "noise": 0.1} | changes)
+    with pytest.raises(FileError, match=message):
+        adadim.load(path, other)
+
+
+def test_other_features_are_refused(tmp_path):
+    path, _ = saved(tmp_path)
+    with pytest.raises(FileError, match=r"another problem: shape was \[1, 4, 4\]"):
+        adadim.load(path, adadim.Problem(np.eye(3), horizon=20, noise=0.1))
+    with pytest.raises(FileError, match="another problem: features was"):
+        adadim.load(path, adadim.Problem(np.eye(4)[::-1], horizon=20, noise=0.1))
+
+
+def test_damaged_files_are_noticed(tmp_path):
+    path, problem = saved(tmp_path, adadim.SmoothCorral())
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    seen = 0
+    for position in rng.integers(len(data), size=150).tolist():
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(damaged))
+        try:
+            learner = adadim.load(path, problem)
+        except FileError:
+            seen += 1
+        else:  # a bit that says nothing, such as a date in the archive
+            path.write_bytes(data)
+            assert differences(learner, adadim.load(path, problem)) == []
+    assert seen > 100
+    for length in (0, 1, 100, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:length])
+        with pytest.raises(FileError, match="learner"):
+            adadim.load(path, problem)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    problem = adadim.Problem(np.eye(4), horizon=20, noise=0.1)
+    path = tmp_path / "file"
+    with pytest.raises(FileError, match="No such file"):
+        adadim.load(path, problem)
+    with pytest.raises(FileError, match="directory"):
+        adadim.load(tmp_path, problem)
+    path.write_text("hello")
+    with pytest.raises(FileError, match="not a file that a learner was saved to"):
+        adadim.load(path, problem)
+    np.savez(path.with_suffix(".npz"), x=np.zeros(3))
+    with pytest.raises(FileError, match="not a file that a learner was saved to"):
+        adadim.load(path.with_suffix(".npz"), problem)
+    np.save(path.with_suffix(".npy"), np.zeros(3))
+    with pytest.raises(FileError, match="not a file that a learner was saved to"):
+        adadim.load(path.with_suffix(".npy"), problem)
+
+
+class Malicious:
+    def __reduce__(self):
+        return print, ("loading ran this",)
+
+
+def test_loading_runs_no_code(tmp_path, capsys):
+    path = tmp_path / "learner.npz"
+    np.savez(path, json=np.array([Malicious()], dtype=object))
+    capsys.readouterr()
+    with pytest.raises(FileError):
+        adadim.load(path, adadim.Problem(np.eye(4), horizon=20, noise=0.1))
+    (tmp_path / "pickle").write_bytes(pickle.dumps(Malicious()))
+    with pytest.raises(FileError):
+        adadim.load(tmp_path / "pickle", adadim.Problem(np.eye(4), horizon=20, noise=0.1))
+    assert "loading ran this" not in capsys.readouterr().out
+
+
+def edited(path, **changes):
+    """The file with another header."""
+    with np.load(path) as archive:
+        contents = dict(archive)
+    header = json.loads(contents["json"].tobytes()) | changes
+    contents["json"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, **contents)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 99}, "format 99, saved by adadim .*, but adadim .* reads format 1"),
+        ({"policy": {"kind": "LinUBC"}}, "no policy 'LinUBC'; did you mean 'LinUCB'|LinUBC"),
+        ({"policy": {"kind": "LinUCB", "rigde": 1}}, "rigde.*did you mean 'ridge'"),
+        ({"policy": {"kind": "UCB"}}, "damaged, or saved by another version"),
+        ({"state": {"object": {"posterior": {"array": "77"}}}}, "1 of its arrays are missing"),
+        ({"state": 3}, "damaged"),
+        ({"problem": None}, "its description is incomplete"),
+    ],
+)
+def test_headers_that_do_not_fit(changes, message, tmp_path):
+    path, problem = saved(tmp_path)
+    edited(path, **changes)
+    with pytest.raises(FileError, match=message):
+        adadim.load(path, problem)
+
+
+def test_a_policy_that_holds_a_function_is_given_again(tmp_path):
+    problem = adadim.Problem(np.eye(4), horizon=20)
+    policy = adadim.Single(own_policy)
+    learner = policy.start(problem)
+    learner.save(tmp_path / "learner.npz")
+    with pytest.raises(FileError, match=r"its policy holds a function.*load.path, problem, policy="):
+        adadim.load(tmp_path / "learner.npz", problem)
+    assert adadim.load(tmp_path / "learner.npz", problem, policy=policy).select() == learner.select()
+
+
+def test_a_file_of_another_policy_is_refused(tmp_path):
+    path, problem = saved(tmp_path)
+    with pytest.raises(FileError, match=r"was saved by LinUCB.*, not by UCB"):
+        adadim.load(path, problem, policy=adadim.UCB())
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    class Odd:
+        def __init__(self, problem, rng):
+            self.lock = threading.Lock()
+
+        def select(self):
+            return 0
+
+    learner = adadim.Single(Odd).start(adadim.Problem(np.eye(4), horizon=20))
+    with pytest.raises(adadim.AdadimError, match=r"LiftedLearner.learners\[0\].lock is a lock"):
+        learner.save(tmp_path / "learner.npz")
+    assert not (tmp_path / "learner.npz").exists()
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path, problem = saved(tmp_path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(FileError, match="No space left on device; free some space"):
+        adadim.UCB().start(problem).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["learner.npz"]
+
+
+def test_load_wants_a_problem(tmp_path):
+    path, _ = saved(tmp_path)
+    with pytest.raises(adadim.InvalidTypeError, match=r"load needs an adadim\.Problem, got ndarray"):
+        adadim.load(path, np.eye(4))

@@ -1,0 +1,93 @@
+"""What every policy class must be: documented, frozen, compared by value, written by its repr."""
+
+import dataclasses
+import inspect
+
+import pytest
+
+import adadim
+from adadim import Policy, policies
+from adadim.policies import released
+from policy_examples import (
+    EXAMPLES,
+    MADE_WITH,
+    NOT_WRITTEN_BY_REPR,
+    PUBLIC,
+    every_class,
+    every_policy,
+    instance,
+    play,
+)
+
+# The class
+
+
+def test_every_public_policy_is_here():
+    made = {type(policy).__name__ for policy in EXAMPLES}
+    assert made == set(PUBLIC), "add to MADE_WITH how to make the policies that are missing"
+    assert set(MADE_WITH) <= set(PUBLIC)
+    assert {"LinUCB", "SupLinUCB", "UCB", "Greedy", "Random", "Single"} <= set(PUBLIC)
+
+
+def test_the_package_of_policies_hides_none():
+    def concrete(module):
+        named = {name: getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))}
+        return {name for name, kind in named.items() if issubclass(kind, Policy) and not inspect.isabstract(kind)}
+
+    assert concrete(policies) == concrete(adadim)
+    assert concrete(policies) | concrete(released) == set(PUBLIC)
+    assert not concrete(policies) & concrete(released)
+
+
+@every_class
+def test_class_documents_itself(kind):
+    lines = [line.strip() for line in inspect.getdoc(kind).splitlines()]
+    assert "Examples" in lines
+    assert any(line.startswith(">>> ") for line in lines)
+    if kind.__module__ == "adadim.policies.released":
+        assert f"Parameters are those of `{kind.__bases__[0].__name__}`." in lines
+    elif dataclasses.fields(kind):
+        assert "Parameters" in lines
+        described = " ".join(lines[lines.index("Parameters") : lines.index("Examples")])
+        undescribed = [field.name for field in dataclasses.fields(kind) if field.name not in described]
+        assert undescribed == []
+
+
+@every_class
+def test_class_is_a_dataclass_of_its_own(kind):
+    assert "__dataclass_fields__" in vars(kind)
+    assert kind.__dataclass_params__.frozen
+    assert kind.__module__.startswith("adadim.policies.")
+
+
+# The policy
+
+
+@every_policy
+def test_policy_is_frozen_and_compares_by_value(policy):
+    names = [field.name for field in dataclasses.fields(policy)]
+    for name in [*names, "anything_else"]:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(policy, name, 1)
+    copy = dataclasses.replace(policy)
+    assert copy is not policy
+    assert copy == policy
+    assert hash(copy) == hash(policy)
+    assert {policy: "found"}[copy] == "found"
+    assert policy != "something else"
+    for other in EXAMPLES:
+        assert (other == policy) == (repr(other) == repr(policy))
+
+
+@every_policy
+def test_repr_makes_the_policy(policy):
+    if type(policy).__name__ in NOT_WRITTEN_BY_REPR:
+        pytest.skip("a function has no such repr")
+    assert eval(repr(policy), dict(PUBLIC)) == policy
+
+
+@every_policy
+def test_starting_changes_no_policy(policy):
+    before, where = repr(policy), instance()
+    play(policy, where, 20)
+    assert repr(policy) == before
