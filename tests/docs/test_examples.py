@@ -120,3 +120,55 @@ def test_the_policy_does_what_it_says():
     np.testing.assert_array_equal(
         adadim.simulate(kind(0.1), alone).final, adadim.simulate(kind(0.1), instance).final[3:4]
     )
+
+
+# The vectorised policy
+
+
+def vectorised(**parameters):
+    return study.load_plugin(EXAMPLES / "vectorised_policy.py")["WidthUCB"](**parameters)
+
+
+def test_the_vectorised_policy_is_short_and_names_no_device():
+    text = (EXAMPLES / "vectorised_policy.py").read_text()
+    assert len(text.splitlines()) <= 40
+    assert not re.search(r"\b(import|from) +_|\._[a-z]|torch|cuda|gpu|device|kernel|mask", text, re.IGNORECASE)
+    walk_through = (EXAMPLES.parent / "docs" / "architecture.md").read_text()
+    assert text.partition('"""\n\n')[2] in walk_through
+
+
+def test_the_vectorised_policy_runs_in_a_study(tmp_path):
+    text = (EXAMPLES / "vectorised_study.toml").read_text()
+    (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
+    assert call in (EXAMPLES / "vectorised_policy.py").read_text()
+    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
+    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert study.load(tmp_path / "results").policies == ("width 0.5", "width 0.1", "UCB", "LinUCB")
+
+
+def test_the_vectorised_policy_chooses_the_same_on_torch(torch):
+    instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=200, replications=range(3))
+    ours, theirs = (adadim.simulate(vectorised(), which, seed=1) for which in (instance, instance.to("cpu")))
+    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
+    assert ours.learner.sequence() == "WidthUCBLearner"  # so its rounds can be recorded
+
+
+def test_the_vectorised_policy_by_hand():
+    """Mean plus width / sqrt(pulls), an arm never pulled counting as pulled once."""
+    learner = vectorised(width=0.5).start(adadim.Problem(np.eye(3), horizon=20))
+    learner.learn([0, 0, 1, 1, 1, 1, 2], [0.4, 0.2, 0.5, 0.5, 0.5, 0.5, 0.0])
+    scores = {0: 0.3 + 0.5 / 2**0.5, 1: 0.5 + 0.5 / 2, 2: 0.5}
+    assert learner.select() == max(scores, key=scores.get)
+
+
+def test_the_vectorised_policy_under_a_master_and_in_a_file(tmp_path, torch):
+    instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=60, replications=range(3))
+    master = adadim.SmoothCorral(bases=(vectorised(), adadim.LinUCB()))
+    ours, theirs = (adadim.simulate(master, which, seed=1) for which in (instance, instance.to("cpu")))
+    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
+    ours.learner.save(tmp_path / "learner")
+    plugins = study.load_plugin(EXAMPLES / "vectorised_policy.py")
+    restored = adadim.load(tmp_path / "learner", instance.problem, plugins=plugins)
+    assert restored.select().tolist() == ours.learner.select().tolist()

@@ -1,68 +1,16 @@
-"""Figures: what they show is what was measured, and files are whole, complete and always the same."""
+"""Figures: what they show is what was measured."""
 
-from __future__ import annotations
-
-import errno
-import math
-import os
-import pathlib
-import statistics
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
-
-import matplotlib
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib import pyplot
+from drawn_studies import SPHERE, alphas, recomputed, small
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 import adadim
 from adadim import paper
-from adadim.report import draw, figures, save, summary
-from adadim.study import StoreError, Study, load, run
+from adadim.report import draw, save, style, summary
+from adadim.study import StoreError, load, run
 from adadim.theory import hardness
-
-SPHERE = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
-KINDS = ("png", "pdf", "svg", "csv")
-
-
-def small(**changes):
-    parts = {
-        "name": "small",
-        "instances": {"easy": SPHERE},
-        "policies": {"linucb": adadim.LinUCB(), "mine": adadim.Random(), "greedy": adadim.Greedy()},
-        "trials": 5,
-        "record": 10,
-    }
-    return Study(**{**parts, **changes})
-
-
-def alphas(**changes):
-    instances = {f"d{d}": {**SPHERE, "intrinsic_dim": d} for d in (4, 2, 6)}  # not in the order of alpha
-    return small(instances=instances, record=[20, 40], **changes)
-
-
-@pytest.fixture(scope="module")
-def curves(tmp_path_factory):
-    return run(small(), tmp_path_factory.mktemp("curves"), jobs=1)
-
-
-@pytest.fixture(scope="module")
-def against_alpha(tmp_path_factory):
-    return run(alphas(), tmp_path_factory.mktemp("alphas"), jobs=1)
-
-
-def recomputed(results, instance, policy, time):
-    """Mean, standard deviation and standard error from the rows of the table, in plain Python."""
-    frame = results.frame().filter(
-        (pl.col("instance") == instance) & (pl.col("policy") == policy) & (pl.col("time") == time)
-    )
-    values = frame["regret"].to_list()
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return statistics.fmean(values), spread, spread / math.sqrt(len(values))
 
 
 def lines(axis):
@@ -78,36 +26,6 @@ def band(axis, policy):
         low, high = points.get(x, (y, y))
         points[x] = (min(low, y), max(high, y))
     return points
-
-
-@pytest.mark.parametrize("make", ["curves", "against_alpha"])
-def test_the_csv_holds_the_numbers_behind_the_figure(make, request, tmp_path):
-    results = request.getfixturevalue(make)
-    paths = save(draw(results), results, tmp_path / "deep" / "figure")
-    assert [path.name for path in paths] == [f"figure.{kind}" for kind in KINDS]
-    table = pl.read_csv(paths[-1])
-    assert table.columns == ["instance", "policy", "time", "trials", "mean", "std", "ci_low", "ci_high"]
-    assert table.height == len(results.cells()) * len(results.curves(*results.cells()[0])[0])
-    for line in table.iter_rows(named=True):
-        mean, spread, error = recomputed(results, line["instance"], line["policy"], line["time"])
-        assert line["trials"] == 5
-        assert line["mean"] == pytest.approx(mean, rel=1e-12)
-        assert line["std"] == pytest.approx(spread, rel=1e-9, abs=1e-12)
-        assert line["ci_low"] == pytest.approx(mean - 1.96 * error, rel=1e-9, abs=1e-12)
-        assert line["ci_high"] == pytest.approx(mean + 1.96 * error, rel=1e-9, abs=1e-12)
-    assert table.equals(summary(results))
-
-
-def test_files_are_what_their_names_say(curves, tmp_path):
-    png, pdf, svg, csv = (path.read_bytes() for path in save(draw(curves, title="a title"), curves, tmp_path / "x"))
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    assert pdf.startswith(b"%PDF-")
-    assert pdf.rstrip().endswith(b"%%EOF")
-    assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
-    assert csv.count(b"\n") == 1 + 3 * 10
-    assert b"Date" not in pdf
-    assert b"dc:date" not in svg
-    assert sorted(os.listdir(tmp_path)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
 
 
 def test_curves_are_means_over_time_from_zero(curves):
@@ -142,10 +60,10 @@ def test_final_regret_against_alpha(against_alpha, shading):
     for policy, line in lines(axis).items():
         x, y = line.get_data()
         assert x.tolist() == pytest.approx(hard)
-        told = [recomputed(against_alpha, f"d{d}", policy, 40) for d in (2, 4, 6)]
-        assert y.tolist() == pytest.approx([mean for mean, _, _ in told])
+        expected = [recomputed(against_alpha, f"d{d}", policy, 40) for d in (2, 4, 6)]
+        assert y.tolist() == pytest.approx([mean for mean, _, _ in expected])
         edges = band(axis, policy)
-        for alpha, (mean, spread, error) in zip(hard, told, strict=True):
+        for alpha, (mean, spread, error) in zip(hard, expected, strict=True):
             half = spread if shading == "std" else 1.96 * error
             assert edges[alpha] == pytest.approx((mean - half, mean + half))
     assert [label.get_text() for label in axis.get_xticklabels()] == ["0.17\n(2)", "0.34\n(4)", "0.44\n(6)"]
@@ -239,10 +157,10 @@ def test_the_legend_hides_nothing(make, request):
     results = request.getfixturevalue(make)
     figure = draw(results, title="a title")
     figure.draw_without_rendering()
-    (legend,) = figure.legends
+    (legend,), (suptitle,) = figure.legends, figure.texts
     frame = legend.get_window_extent()
     assert not frame.overlaps(figure.axes[0].get_tightbbox())
-    assert not frame.overlaps(figure._suptitle.get_window_extent())
+    assert not frame.overlaps(suptitle.get_window_extent())
     assert figure.bbox.x0 <= frame.x0 < frame.x1 <= figure.bbox.x1
     assert figure.bbox.y0 <= frame.y0 < frame.y1 <= figure.bbox.y1
     assert figure.axes[0].get_legend() is None
@@ -256,95 +174,6 @@ def test_long_names_fit_below_the_picture(tmp_path):
     assert figure.bbox.x0 <= frame.x0 < frame.x1 <= figure.bbox.x1
 
 
-def test_every_policy_looks_different():
-    looks = [figures._look(i) for i in range(20)]
-    assert len({(look["color"], str(look["linestyle"]), look["marker"]) for look in looks}) == 20
-    first = looks[: len(paper.policies())]
-    for key in ("color", "marker"):
-        assert len({look[key] for look in first}) == len(first)
-
-
-def test_the_papers_policies_have_names_for_people(tmp_path):
-    assert list(figures.LABELS) == list(paper.policies())
-    figure = draw(run(small(policies=paper.policies(intrinsic_dim=2), trials=1), tmp_path, jobs=1))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "LinUCB",
-        "LinUCB Oracle",
-        "LinUCB++",
-        "LinUCB++ with Corral",
-        "Smooth Corral",
-        "Dynamic Balancing",
-    ]
-
-
-def test_saving_is_deterministic(curves, tmp_path, monkeypatch):
-    first = [path.read_bytes() for path in save(draw(curves, title="t"), curves, tmp_path / "a")]
-    # The reader's own settings do not show.
-    monkeypatch.setitem(matplotlib.rcParams, "font.size", 20.0)
-    monkeypatch.setitem(matplotlib.rcParams, "lines.markersize", 20.0)
-    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")
-    monkeypatch.setitem(matplotlib.rcParams, "savefig.bbox", "tight")
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    again = [path.read_bytes() for path in save(draw(load(curves.folder), title="t"), curves, tmp_path / "b")]
-    assert first == again
-    assert matplotlib.rcParams["font.size"] == 20.0
-    other = [path.read_bytes() for path in save(draw(curves, band="std", title="t"), curves, tmp_path / "c")]
-    assert [x == y for x, y in zip(first, other, strict=True)] == [False, False, False, True]
-
-
-def test_another_process_writes_the_same_bytes(curves, tmp_path):
-    save(draw(curves), curves, tmp_path / "here")
-    code = (
-        "import sys; from adadim.report import draw, save; from adadim.study import load\n"
-        "results = load(sys.argv[1]); save(draw(results), results, sys.argv[2])"
-    )
-    arguments = [sys.executable, "-c", code, str(curves.folder), str(tmp_path / "there")]
-    subprocess.run(arguments, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
-    for kind in KINDS:
-        assert (tmp_path / f"here.{kind}").read_bytes() == (tmp_path / f"there.{kind}").read_bytes()
-
-
-def test_no_figure_stays_open(curves, tmp_path):
-    before = pyplot.get_fignums()
-    save(draw(curves), curves, tmp_path / "x")
-    draw(curves)
-    assert pyplot.get_fignums() == before
-
-
-def test_a_drawing_that_fails_leaves_old_files_alone(curves, tmp_path, monkeypatch):
-    paths = save(draw(curves), curves, tmp_path / "x")
-    before = [path.read_bytes() for path in paths]
-    real = Figure.savefig
-
-    def failing(self, buffer, format, **options):
-        if format == "svg":
-            raise RuntimeError("no ink")
-        real(self, buffer, format=format, **options)
-
-    monkeypatch.setattr(Figure, "savefig", failing)
-    with pytest.raises(RuntimeError, match="no ink"):
-        save(draw(curves, band="std"), curves, tmp_path / "x")
-    assert [path.read_bytes() for path in paths] == before
-    with pytest.raises(RuntimeError, match="no ink"):
-        save(draw(curves), curves, tmp_path / "new" / "x")
-    assert sorted(os.listdir(tmp_path)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
-
-
-def test_a_full_disk_leaves_no_pieces(tmp_path, monkeypatch):
-    figures.write_whole(tmp_path / "a.txt", b"old")
-
-    def full(path, data):
-        with open(path, "wb") as file:
-            file.write(data[:2])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
-    with pytest.raises(StoreError, match=r"a\.txt: cannot be written: No space left on device; choose a place"):
-        figures.write_whole(tmp_path / "a.txt", b"new data")
-    assert os.listdir(tmp_path) == ["a.txt"]
-    assert (tmp_path / "a.txt").read_text() == "old"
-
-
 def test_bad_bands_are_refused(curves):
     with pytest.raises(ValueError, match="band must be 'ci' or 'std', got 'sd'"):
         draw(curves, band="sd")
@@ -356,3 +185,31 @@ def test_text_is_large_enough_to_read(against_alpha):
     texts = [axis.xaxis.label, axis.yaxis.label, *axis.get_xticklabels(), *figure.legends[0].get_texts()]
     assert min(text.get_fontsize() for text in texts) >= 8
     assert np.all(figure.get_size_inches() < (5.5, 4.5))  # the width of a page: nothing gets smaller when printed
+
+
+def test_every_policy_looks_different():
+    for colours in (style.COLOURS, style.COLOURS[1:7]):
+        many = [style.look(i, colours) for i in range(20)]
+        assert len({(look["color"], str(look["linestyle"]), look["marker"]) for look in many}) == 20
+    looks = [style.look(i) for i in range(20)]
+    first = looks[: len(paper.policies())]
+    for key in ("color", "marker"):
+        assert len({look[key] for look in first}) == len(first)
+
+
+def test_policies_are_called_what_the_labels_say(tmp_path):
+    labels = paper.study("fig2a", trials=1).labels
+    assert list(labels["policies"]) == list(paper.policies())
+    policies = paper.policies(intrinsic_dim=2)
+    figure = draw(run(small(policies=policies, trials=1, labels=labels), tmp_path / "a", jobs=1))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "LinUCB",
+        "LinUCB Oracle",
+        "LinUCB++",
+        "LinUCB++ with Corral",
+        "Smooth Corral",
+        "Dynamic Balancing",
+    ]
+    odd = {"policies": {"linucb": 3, "mine": "My own"}}  # the reader's own labels may mean something else
+    figure = draw(run(small(trials=1, labels=odd), tmp_path / "b", jobs=1))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["linucb", "My own", "greedy"]

@@ -1,13 +1,17 @@
-"""The `adadim` command: argument handling and printing, nothing else."""
+"""The `adadim` command: the commands of all rooms put together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 import adadim
-from adadim.cli import comparison, limits, studies
+from adadim.cli import commands
+from adadim.experiments.comparison import commands as comparison
+from adadim.experiments.paper import commands as paper
+from adadim.experiments.tradeoff import commands as tradeoff
 
 __all__ = ["app", "main"]
 
@@ -32,9 +36,26 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-studies.register(app)
-limits.register(app)
-comparison.register(app)
+# In the order in which the help lists them.
+COMMANDS: dict[str, Callable[..., None]] = {
+    "reproduce": paper.reproduce,
+    "run": commands.run,
+    "status": commands.status,
+    "figure": commands.figure,
+    "claims": paper.claims,
+    "export": commands.export,
+    "policies": commands.policies,
+    "frontier": tradeoff.frontier,
+    "lower-bound": tradeoff.lower_bound,
+    "rates": tradeoff.rates,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+_studies = typer.Typer(no_args_is_help=True, help="Studies of the library's own policies.")
+_studies.callback()(lambda: None)  # keeps `regret` a command of the group while it is the only one
+_studies.command("regret")(comparison.regret)
+app.add_typer(_studies, name="study")
 
 
 def main() -> None:

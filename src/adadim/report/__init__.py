@@ -1,33 +1,8 @@
-"""What the results look like: figures, claims and the standing comparison."""
+"""The kit that every experiment reports with: figures, tables, intervals, and what commands share (`console`)."""
 
-from adadim.report.claims import Claim, Verdict, claims, claims_markdown, claims_table
-from adadim.report.comparison import (
-    Ratio,
-    Standing,
-    comparison_markdown,
-    draw_ratios,
-    ratios,
-    ratios_table,
-    standings,
-)
-from adadim.report.figures import Band, draw, save, summary, write_whole
+from adadim.report.figures import Band, draw, summary
+from adadim.report.labels import label, policy_label, title
+from adadim.report.saving import draw_and_save, save
+from adadim.report.tables import markdown_table
 
-__all__ = [
-    "Band",
-    "Claim",
-    "Ratio",
-    "Standing",
-    "Verdict",
-    "claims",
-    "claims_markdown",
-    "claims_table",
-    "comparison_markdown",
-    "draw",
-    "draw_ratios",
-    "ratios",
-    "ratios_table",
-    "save",
-    "standings",
-    "summary",
-    "write_whole",
-]
+__all__ = ["Band", "draw", "draw_and_save", "label", "markdown_table", "policy_label", "save", "summary", "title"]

@@ -1,0 +1,29 @@
+"""The comparison: every policy of the library on families of problems that differ in kind.
+
+`study` runs one group of families; `ratios` and `policy_summaries` say what came of it, `comparison_markdown` and
+`draw_ratios` show it.
+"""
+
+from adadim.experiments.comparison.analysis import PolicySummary, Ratio, policy_summaries, ratios, ratios_table
+from adadim.experiments.comparison.families import FAMILIES, SPLITS, Family, Split
+from adadim.experiments.comparison.figures import draw_ratios
+from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
+from adadim.experiments.comparison.tables import comparison_markdown
+
+__all__ = [
+    "FAMILIES",
+    "ORACLE",
+    "PUBLISHED",
+    "SPLITS",
+    "Family",
+    "PolicySummary",
+    "Ratio",
+    "Split",
+    "comparison_markdown",
+    "draw_ratios",
+    "policies",
+    "policy_summaries",
+    "ratios",
+    "ratios_table",
+    "study",
+]

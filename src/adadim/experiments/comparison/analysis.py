@@ -1,0 +1,190 @@
+"""Ratios of mean regrets in the comparison, and a summary of them for every policy.
+
+A ratio is one policy's mean regret over that of a reference on the same instances with the same noise. Its interval is
+a 95% percentile interval of the bootstrap over trials, which are resampled jointly for both and for all families, so
+the comparison is paired. Where the reference loses nothing there is no ratio: it is NaN, and counts nowhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
+from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.labels import label
+from adadim.study import Results
+
+__all__ = ["PolicySummary", "Ratio", "policy_summaries", "ratios", "ratios_table"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+NOTHING = 1e-9  # regret that is rounding
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean regret of a policy on a family, relative to a reference.
+
+    Attributes
+    ----------
+    split, family, policy, reference : str
+        Names in the comparison.
+    regret : float
+        Mean regret of the policy after the last round.
+    value, low, high : float
+        The ratio and its 95% interval; NaN where the reference loses nothing. Fewer than 6 trials have no interval.
+    unlucky : float
+        Share of the trials that lost more than twice the reference's mean.
+    trials : int
+        Trials that all policies have finished.
+    """
+
+    split: str
+    family: str
+    policy: str
+    reference: str
+    regret: float
+    value: float
+    low: float
+    high: float
+    unlucky: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class PolicySummary:
+    """One policy over all families of a split, relative to a reference.
+
+    Attributes
+    ----------
+    split, policy, reference : str
+        Names in the comparison.
+    families : int
+        Number of families that have a ratio.
+    median, median_low, median_high : float
+        Median ratio over families, with its 95% interval.
+    worst, worst_low, worst_high : float
+        Largest ratio, with the interval of that one family.
+    worst_family : str
+        Where that is.
+    unlucky : float
+        Share of all trials that lost more than twice the reference's mean on their family.
+    losses : tuple of str
+        Families on which the ratio is above 1, interval and all; worst first.
+    """
+
+    split: str
+    policy: str
+    reference: str
+    families: int
+    median: float
+    median_low: float
+    median_high: float
+    worst: float
+    worst_low: float
+    worst_high: float
+    worst_family: str
+    unlucky: float
+    losses: tuple[str, ...]
+
+
+def ratios(results: Iterable[Results]) -> list[Ratio]:
+    """Every policy on every family, relative to the oracle and to the paper's algorithm.
+
+    Parameters
+    ----------
+    results : iterable of Results
+        What came of `study`, one for each split.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from adadim.experiments import comparison
+    >>> from adadim.study import run
+    >>> plan = comparison.study("development", trials=2, policy=["random"], family=["lower-bound-35/50"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = ratios([run(plan, folder, jobs=1)])
+    >>> [row.policy for row in rows if row.reference == "oracle"]
+    ['oracle', 'linucb++', 'random']
+    """
+    return [row for part in results for row, _ in _sampled(part)]
+
+
+def policy_summaries(results: Iterable[Results]) -> list[PolicySummary]:
+    """Worst case, median and losses of every policy, by split and reference."""
+    summaries = []
+    for part in results:
+        groups: dict[tuple[str, str], list[tuple[Ratio, FloatArray]]] = {}
+        for row, sample in _sampled(part):
+            groups.setdefault((row.policy, row.reference), []).append((row, sample))
+        summaries += [_summary(group) for group in groups.values()]
+    return summaries
+
+
+def ratios_table(rows: Sequence[Ratio]) -> pl.DataFrame:
+    """Ratios as a table, a row each."""
+    return pl.DataFrame([asdict(row) for row in rows])
+
+
+def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
+    """Every ratio of one split with its resamples."""
+    split = label(results, "split")
+    found = []
+    for family in results.instances:
+        cells = [cell for cell in results.cells() if cell[0] == family]
+        numbers = results.common_trials(cells)
+        if not len(numbers):
+            continue
+        index, policies = resamples(len(numbers)), [policy for _, policy in cells]
+        finals = {policy: results.final(family, policy, trials=numbers) for policy in policies}
+        means = {policy: final[index].mean(axis=1) for policy, final in finals.items()}
+        for policy, reference in itertools.product(policies, (ORACLE, PUBLISHED)):
+            value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
+            regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
+            row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))
+            found.append((row, sample))
+    return found
+
+
+def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
+    """Ratio of means, its interval and its resamples."""
+    nan = float("nan")
+    if theirs[0] <= NOTHING:
+        return nan, nan, nan, np.full(len(ours), nan)
+    # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
+    sample: FloatArray = ours / np.maximum(theirs, NOTHING)
+    low, high = interval(sample[1:]) if trials >= FEWEST else (nan, nan)
+    return float(sample[0]), low, high, sample
+
+
+def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
+    known = [(row, sample) for row, sample in group if np.isfinite(row.value)]
+    first, nan = group[0][0], float("nan")
+    if not known:
+        return PolicySummary(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
+    medians = np.median([sample for _, sample in known], axis=0)
+    enough = min(row.trials for row, _ in known) >= FEWEST
+    low, high = interval(medians[1:]) if enough else (nan, nan)
+    order = sorted((row for row, _ in known), key=lambda row: -row.value)
+    worst = order[0]
+    return PolicySummary(
+        split=first.split,
+        policy=first.policy,
+        reference=first.reference,
+        families=len(known),
+        median=float(medians[0]),
+        median_low=low,
+        median_high=high,
+        worst=worst.value,
+        worst_low=worst.low,
+        worst_high=worst.high,
+        worst_family=worst.family,
+        unlucky=float(np.average([row.unlucky for row, _ in known], weights=[row.trials for row, _ in known])),
+        losses=tuple(row.family for row in order if row.low > 1),
+    )

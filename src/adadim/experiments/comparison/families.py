@@ -1,0 +1,130 @@
+"""The families of problems that policies are compared on.
+
+They are split into "development" and "held-out", and the split was fixed before any policy was run on any of
+them. Parameters of policies are chosen on the first alone; the second is for reporting. Both hold every kind of problem
+with other parameters, and some things are held-out only: a spike at d* = 100, binary features of which all matter,
+clicks over 20,000 rounds, a target that no prefix of the features explains. A family may be added to the
+development split at any time; one whose results have been looked at may not become held-out. A third group, "paper",
+holds the configurations of the paper's figures 2b, 3b, 4a and 4b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from adadim.experiments.paper.plan import FIGURES
+
+__all__ = ["FAMILIES", "SPLITS", "Family", "Split"]
+
+Split = Literal["development", "held-out", "paper"]
+SPLITS: tuple[Split, ...] = ("development", "held-out", "paper")
+
+Dims = tuple[int, int]  # d* and d
+Named = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Problems of one kind at one setting of its parameters, one for each replication.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables.
+    split : {"development", "held-out", "paper"}
+        What it may be used for.
+    instance : dict
+        The instance as in a `Study`. Its `intrinsic_dim` is d*, which only the oracle is told.
+    """
+
+    name: str
+    split: Split
+    instance: dict[str, Any]
+
+
+def _drawn(kind: str, theta: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
+    """Arms drawn at random, theta of a shape."""
+    return _sized(f"{kind}-{theta}", kind, dims, arms=arms, horizon=horizon, noise=noise, theta=theta, **more)
+
+
+def _data(data: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
+    """Real samples."""
+    return _sized(data, "pca", dims, data=data, arms=arms, horizon=horizon, noise=noise, **more)
+
+
+def _clicks(theta: str, dims: Dims, arms: int, horizon: int) -> Named:
+    """Bernoulli rewards."""
+    return _sized(f"clicks-{theta}", "clicks", dims, arms=arms, horizon=horizon, theta=theta)
+
+
+def _sized(name: str, kind: str, dims: Dims, **parameters: Any) -> Named:
+    return f"{name}-{dims[0]}/{dims[1]}", {"kind": kind, "dim": dims[1], "intrinsic_dim": dims[0], **parameters}
+
+
+def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
+    """Member of the lower-bound family at alpha = 1/2, where d = sqrt(T)."""
+    known = {"alpha": 0.5, "delta": delta, "target": target, "intrinsic_dim": dims[0]}
+    return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **known}
+
+
+DEVELOPMENT = (
+    _drawn("sphere", "uniform", (5, 200), arms=400, horizon=2500, noise=0.1),
+    _drawn("sphere", "uniform", (1, 100), arms=200, horizon=1000, noise=0.3),
+    _drawn("sphere", "uniform", (60, 60), arms=200, horizon=3000, noise=0.1),
+    _drawn("sphere", "decay", (12, 1000), arms=500, horizon=800, noise=0.03),
+    _drawn("sphere", "decay", (10, 30), arms=100, horizon=20_000, noise=1.0),
+    _drawn("sphere", "flip", (20, 400), arms=500, horizon=2000, noise=0.1),
+    _drawn("sphere", "spike", (35, 300), arms=500, horizon=2000, noise=0.1),
+    _drawn("sphere", "heavy", (200, 200), arms=400, horizon=2000, noise=0.1),
+    _drawn("ball", "decay", (8, 100), arms=300, horizon=2000, noise=0.1),
+    _drawn("ball", "flip", (15, 400), arms=400, horizon=1000, noise=0.03),
+    _drawn("anisotropic", "uniform", (10, 300), arms=400, horizon=2000, noise=0.03, decay=1.0),
+    _drawn("anisotropic", "flip", (30, 150), arms=300, horizon=1000, noise=0.1, decay=0.5),
+    _drawn("products", "uniform", (10, 55), arms=100, horizon=2000, noise=0.1, attributes=10, expressive=True),
+    _drawn("products", "decay", (78, 298), arms=80, horizon=1500, noise=0.03, attributes=12, expressive=True),
+    _drawn("polynomials", "uniform", (10, 66), arms=300, horizon=2000, noise=0.03, variables=2),
+    _data("digits", (12, 60), arms=400, horizon=2000, noise=0.1),
+    _data("diabetes", (10, 100), arms=300, horizon=500, noise=0.3, kernel="rbf"),
+    _clicks("uniform", (6, 100), arms=200, horizon=4000),
+    _clicks("flip", (12, 300), arms=300, horizon=2000),
+    _hidden((1, 50), horizon=2500, delta=0.3, target=0),
+    _hidden((35, 50), horizon=2500, delta=0.3, target=10),
+)
+
+HELD_OUT = (
+    _drawn("sphere", "uniform", (100, 1000), arms=500, horizon=600, noise=0.03),
+    _drawn("sphere", "uniform", (30, 30), arms=150, horizon=5000, noise=0.5),
+    _drawn("sphere", "decay", (25, 500), arms=500, horizon=1500, noise=0.3),
+    _drawn("sphere", "flip", (8, 60), arms=100, horizon=10_000, noise=1.0),
+    _drawn("sphere", "spike", (3, 40), arms=100, horizon=500, noise=0.1),
+    _drawn("sphere", "spike", (100, 400), arms=500, horizon=2500, noise=0.05),
+    _drawn("sphere", "heavy", (50, 50), arms=150, horizon=8000, noise=0.3),
+    _drawn("ball", "uniform", (30, 250), arms=400, horizon=1500, noise=0.1),
+    _drawn("ball", "spike", (1, 50), arms=150, horizon=5000, noise=0.5),
+    _drawn("anisotropic", "decay", (50, 500), arms=400, horizon=800, noise=0.03, decay=0.25),
+    _drawn("anisotropic", "heavy", (300, 300), arms=400, horizon=1500, noise=0.05, decay=0.75),
+    _drawn("products", "flip", (14, 105), arms=100, horizon=4000, noise=0.05, attributes=14, expressive=True),
+    _drawn("products", "uniform", (36, 36), arms=100, horizon=1000, noise=0.3, attributes=8, expressive=True),
+    _drawn("polynomials", "decay", (20, 84), arms=300, horizon=3000, noise=0.1, variables=3),
+    _drawn("polynomials", "spike", (4, 30), arms=200, horizon=1000, noise=0.05, variables=1),
+    _data("breast_cancer", (4, 30), arms=300, horizon=1000, noise=0.3),
+    _data("digits", (400, 400), arms=400, horizon=1500, noise=0.2, kernel="rbf", linear=False),
+    _clicks("decay", (10, 40), arms=100, horizon=20_000),
+    _clicks("spike", (3, 200), arms=300, horizon=1000),
+    _hidden((1, 64), horizon=4096, delta=0.2, target=0),
+    _hidden((52, 64), horizon=4096, delta=0.2, target=20),
+)
+
+PAPER = tuple(
+    (f"{figure}-{name}", instance)
+    for figure in ("fig2b", "fig3b", "fig4a", "fig4b")
+    for name, instance in FIGURES[figure].instances().items()
+)
+
+FAMILIES: tuple[Family, ...] = tuple(
+    Family(name, split, instance)
+    for split, table in zip(SPLITS, (DEVELOPMENT, HELD_OUT, PAPER), strict=True)
+    for name, instance in table
+)
+"""Every family of the comparison, by split."""

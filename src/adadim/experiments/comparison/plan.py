@@ -1,0 +1,136 @@
+"""What is run for the comparison: every policy of the library on one group of families, as a study."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from adadim.checks import one_of, suggestion
+from adadim.errors import StudyError
+from adadim.experiments.comparison import families
+from adadim.experiments.comparison.families import SPLITS, Split
+from adadim.policies import (
+    UCB,
+    Corral,
+    DynamicBalancing,
+    EvidenceLinUCB,
+    Greedy,
+    LinUCB,
+    LinUCBPlusPlus,
+    LinUCBPlusPlusCorral,
+    Random,
+    SmoothCorral,
+    SupLinUCB,
+    TaperedLinUCB,
+    kinds,
+)
+from adadim.policies.released import ReleasedLinUCBPlusPlus
+from adadim.study import Study, to_spec
+
+__all__ = ["ORACLE", "PUBLISHED", "policies", "study"]
+
+ORACLE, PUBLISHED = "oracle", "linucb++"
+"""The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
+
+NOT_COMPARED = {
+    "Single": "an adapter for policies of the reader's own, not a policy",
+    "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
+    "ReleasedDynamicBalancing": "the figures of the paper tell of it",
+}
+"""Policies of the library that the comparison does not run, and why."""
+
+RECORDS = 10
+
+
+def policies() -> dict[str, Any]:
+    """Every policy of the library by the name it has in the comparison, as a `Study` takes them.
+
+    Those of the paper are there as its text has them; of the released variants, LinUCB++ and the oracle. The oracle
+    is told d* as ``"@intrinsic_dim"``. A policy that has no name here runs with its default parameters.
+
+    Examples
+    --------
+    >>> list(policies())[:3]
+    ['oracle', 'linucb++', 'recommended']
+    """
+    true_dim = {"dim": "@intrinsic_dim"}
+    # Learners in some features use the arms supported on them; where the set is not expressive, those are all arms.
+    base = LinUCB(only_supported=True)
+    named: dict[str, Any] = {
+        ORACLE: {**to_spec(LinUCB(dim=1)), **true_dim},
+        PUBLISHED: LinUCBPlusPlus(),
+        "recommended": EvidenceLinUCB(),
+        "tapered": TaperedLinUCB(),
+        "linucb++reuse": LinUCBPlusPlus(reuse=True),
+        "linucb": LinUCB(),
+        "greedy": Greedy(),
+        "linucb++corral": LinUCBPlusPlusCorral(),
+        "smooth-corral": SmoothCorral(base=base),
+        "corral": Corral(base=base),
+        "dynamic-balancing": DynamicBalancing(base=base),
+        "suplinucb": SupLinUCB(),
+        "ucb": UCB(),
+        "random": Random(),
+        "linucb++released": ReleasedLinUCBPlusPlus(bonus="squared"),
+        "oracle-released": {**to_spec(LinUCB(bonus="squared", dim=1)), **true_dim},
+    }
+    compared = {type(policy).__name__ for policy in named.values()} | NOT_COMPARED.keys()
+    return named | {name: kind() for name, kind in kinds().items() if name not in compared}
+
+
+def study(
+    split: Split,
+    trials: int = 20,
+    seed: int = 0,
+    policy: Sequence[str] | None = None,
+    family: Sequence[str] | None = None,
+    candidates: Mapping[str, Any] | None = None,
+    plugins: Mapping[str, Any] | None = None,
+) -> Study:
+    """The comparison on one group of families, as a study.
+
+    Parameters
+    ----------
+    split : {"development", "held-out", "paper"}
+        Which families.
+    trials, seed
+        As in `Study`.
+    policy : sequence of str, optional
+        Keys of `policies` to run; by default all. The two references are always among them.
+    family : sequence of str, optional
+        Names of families of that split to run on; by default all.
+    candidates : mapping, optional
+        Further policies by name, as a `Study` takes them; "@intrinsic_dim" stands for d*, which a fair one is not told.
+    plugins : mapping, optional
+        As in `Study`, for candidates of the user's own.
+
+    Examples
+    --------
+    >>> plan = study("development", trials=3, policy=["tapered"], family=["lower-bound-1/50"])
+    >>> [cell.policy for cell in plan.cells]
+    ['oracle', 'linucb++', 'tapered']
+    """
+    one_of(split, "split", SPLITS)
+    available = policies()
+    instances = {f.name: f.instance for f in families.FAMILIES if f.split == split}
+    wanted = None if policy is None else {ORACLE, PUBLISHED, *policy}
+    for name in candidates or {}:
+        if name in available:
+            raise StudyError(f"candidates.{name}: there is a policy of that name already; give it another")
+    return Study(
+        name=f"regret-{split}",
+        instances=_chosen(instances, family, "family"),
+        policies=_chosen(available, wanted, "policy") | dict(candidates or {}),
+        trials=trials,
+        seed=seed,
+        record=RECORDS,
+        plugins=plugins or {},
+        labels={"experiment": "comparison", "split": split},
+    )
+
+
+def _chosen(table: dict[str, Any], names: Collection[str] | None, what: str) -> dict[str, Any]:
+    for name in names or ():
+        if name not in table:
+            raise StudyError(f"{what}: none is called {name!r}; {suggestion(name, table)}")
+    return {name: value for name, value in table.items() if names is None or name in names}

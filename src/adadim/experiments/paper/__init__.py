@@ -1,0 +1,17 @@
+"""The paper's experiments: its policies, its figures as studies, and verdicts on its claims."""
+
+from adadim.experiments.paper.plan import FIGURES, VARIANTS, Figure, Variant, policies, study
+from adadim.experiments.paper.verdicts import Verdict, claims, claims_markdown, claims_table
+
+__all__ = [
+    "FIGURES",
+    "VARIANTS",
+    "Figure",
+    "Variant",
+    "Verdict",
+    "claims",
+    "claims_markdown",
+    "claims_table",
+    "policies",
+    "study",
+]

@@ -1,0 +1,48 @@
+"""What adapting must cost: the Pareto frontier, the lower bound, measured rates.
+
+`frontier` gives the curves of the paper's Figure 1. `lower_bound_study` and `lower_bound_checks` hold policies against
+the inequality behind Theorem 1. `rates_study` and `rate_estimates` measure the exponents of T that theory speaks of.
+"""
+
+from adadim.experiments.tradeoff.bound_checks import (
+    BoundCheck,
+    bound_at,
+    bounds_table,
+    closed_forms,
+    lower_bound_checks,
+)
+from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
+from adadim.experiments.tradeoff.lower_bound import default_deltas, lower_bound_study
+from adadim.experiments.tradeoff.pareto import frontier
+from adadim.experiments.tradeoff.rates import Problem, rate_policies, rates_study
+from adadim.experiments.tradeoff.slopes import (
+    RateEstimate,
+    Slope,
+    fit_slope,
+    rate_estimates,
+    rate_points,
+    rates_table,
+)
+
+__all__ = [
+    "BoundCheck",
+    "Problem",
+    "RateEstimate",
+    "Slope",
+    "bound_at",
+    "bounds_table",
+    "closed_forms",
+    "default_deltas",
+    "draw_bounds",
+    "draw_frontier",
+    "draw_rates",
+    "fit_slope",
+    "frontier",
+    "lower_bound_checks",
+    "lower_bound_study",
+    "rate_estimates",
+    "rate_points",
+    "rate_policies",
+    "rates_study",
+    "rates_table",
+]

@@ -1,0 +1,219 @@
+"""Empirical rates: how fast the worst regret grows with the horizon, for problems of hardness alpha.
+
+A policy's rate at alpha is the exponent of T in its largest regret over the problems with d* <= T^alpha. Here T runs
+over a few horizons, d* = max(1, floor(T^alpha)), and "largest" is over a few kinds of problems; the rate is estimated
+by the slope of ln(regret) in ln T. What that can and cannot show is the subject of docs/tradeoff.md.
+
+There are two kinds of problems at horizon T and hardness alpha. On the sphere theta has one of several shapes. In the
+lower-bound family with gap g sqrt(Kl/T), "easy" is theta_0 of the family of the largest alpha (its d* is 1), and
+"hidden" the last theta_i of the family of alpha itself. The latter needs T^alpha >= 4 at every horizon, so that the
+kinds of problems do not change along a line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from adadim.checks import require
+from adadim.policies import LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
+from adadim.report.labels import label
+from adadim.study import Results, Study
+from adadim.theory import lower_bound_family, schedule
+
+__all__ = ["CEILING", "Problem", "problems", "rate_policies", "rates_study", "represented"]
+
+HORIZONS = (256, 1024, 4096, 16384)
+ALPHAS = (0.0, 0.25, 0.375, 0.5)
+THETAS = ("uniform", "spike")
+GAPS = (4.0,)
+BETAS = (0.5, 0.6, 0.75)
+CORRAL_BETAS = (0.5, 0.75)
+SCALE = 0.5
+MOST_ARMS = 1024
+LARGEST_GAP = 0.8
+
+CEILING = "random"
+"""Name of the policy whose regret is the most that can be lost: the saturation guard compares with it."""
+
+EVERYTHING = " in all features"
+"""Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy."""
+
+TRUE_DIM = "@intrinsic_dim"
+
+SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kind of problem at one horizon, of hardness at most alpha: an instance of the study of rates, and its label.
+
+    Examples
+    --------
+    >>> Problem(0.25, 1024, "spike").name
+    'alpha=0.25 T=1024 spike'
+    """
+
+    alpha: float
+    horizon: int
+    family: str
+
+    @property
+    def name(self) -> str:
+        """Name in the study."""
+        return f"alpha={self.alpha:g} T={self.horizon} {self.family}"
+
+
+def problems(results: Results) -> dict[str, Problem]:
+    """The problem behind every instance of a study of rates, from its labels."""
+    return {name: Problem(**label(results, "instances", name)) for name in results.instances}
+
+
+def represented(results: Results, policy: str) -> str:
+    """The policy that one of a study of rates represents: itself, or the oracle whose name it extends."""
+    return str(label(results, "represents").get(policy, policy))
+
+
+def rate_policies(
+    betas: Sequence[float] = BETAS, corral_betas: Sequence[float] = CORRAL_BETAS, scale: float = SCALE
+) -> dict[str, Policy | dict[str, Any]]:
+    """The policies whose rates theory knows: LinUCB++, Smooth Corral with eta = T^-beta, LinUCB and the oracle.
+
+    Parameters
+    ----------
+    betas, corral_betas : sequence of float in [0.5, 1)
+        Positions on the frontier of LinUCB++ and of Smooth Corral.
+    scale : float
+        Factor on every confidence radius. It changes no rate in theory, but with the full radius a policy on a short
+        horizon spends all of it exploring.
+
+    Examples
+    --------
+    >>> list(rate_policies([0.5], [0.5]))
+    ['LinUCB++ 0.5', 'Smooth Corral 0.5', 'LinUCB', 'oracle']
+    """
+    return {
+        **{f"LinUCB++ {beta:g}": LinUCBPlusPlus(beta=beta, scale=scale) for beta in betas},
+        **{
+            f"Smooth Corral {beta:g}": SmoothCorral(base=LinUCB(scale=scale), ambient=True, beta=beta)
+            for beta in corral_betas
+        },
+        "LinUCB": LinUCB(scale=scale),
+        "oracle": {"kind": "LinUCB", "scale": scale, "dim": TRUE_DIM},
+    }
+
+
+def rates_study(
+    policies: Mapping[str, Any] | None = None,
+    *,
+    horizons: Sequence[int] = HORIZONS,
+    alphas: Sequence[float] = ALPHAS,
+    thetas: Sequence[str] = THETAS,
+    gaps: Sequence[float] = GAPS,
+    dim: int | None = None,
+    arms: int | None = None,
+    trials: int = 24,
+    seed: int = 0,
+    plugins: Mapping[str, Any] | None = None,
+) -> Study:
+    """The study behind the estimates of rates.
+
+    A policy called "random" is added: its regret is T (mu* - mean mu) on average, the ceiling for the saturation guard.
+
+    Parameters
+    ----------
+    policies : mapping, optional
+        As in `Study`; `rate_policies` by default. One whose `dim` is "@intrinsic_dim" is told d*.
+    horizons : sequence of int
+        Best powers of 4: the ceiling in the schedule of LinUCB++ makes other lines jagged.
+    alphas : sequence of float
+        Hardness levels.
+    thetas : sequence of str
+        Reward vectors on the sphere, see `adadim.instances.parameter`.
+    gaps : sequence of float
+        Gaps in the lower-bound family, relative to sqrt(Kl/T).
+    dim : int, optional
+        Features d on the sphere; by default as many as LinUCB++ with beta = 1/2 uses in its first iteration, which
+        is 2 sqrt(T) for powers of 4, and at least the largest d*. LinUCB itself then has the rate 3/4 at every alpha.
+    arms : int, optional
+        Arms K on the sphere; by default 2 d, at most 1024.
+    trials, seed, plugins
+        As in `Study`.
+
+    Examples
+    --------
+    >>> plan = rates_study(horizons=[64, 256], alphas=[0.0, 0.5], trials=2)
+    >>> list(plan.instances)[:2], plan.instances["alpha=0.5 T=256 spike"]["dim"]
+    (['alpha=0 T=64 uniform', 'alpha=0 T=64 easy x4'], 32)
+    """
+    require(len(set(horizons)) > 1, "horizons", "be at least two different numbers of rounds", list(horizons))
+    hardest, shortest = max(alphas, default=0.0), min(horizons)
+    instances: dict[Problem, dict[str, Any]] = {}
+    for alpha, horizon in itertools.product(sorted(set(alphas)), sorted(set(horizons))):
+        made = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
+        made |= _family(alpha, horizon, gaps, hardest, shortest)
+        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in made.items()}
+    chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
+    chosen.setdefault(CEILING, Random())
+    named = {problem.name: table for problem, table in instances.items()}
+    labels = {"instances": {problem.name: asdict(problem) for problem in instances}, "represents": represents}
+    options: dict[str, Any] = {"trials": trials, "seed": seed, "record": 1, "only": only, "plugins": plugins or {}}
+    return Study("rates", named, chosen, **options, labels=labels)
+
+
+def _with_oracles(
+    policies: Mapping[str, Any], instances: Mapping[Problem, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, str]]:
+    """Policies with those that know d* split in two; the instances of either half; which name represents which.
+
+    In theta_i of the lower-bound family all features matter, so the oracle is LinUCB in all of them. In theta_0 it
+    would see nothing but a_0, so it does not run there.
+    """
+    sphere = [problem.name for problem, table in instances.items() if table["kind"] == "sphere"]
+    hidden = [p.name for p, table in instances.items() if table["kind"] == "lower_bound" and table["target"] > 0]
+    chosen, only, represents = dict(policies), {}, {}
+    for name, policy in policies.items():
+        if isinstance(policy, Mapping) and policy.get("dim") == TRUE_DIM:
+            if sphere:
+                only[name] = sphere
+            if hidden:
+                chosen[name + EVERYTHING] = {**policy, "dim": None}
+                only[name + EVERYTHING] = hidden
+                represents[name + EVERYTHING] = name
+    return chosen, only, represents
+
+
+def _sphere(alpha: float, horizon: int, thetas: Sequence[str], size: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    d_star = max(1, math.floor(horizon**alpha * SLACK))
+    common = {"kind": "sphere", **size, "intrinsic_dim": d_star, "horizon": horizon}
+    shapes = thetas[:1] if d_star == 1 else thetas  # all the same then
+    return {theta: {**common, "theta": theta} for theta in shapes}
+
+
+def _family(
+    alpha: float, horizon: int, gaps: Sequence[float], hardest: float, shortest: int
+) -> dict[str, dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = {}
+    for g in gaps:
+        for name, level in (("easy", hardest), ("hidden", alpha)):
+            if shortest**level * SLACK >= 4.0:
+                count = lower_bound_family(horizon, level).arms_count
+                delta = min(g * math.sqrt(count / horizon), LARGEST_GAP)
+                target = count if name == "hidden" else 0
+                made[f"{name} x{g:g}"] = {
+                    "kind": "lower_bound",
+                    "horizon": horizon,
+                    "alpha": level,
+                    "delta": delta,
+                    "target": target,
+                }
+    return made
+
+
+def _size(horizon: int, hardest: float, dim: int | None, arms: int | None) -> dict[str, int]:
+    if dim is None:
+        dim = max(schedule(horizon, 0.5, horizon**2).dims[0], math.floor(horizon**hardest * SLACK))
+    return {"arms": min(2 * dim, MOST_ARMS) if arms is None else arms, "dim": dim}

@@ -1,0 +1,164 @@
+"""What all commands share: consoles, options, errors as exit codes, a progress bar, tables, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from adadim import study
+from adadim.errors import RunError, StoreError
+from adadim.report.figures import Band
+
+__all__ = [
+    "EXIT_FAILED",
+    "VERDICT_COLOURS",
+    "AsJson",
+    "Batch",
+    "Device",
+    "Folder",
+    "Jobs",
+    "Plugins",
+    "Quiet",
+    "Seed",
+    "Shading",
+    "WhichBand",
+    "as_json_text",
+    "band_of",
+    "compact_table",
+    "errors",
+    "load_plugins",
+    "print_written",
+    "run_study",
+    "stdout",
+    "study_folders",
+]
+
+EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+VERDICT_COLOURS = {"holds": "green", "does not hold": "red", "violated": "red", "undecided": "yellow"}
+
+WhichBand = StrEnum("WhichBand", ["ci", "std"])
+
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a GPU, with torch); cuda:1 is the second.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
+Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
+Folder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
+]
+
+
+def stdout() -> Console:
+    """Standard output, as wide as it is now: a console made at import keeps the width of that moment."""
+    return Console()
+
+
+def stderr() -> Console:
+    """Standard error."""
+    return Console(stderr=True)
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Turn errors that a person can mend into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stderr().print("interrupted; what was finished is kept, and the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except RunError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_FAILED) from error
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        _complain(error)
+        raise typer.Exit(EXIT_INPUT) from error
+
+
+def _complain(error: Exception) -> None:
+    stderr().print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def run_study(
+    plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool, device: str = "cpu"
+) -> study.Results:
+    """Run what is missing of a study, with a progress bar on a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=stderr(), disable=quiet or not sys.stderr.isatty()) as bar:
+        task = bar.add_task(plan.name, total=None)
+
+        def progress(done: int, total: int, unit: study.Unit | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
+
+
+def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
+    """Policies and instances of the user's own files."""
+    plugins: dict[str, Any] = {}
+    for path in paths or []:
+        plugins |= study.load_plugin(path)
+    return plugins
+
+
+def band_of(choice: WhichBand) -> Band:
+    """What was chosen as shading, as `adadim.report.draw` takes it."""
+    return "ci" if choice == WhichBand.ci else "std"
+
+
+def study_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds a study, else the studies right below it."""
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is not a folder")
+    found = (
+        [folder] if (folder / "manifest.json").exists() else sorted(p.parent for p in folder.glob("*/manifest.json"))
+    )
+    if not found:
+        raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
+    return found
+
+
+def as_json_text(rows: Sequence[Any]) -> str:
+    """Dataclasses as JSON, which has neither NaN nor infinity: null instead."""
+    tables = [asdict(row) for row in rows]
+    plain = [{k: None if isinstance(x, float) and not math.isfinite(x) else x for k, x in t.items()} for t in tables]
+    return json.dumps(plain, indent=2, allow_nan=False)
+
+
+def print_written(paths: Iterable[Path], quiet: bool) -> None:
+    """Say which files were written."""
+    if not quiet:
+        for path in paths:
+            stdout().print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def compact_table(title: str, headings: Sequence[str], wraps: str, least: int = 0) -> Table:
+    """An empty table narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading != wraps, min_width=least if heading == wraps else None)
+    return table

@@ -1,0 +1,43 @@
+"""Writing figures and the numbers behind them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from adadim.files import write_whole
+from adadim.report.figures import Band, draw, summary
+from adadim.report.labels import title
+from adadim.report.style import figure_style
+from adadim.study import Results
+
+__all__ = ["draw_and_save", "save"]
+
+FORMATS = ("png", "pdf", "svg")
+NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Path) -> list[Path]:
+    """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
+
+    The numbers are a table, or results, whose `summary` is written. The bytes depend on figure and numbers alone: no
+    dates go in. Each file is written whole or not at all.
+    """
+    stem = Path(stem)
+    contents = {}
+    for kind in FORMATS:
+        buffer = io.BytesIO()
+        with figure_style():
+            figure.savefig(buffer, format=kind, dpi=200, metadata=NO_DATES[kind])
+        contents[kind] = buffer.getvalue()
+    table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
+    contents["csv"] = table.write_csv().encode()
+    return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+
+
+def draw_and_save(results: Results, stem: str | Path, band: Band = "ci") -> list[Path]:
+    """Draw a study under its title and write figure and numbers; returns the paths."""
+    return save(draw(results, band=band, title=title(results)), results, stem)

@@ -1,0 +1,124 @@
+"""What the help says, and what happens to arguments that no command takes."""
+
+import importlib.metadata
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import adadim
+from adadim import cli, study
+from adadim.study import executor
+from command_line import adadim_, contents, refused
+
+COMMANDS = ("reproduce", "run", "status", "figure", "claims", "export", "policies")
+
+
+def test_the_command_is_installed():
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="adadim")
+    assert entry.load() is cli.main
+
+
+def test_version():
+    assert adadim_("--version") == (f"{adadim.__version__}\n", "")
+
+
+def test_help_without_arguments():
+    printed, _ = adadim_(code=2)
+    assert printed.rstrip() == adadim_("--help")[0].rstrip()
+    for name in COMMANDS:
+        assert re.search(rf"\b{name}\b", printed)
+    assert "adadim reproduce fig2a --trials 20" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("reproduce", ["fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all", "released|theory|both", "Example: adadim reproduce"]),
+        ("run", ["[instances.easy]", "[policies.adaptive]", 'dim = "@intrinsic_dim"', "--plugin", "--dry-run"]),
+        ("status", ["The exit code is 0 if nothing is missing, else 1."]),
+        ("figure", ["PNG, PDF and SVG", "CSV", "ci|std"]),
+        ("claims", ["claims", "--json"]),
+        ("export", ["csv|parquet", "instance, policy, replication, time, regret"]),
+        ("policies", ["hyper-parameters", "--json"]),
+    ],
+)
+def test_help_of_each_command_teaches(name, words):
+    printed, error = adadim_(name, "--help")
+    assert error == ""
+    for word in words:
+        assert word in printed
+
+
+def test_the_study_in_the_help_of_run_is_one():
+    printed, _ = adadim_("run", "--help")
+    lines = [line.strip() for line in printed.splitlines()]
+    text = "\n".join(lines[lines.index("trials = 20") : lines.index('dim = "@intrinsic_dim"') + 1])
+    Path("help.toml").write_text(text)
+    assert set(study.Study.from_toml("help.toml").policies) == {"adaptive", "oracle"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("reproduce", "fig2a", "--trials", 1),
+        ("run", "mine.toml"),
+        ("rates",),
+        ("lower-bound",),
+        ("study", "regret", "--families", "paper", "--trials", 1),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_device_that_is_not_there(arguments, file, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    version = re.escape(torch.__version__)
+    message = rf"^error: device 'cuda' is not there: torch {version} sees no CUDA GPU; use 'cpu'\n$"
+    refused(*arguments, "--device", "cuda", message=message)
+    refused(*arguments, "--device", "gpu", message=r"device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'")
+
+
+def test_a_device_without_torch(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    message = r"device 'cuda' needs torch; install it with: pip install 'adadim\[torch\]'$"
+    refused("run", file, "--device", "cuda", message=message)
+
+
+def test_one_process_drives_a_device(file, monkeypatch):
+    monkeypatch.setattr(executor, "check_device", lambda device: device)
+    refused("run", file, "--device", "cuda", "--jobs", 2, message="jobs: one process drives cuda, got 2; leave it out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("reproduce",),
+        ("reproduce", "fig9"),
+        ("reproduce", "fig2a", "--trials", "0"),
+        ("reproduce", "fig2a", "--jobs", "0"),
+        ("reproduce", "fig2a", "--variant", "mine"),
+        ("reproduce", "fig2a", "--seed", "-1"),
+        ("run", "mine.toml", "--trials", "0"),
+        ("figure", ".", "--band", "iqr"),
+        ("export", ".", "--format", "xlsx"),
+        ("nonsense",),
+        ("--nonsense",),
+    ],
+)
+def test_bad_arguments(arguments):
+    _, error = adadim_(*arguments, code=2)
+    assert "Usage" in error
+    assert contents(Path()) == {}
+
+
+def test_policies_lists_them_all():
+    printed, _ = adadim_("policies")
+    for name in study.policy_kinds():
+        assert re.search(rf"\b{name}\b", printed)
+    rows = json.loads(adadim_("policies", "--json")[0])
+    assert [row["name"] for row in rows] == list(study.policy_kinds())
+    assert all(row["what"].endswith(".") for row in rows)
+    (linucb,) = [row for row in rows if row["name"] == "LinUCB"]
+    assert {"ridge=0.1", "bonus='norm'", "dim=None"} <= set(linucb["parameters"])

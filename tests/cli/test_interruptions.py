@@ -1,0 +1,51 @@
+"""Ctrl-C: its exit code, and that nothing is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from adadim import study
+from adadim.report import saving
+from command_line import STUDY, adadim_, blocks, command, contents
+
+
+@pytest.mark.parametrize("where", ["run", "draw"])
+def test_control_c_has_its_own_exit_code(file, where, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((study, "run") if where == "run" else (saving, "draw")), interrupted)
+    _, error = adadim_("run", file, "--jobs", 1, code=130)
+    assert error == "interrupted; what was finished is kept, and the same command goes on from there\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_real_control_c_loses_nothing(file, jobs):
+    file.write_text(STUDY.replace("trials = 4", "trials = 5000"))
+    arguments = command("run", file, "--jobs", jobs, "--batch", 1)
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    folder = Path("results/mine")
+    deadline = time.monotonic() + 60
+    while len(blocks(folder)) < 40 and time.monotonic() < deadline:  # by then every worker has begun
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    printed, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert printed == b""
+    assert b"interrupted; what was finished is kept" in error
+    assert b"Traceback" not in error
+    # A worker that was writing at that moment may leave a temporary file, which the next run sweeps away.
+    kept = {name: data for name, data in contents(folder).items() if not name.endswith(".tmp")}
+    assert len(blocks(folder)) >= 4
+    adadim_("status", folder, code=1)
+    adadim_("run", file, "--jobs", 1, "--batch", 1, "--trials", 5, "--quiet")
+    adadim_("status", folder)
+    after = contents(folder)
+    assert all(after[name] == data for name, data in kept.items() if name.startswith("blocks/"))
+    assert not [name for name in after if name.endswith(".tmp")]

@@ -1,0 +1,128 @@
+"""The command `study regret`."""
+
+import json
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import adadim
+from adadim import instances, study
+from adadim.experiments import comparison
+from adadim.experiments.comparison import families
+from command_line import adadim_, command
+
+
+@pytest.fixture
+def tiny(working_folder, one_format, monkeypatch):
+    """Two small families, and a folder to work in."""
+    table = {"kind": "sphere", "arms": 20, "dim": 12, "horizon": 80}
+    small = (
+        comparison.Family("small-2/12", "development", {**table, "intrinsic_dim": 2}),
+        comparison.Family("small-4/12", "held-out", {**table, "intrinsic_dim": 4}),
+    )
+    monkeypatch.setattr(families, "FAMILIES", small)
+    return working_folder
+
+
+def call(*arguments, code=0):
+    return adadim_("study", "regret", *arguments, code=code)
+
+
+def test_command_runs_draws_and_prints(tiny):
+    printed, _ = call("--trials", 6, "--jobs", 1, "--policy", "tapered", "--policy", "random", "--out", "there")
+    names = ("regret-vs-oracle.png", "regret-vs-oracle.csv", "regret-vs-linucb++.png", "regret-vs-linucb++.csv")
+    for path in (*(f"there/figures/{name}" for name in names), "there/regret.md", "there/regret.json"):
+        assert f"wrote {path}" in printed
+        assert (tiny / path).stat().st_size > 0
+    table = pl.read_csv("there/figures/regret-vs-oracle.csv")
+    assert table.columns == list(comparison.Ratio.__dataclass_fields__)
+    results = {s: study.load(tiny / f"there/regret-{s}") for s in ("development", "held-out")}
+    assert len(table) == 2 * 4
+    for row in table.to_dicts():
+        part = results[row["split"]]
+        theirs, ours = part.final(row["family"], "oracle"), part.final(row["family"], row["policy"])
+        assert row["value"] == pytest.approx(ours.mean() / theirs.mean())
+        assert row["low"] <= row["value"] <= row["high"]
+    summaries = json.loads((tiny / "there/regret.json").read_text())
+    assert {s["worst_family"] for s in summaries} == {"small-2/12", "small-4/12"}
+    assert "development: mean regret" in printed
+    assert "held-out: mean regret" in printed
+    blocks = {path: path.stat().st_mtime_ns for path in tiny.glob("there/*/blocks/*.parquet")}
+    silent, _ = call("--trials", 6, "--jobs", 1, "--policy", "tapered", "--out", "there", "--quiet")
+    assert silent == ""
+    assert {path: path.stat().st_mtime_ns for path in tiny.glob("there/*/blocks/*.parquet")} == blocks
+
+
+@pytest.mark.parametrize("chosen", ["development", "small-2/12"])
+def test_command_runs_a_group_or_a_family(tiny, chosen):
+    call("--families", chosen, "--policy", "random", "--trials", 1, "--jobs", 1)
+    assert [path.name for path in (tiny / "results/regret").glob("regret-*")] == ["regret-development"]
+    assert set(pl.read_csv("results/regret/figures/regret-vs-oracle.csv")["family"]) == {"small-2/12"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--families", "tests"], "error: --families: neither a group nor a family is called 'tests'; choose from all"),
+        (["--policy", "randm"], "error: policy: none is called 'randm'; did you mean 'random'?"),
+    ],
+)
+def test_command_refuses_unknown_names(tiny, arguments, message):
+    printed, error = call(*arguments, code=2)
+    assert (printed, list(tiny.iterdir())) == ("", [])
+    assert error.startswith(message)
+
+
+def test_command_without_scikit_learn_says_what_to_install(working_folder):
+    Path("sklearn").mkdir()
+    Path("sklearn/__init__.py").write_text("raise ImportError('not here')\n")
+    paths = os.pathsep.join([str(working_folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    arguments = command("study", "regret", "--families", "digits-12/60", "--trials", 1)
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: instances of kind 'pca' need scikit-learn: pip install 'adadim[data]'\n"
+
+
+def test_command_compares_candidates_of_ones_own(tiny):
+    file = Path(__file__).parents[3] / "examples" / "candidates.toml"
+    call("--families", "small-4/12", "--policy", "recommended", "--candidates", file, "--trials", 2, "--jobs", 1)
+    table = pl.read_csv("results/regret/figures/regret-vs-oracle.csv")
+    found = dict(zip(table["policy"], table["regret"], strict=True))
+    assert list(found)[:3] == ["oracle", "linucb++", "recommended"]
+    tables = tomllib.loads(file.read_text())["policies"]
+    assert list(found)[3:] == list(tables)
+    instance = instances.sphere(arms=20, dim=12, intrinsic_dim=4, horizon=80, replications=range(2))
+    for name, policy in (
+        ("taper 0", adadim.EvidenceLinUCB(taper=0.0)),
+        ("narrow oracle", adadim.LinUCB(dim=4, scale=0.35)),
+    ):
+        assert found[name] == pytest.approx(adadim.simulate(policy, instance).final.mean())
+
+
+def test_the_example_holds_variants_of_the_recommended_policy_that_differ():
+    file = Path(__file__).parents[3] / "examples" / "candidates.toml"
+    policies = [study.from_spec(t) for t in tomllib.loads(file.read_text())["policies"].values() if "dim" not in t]
+    chosen = adadim.recommended(adadim.Problem(np.eye(3), horizon=9))
+    assert len({chosen, *policies}) == len(policies) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("trials = 3", "candidates are tables [policies.NAME] and nothing else, got ['trials']"),
+        ('[policies.linucb]\nkind = "LinUCB"', "candidates.linucb: there is a policy of that name already"),
+        ('[policies.mine]\nkind = "LinUCD"', "no policy 'LinUCD'"),
+        ("[", "not valid TOML"),
+    ],
+)
+def test_command_refuses_candidates_it_cannot_use(tiny, text, message):
+    (tiny / "mine.toml").write_text(text)
+    _, error = call("--candidates", "mine.toml", code=2)
+    assert message in error

@@ -1,0 +1,123 @@
+"""The comparison: what its families cover, and which policies run on them."""
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim import instances, paper, study
+from adadim.errors import InvalidValueError, StudyError
+from adadim.experiments import comparison
+from adadim.experiments.comparison.plan import NOT_COMPARED
+from adadim.study.tables import make_instance
+
+# Public policies of the library that the comparison does not run, and why.
+DEVELOPMENT, HELD_OUT, PAPER = (
+    [family for family in comparison.FAMILIES if family.split == split] for split in comparison.SPLITS
+)
+OWN = [*DEVELOPMENT, *HELD_OUT]
+both = pytest.mark.parametrize("families", [DEVELOPMENT, HELD_OUT], ids=["development", "held-out"])
+
+
+def build(family, arms=40, replications=(0, 1)):
+    """The problems of a family, with fewer arms."""
+    kind, params = family.instance["kind"], {k: v for k, v in family.instance.items() if k != "kind"}
+    if "arms" in params:
+        params["arms"] = min(arms, params["arms"])
+    return make_instance(study.instance_kinds()[kind], params, replications, seed=0)
+
+
+# Families
+
+
+def test_names_are_unique_and_the_splits_disjoint():
+    assert len({family.name for family in comparison.FAMILIES}) == len(comparison.FAMILIES)
+    assert not [f.name for f in DEVELOPMENT if f.instance in [g.instance for g in HELD_OUT]]
+    assert len(DEVELOPMENT) >= 16
+    assert len(HELD_OUT) >= 16
+
+
+@both
+def test_each_split_covers_every_kind_and_the_whole_range(families):
+    tables = [family.instance for family in families]
+    sizes = [(build(f).problem.dim, t["intrinsic_dim"], t["horizon"]) for f, t in zip(families, tables, strict=True)]
+    assert {t["kind"] for t in tables} == set(study.instance_kinds())
+    assert {t.get("theta") for t in tables} == {None, "uniform", "decay", "flip", "spike", "heavy"}
+    assert {t["target"] > 0 for t in tables if t["kind"] == "lower_bound"} == {True, False}
+    assert all(t["expressive"] for t in tables if t["kind"] == "products")
+    noises = [t["noise"] for t in tables if "noise" in t]
+    assert (min(noises), max(noises)) == (0.03, 1.0)
+    assert (min(T for _, _, T in sizes), max(T for _, _, T in sizes)) == (500, 20_000)
+    assert (min(d for d, _, _ in sizes), max(d for d, _, _ in sizes)) == (30, 1000)
+    assert {d > T for d, _, T in sizes} == {True, False}
+    assert any(d_star == 1 for _, d_star, _ in sizes)
+    assert any(d_star == d for d, d_star, _ in sizes)
+
+
+@pytest.mark.parametrize("family", OWN, ids=lambda f: f.name)
+def test_the_oracle_knows_the_truth(family):
+    """Theta is zero after d* and not before, in every replication; names say d* and d."""
+    problem = build(family)
+    d_star = family.instance["intrinsic_dim"]
+    assert family.name.endswith(f"-{d_star}/{problem.problem.dim}")
+    if problem.theta is None:
+        assert family.instance["linear"] is False
+        assert d_star == problem.problem.dim
+    else:
+        assert [int(np.flatnonzero(row)[-1]) + 1 for row in problem.theta] == [d_star, d_star]
+        assert (np.linalg.norm(problem.theta, axis=1) <= 1 + 1e-9).all()
+
+
+def test_paper_families_are_those_of_its_figures():
+    expected = [
+        table for figure in ("fig2b", "fig3b", "fig4a", "fig4b") for table in paper.FIGURES[figure].instances().values()
+    ]
+    assert [family.instance for family in PAPER] == expected
+
+
+# Policies
+
+
+def test_every_policy_runs_or_is_declared():
+    run = {type(cell.policy_object).__name__ for cell in comparison.study("development", trials=1).cells}
+    assert run | set(NOT_COMPARED) == set(study.policy_kinds())
+    assert not run & set(NOT_COMPARED)
+
+
+@pytest.mark.parametrize("expressive", [False, True], ids=["plain", "expressive"])
+@pytest.mark.parametrize(("name", "variant"), [*((n, "theory") for n in paper.policies()), ("linucb++", "released")])
+def test_policies_of_the_paper_are_as_the_paper_has_them(name, variant, expressive):
+    table = {"arms": 24, "dim": 20, "intrinsic_dim": 3, "horizon": 150, "expressive": expressive}
+    instance = instances.sphere(**table, replications=range(2))
+    spec = comparison.policies()[f"{name}released" if variant == "released" else name]
+    plan = study.Study("one", {"it": {"kind": "sphere", **table}}, {"it": spec}, trials=2)
+    theirs = paper.policies(variant, intrinsic_dim=3, expressive=expressive)[name]
+    found, expected = (adadim.simulate(p, instance).regret for p in (plan.cells[0].policy_object, theirs))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_oracle_takes_the_dimension_of_each_family():
+    plan = comparison.study("held-out", trials=1, policy=["random"])
+    dims = {cell.instance: cell.policy_object.dim for cell in plan.cells if cell.policy == "oracle"}
+    assert dims == {family.name: family.instance["intrinsic_dim"] for family in HELD_OUT}
+
+
+def test_a_selection_keeps_the_references():
+    plan = comparison.study("development", trials=1, policy=["greedy"], family=["clicks-flip-12/300"])
+    assert [(cell.instance, cell.policy) for cell in plan.cells] == [
+        ("clicks-flip-12/300", policy) for policy in ("oracle", "linucb++", "greedy")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"split": "test"}, "split must be 'development', 'held-out' or 'paper', got 'test'"),
+        ({"policy": ["taper"]}, "policy: none is called 'taper'; did you mean 'tapered'?"),
+        ({"family": ["sphere-flip-8/60"]}, "family: none is called 'sphere-flip-8/60'; did you mean"),  # held-out
+    ],
+)
+def test_unknown_names_are_refused(arguments, message):
+    expected = InvalidValueError if "split" in arguments else StudyError
+    with pytest.raises(expected) as raised:
+        comparison.study(**{"split": "development", "trials": 1} | arguments)
+    assert str(raised.value).startswith(message)

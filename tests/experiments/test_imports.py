@@ -1,0 +1,51 @@
+"""What ``import adadim`` loads, and what it loads only when asked."""
+
+import subprocess
+import sys
+
+import pytest
+
+import adadim
+
+HEAVY = ("matplotlib", "polars", "typer", "rich", "joblib")
+
+
+def loaded(code):
+    """Which of the heavy libraries a fresh Python has loaded after some code."""
+    script = f"import sys\n{code}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.split())
+
+
+def test_importing_adadim_loads_no_heavy_library():
+    assert loaded("import adadim") == set()
+    sphere = "adadim.instances.sphere(arms=5, dim=3, intrinsic_dim=2, horizon=10)"
+    assert loaded(f"import adadim\nadadim.simulate(adadim.LinUCB(), {sphere})") == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import adadim\nassert adadim.paper.FIGURES",
+        "from adadim import paper\nassert paper.policies('theory')",
+        "import adadim\nassert adadim.paper.study('fig2a', trials=1).cells",
+        "import adadim\nassert adadim.experiments.comparison.FAMILIES and adadim.experiments.tradeoff.frontier",
+        "from adadim.experiments import paper\nimport adadim\nassert adadim.paper is paper",
+        "import adadim\nassert adadim.study.Study",
+        "from adadim import *\nassert paper and study and experiments",
+    ],
+)
+def test_rooms_come_when_asked_for(code):
+    found = loaded(code)
+    assert "polars" in found
+    assert "typer" not in found
+
+
+def test_names_that_do_not_exist():
+    assert {"paper", "study", "experiments"} <= set(dir(adadim))
+    with pytest.raises(AttributeError, match="module 'adadim' has no attribute 'papers'"):
+        _ = adadim.papers
+    with pytest.raises(AttributeError, match="choose from comparison, paper, tradeoff"):
+        _ = adadim.experiments.papers
+    with pytest.raises(ImportError):
+        from adadim import papers  # noqa: F401

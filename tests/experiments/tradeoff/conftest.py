@@ -1,0 +1,18 @@
+import pytest
+from tradeoff_cases import ALPHA, DELTAS, HORIZON, every_policy, small_rates
+
+from adadim.experiments import tradeoff
+from adadim.study import run
+
+
+@pytest.fixture(scope="session")
+def bounds(tmp_path_factory):
+    """Every policy of the library on the whole family, for a sweep of Delta."""
+    plan = tradeoff.lower_bound_study(every_policy(), horizon=HORIZON, alpha=ALPHA, deltas=DELTAS, trials=16)
+    return run(plan, tmp_path_factory.mktemp("bounds"), jobs=1, batch=16)
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """A small study of rates."""
+    return run(small_rates(), tmp_path_factory.mktemp("rates"), jobs=1)

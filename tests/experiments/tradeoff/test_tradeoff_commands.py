@@ -1,0 +1,111 @@
+"""The commands `frontier`, `lower-bound` and `rates`."""
+
+import dataclasses
+import json
+import os
+import re
+
+import polars as pl
+import pytest
+from tradeoff_cases import KINDS
+from typer.testing import CliRunner
+
+from adadim import cli
+from adadim.experiments.tradeoff import bound_checks
+from adadim.study import load
+
+pytestmark = pytest.mark.usefixtures("working_folder")
+
+SMALL_BOUND = ("lower-bound", "-T", 64, "--delta", 0.1, "--delta", 0.5, "-n", 8, "-j", 1)
+SMALL_RATES = ("rates", "-T", 16, "-T", 64, "-T", 256, "--alpha", 0, "--beta", 0.5, "--dim", 8, "-n", 6, "-j", 1)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_frontier_command(working_folder):
+    result = invoke("frontier", "--beta", 0.5, "--beta", 0.75, "--out", "pictures")
+    assert result.exit_code == 0
+    assert sorted(os.listdir(working_folder / "pictures")) == sorted(f"frontier.{kind}" for kind in KINDS)
+    assert result.output.count("wrote ") == 4
+    rows = json.loads(invoke("frontier", "--beta", 0.5, "--json").output)
+    assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5"}
+    assert invoke("frontier", "--quiet").output == ""
+    rows = json.loads(invoke("frontier", "--beta", 0.5, "--taper", 1.5, "--json").output)
+    assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5", "taper = 1.5"}
+
+
+def test_lower_bound_command(working_folder):
+    result = invoke(*SMALL_BOUND, "--policy", "LinUCB", "--policy", "LinUCBPlusPlus:beta=0.6,bonus=squared")
+    assert result.exit_code == 0, result.output
+    assert "LinUCBPlusPlus:beta=0.6" in result.output
+    assert "always a_0" in result.output
+    assert "violated" not in result.output
+    folder = working_folder / "results" / "lower-bound"
+    assert sorted(os.listdir(folder / "figures")) == sorted(f"lower-bound.{kind}" for kind in KINDS)
+    assert load(folder).study["policies"]["LinUCBPlusPlus:beta=0.6,bonus=squared"]["beta"] == 0.6
+    rows = json.loads(invoke(*SMALL_BOUND, "--policy", "LinUCB", "--json").output)
+    assert [row["delta"] for row in rows] == [0.1, 0.5]
+    assert all(row["verdict"] == "holds" for row in rows)
+
+
+def test_lower_bound_command_fails_on_a_violation(monkeypatch):
+    honest = bound_checks.lower_bound_checks
+
+    def wrong(results):
+        return [dataclasses.replace(check, verdict="violated") for check in honest(results)]
+
+    monkeypatch.setattr(bound_checks, "lower_bound_checks", wrong)
+    result = invoke(*SMALL_BOUND, "--policy", "Random")
+    assert result.exit_code == 1
+    assert "violated" in result.output
+
+
+def test_lower_bound_command_takes_plugins(working_folder):
+    file = working_folder / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\nimport adadim\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(adadim.Random):\n    size: int = 1\n"
+    )
+    result = invoke(*SMALL_BOUND, "--plugin", file, "--policy", "Mine:size=2")
+    assert result.exit_code == 0, result.output
+    assert "Mine:size=2" in result.output
+
+
+def test_rates_command(working_folder):
+    result = invoke(*SMALL_RATES, "--corral-beta", 0.5, "--policy", "Greedy")
+    assert result.exit_code == 0, result.output
+    for name in ("LinUCB++ 0.5", "Smooth Corral 0.5", "oracle", "Greedy"):
+        assert name in result.output
+    folder = working_folder / "results" / "rates"
+    expected = [*(f"rates.{kind}" for kind in KINDS), "rates-points.csv"]
+    assert sorted(os.listdir(folder / "figures")) == sorted(expected)
+    assert pl.read_csv(folder / "figures" / "rates-points.csv")["horizon"].unique().sort().to_list() == [16, 64, 256]
+    rows = json.loads(invoke(*SMALL_RATES, "--corral-beta", 0.5, "--policy", "Greedy", "--json").output)
+    assert {row["alpha"] for row in rows} == {0.0}
+    assert all(row["rate"] is None or isinstance(row["rate"], float) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("frontier", "--beta", 1.5), "beta must lie in"),
+        (("lower-bound", "-T", 8), "Theorem 1 needs"),
+        (("lower-bound", "--policy", "LinUBC"), "did you mean 'LinUCB'"),
+        (("lower-bound", "--policy", "LinUCB:dim"), "expected KEY=VALUE"),
+        (("rates", "-T", 64), "at least two"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in re.sub(r"\s+", " ", result.output)
+    assert "Traceback" not in result.output
+
+
+def test_help_teaches():
+    for name, word in (("frontier", "Figure 1"), ("lower-bound", "Theorem 1"), ("rates", "six minutes")):
+        text = re.sub(r"\s+", " ", invoke(name, "--help").output)
+        assert word in text
+        assert "Example: adadim" in text

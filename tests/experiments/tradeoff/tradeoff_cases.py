@@ -1,0 +1,42 @@
+"""Small studies of the lower bound and of rates."""
+
+import dataclasses
+import inspect
+
+import adadim
+from adadim import Policy
+from adadim.experiments import tradeoff
+
+HORIZON, ALPHA, DELTAS = 200, 0.5, (0.04, 0.15, 0.6)  # 7 hard problems
+KINDS = ("png", "pdf", "svg", "csv")
+
+
+class Always:
+    """Pulls the arm of a_0 for ever."""
+
+    def __init__(self, problem, rng):
+        pass
+
+    def select(self):
+        return 0
+
+    def update(self, arm, reward):
+        pass
+
+
+def every_policy():
+    """Every public policy, made by default where it can be."""
+    found = {"always a_0": adadim.Single(Always)}
+    for name in adadim.__all__:
+        kind = getattr(adadim, name)
+        if inspect.isclass(kind) and issubclass(kind, Policy) and not inspect.isabstract(kind) and name != "Single":
+            missing = dataclasses.MISSING
+            assert all(f.default is not missing or f.default_factory is not missing for f in dataclasses.fields(kind))
+            found[name] = kind()
+    return found
+
+
+def small_rates(**changes):
+    policies = tradeoff.rate_policies([0.5], [])
+    settings = {"horizons": [16, 64, 256], "alphas": [0.0, 0.5], "dim": 16, "arms": 24, "trials": 6}
+    return tradeoff.rates_study(policies, **{**settings, **changes})
