@@ -34,7 +34,7 @@ import adadim
 import peers
 from _clock import SYRK_RANKS, WATCH, syrk_rates
 from _report import arguments, describe, load, machine, table, write_json
-from adadim.posterior import GramPosterior
+from adadim.posterior.host_gram import HostGram
 
 Form = Literal["gram", "feature"]
 FORMS: tuple[Form, Form] = ("gram", "feature")
@@ -115,7 +115,7 @@ class Forms:
         self.policies = {form: adadim.LinUCB(ridge=setting.ridge, form=form) for form in FORMS}
         learner: Any = adadim.LinUCB(ridge=setting.ridge).start(self.instance.problem)
         self.radius = float(learner.radius())
-        self.default: Form = "gram" if isinstance(learner.posterior, GramPosterior) else "feature"
+        self.default: Form = "gram" if isinstance(learner.posterior, HostGram) else "feature"
         shape = (setting.horizon, replications)
         self.arms = {form: np.zeros(shape, dtype=np.int64) for form in FORMS}
         self.rewards = {form: np.zeros(shape) for form in FORMS}

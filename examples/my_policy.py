@@ -22,8 +22,8 @@ class EpsilonGreedy(adadim.Policy):
     epsilon: float = 0.05
     ridge: float = 0.1
 
-    def _start(self, problem, streams):
-        return adadim.Single(partial(Learner, self))._start(problem, streams)
+    def learner(self, problem, streams):
+        return adadim.Single(partial(Learner, self)).learner(problem, streams)
 
 
 class Learner:

@@ -7,7 +7,9 @@
 (1, 100)
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
 
 from adadim import instances, theory
 from adadim.actions import ActionSet
@@ -29,6 +31,7 @@ from adadim.errors import (
 from adadim.policies import (
     UCB,
     Corral,
+    Decision,
     DynamicBalancing,
     EvidenceLinUCB,
     Greedy,
@@ -43,6 +46,7 @@ from adadim.policies import (
     SupLinUCB,
     TaperedLinUCB,
 )
+from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
 from adadim.simulate import Outcome, simulate
@@ -55,6 +59,7 @@ __all__ = [
     "AdadimError",
     "ConditionError",
     "Corral",
+    "Decision",
     "DecisionError",
     "DeviceError",
     "DynamicBalancing",
@@ -82,8 +87,26 @@ __all__ = [
     "StudyError",
     "SupLinUCB",
     "TaperedLinUCB",
+    "experiments",
     "instances",
+    "load",
+    "paper",
     "recommended",
     "simulate",
+    "study",
     "theory",
 ]
+
+if TYPE_CHECKING:
+    from adadim import experiments, study
+    from adadim.experiments import paper
+else:  # rooms that need polars or matplotlib are imported when first asked for, so that ``import adadim`` is fast
+    _ON_DEMAND = {"experiments": "adadim.experiments", "paper": "adadim.experiments.paper", "study": "adadim.study"}
+
+    def __getattr__(name):
+        if name in _ON_DEMAND:
+            return _import_module(_ON_DEMAND[name])
+        raise AttributeError(f"module 'adadim' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *_ON_DEMAND})
