@@ -11,7 +11,7 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
-from adadim import instances, theory
+from adadim import instances, policies, theory
 from adadim.actions import ActionSet
 from adadim.errors import (
     AdadimError,
@@ -28,24 +28,7 @@ from adadim.errors import (
     StoreError,
     StudyError,
 )
-from adadim.policies import (
-    UCB,
-    Corral,
-    Decision,
-    DynamicBalancing,
-    EvidenceLinUCB,
-    Greedy,
-    Learner,
-    LinUCB,
-    LinUCBPlusPlus,
-    LinUCBPlusPlusCorral,
-    Policy,
-    Random,
-    Single,
-    SmoothCorral,
-    SupLinUCB,
-    TaperedLinUCB,
-)
+from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
@@ -54,48 +37,34 @@ from adadim.simulate import Outcome, simulate
 __version__ = _version("adadim")
 
 __all__ = [
-    "UCB",
     "ActionSet",
     "AdadimError",
     "ConditionError",
-    "Corral",
-    "Decision",
     "DecisionError",
     "DeviceError",
-    "DynamicBalancing",
-    "EvidenceLinUCB",
     "FileError",
     "ForeignArmError",
-    "Greedy",
     "Instance",
     "InvalidTypeError",
     "InvalidValueError",
-    "Learner",
-    "LinUCB",
-    "LinUCBPlusPlus",
-    "LinUCBPlusPlusCorral",
     "NormWarning",
     "NotSelectedError",
     "Outcome",
-    "Policy",
     "Problem",
-    "Random",
     "RunError",
-    "Single",
-    "SmoothCorral",
     "StoreError",
     "StudyError",
-    "SupLinUCB",
-    "TaperedLinUCB",
     "experiments",
     "instances",
     "load",
     "paper",
+    "policies",
     "recommended",
     "simulate",
     "study",
     "theory",
 ]
+__all__ += policies.__all__
 
 if TYPE_CHECKING:
     from adadim import experiments, study

@@ -30,7 +30,6 @@ __all__ = [
     "SmoothCorral",
     "SupLinUCB",
     "TaperedLinUCB",
-    "kinds",
 ]
 
 
