@@ -21,7 +21,7 @@ class Stepper:
         self.lead = 0  # most rounds by which one replication was ahead of another
 
     def ask(self, rows=None):
-        return self.learner.ask(rows)
+        return self.learner.ask(rows=rows)
 
     def tell(self, decision):
         """Pull what `ask` decided; the noise is that of `adadim.simulate`."""

@@ -27,8 +27,9 @@ class Problem:
 
     Parameters
     ----------
-    features : array (K, d), array (R, K, d) or ActionSet
-        Features of the arms, most basic first; R > 1 for independent replications in lock step.
+    features : array (K, d), array (R, K, d) or ActionSet, optional
+        Features of the arms, most basic first; R > 1 for independent replications in lock step. Without it the problem
+        is a contextual one: features come with each round, and `arms` and `dim` say how many there are.
     horizon : int
         Number of rounds T.
     noise : float, optional
@@ -38,6 +39,8 @@ class Problem:
         Difference between the largest and the smallest mean reward, if known.
     replications : sequence of int, optional
         Replication numbers, which key the random streams; ``range(R)`` by default.
+    arms, dim : int, optional
+        Of a contextual problem: the largest number of arms K in a round, and the number of features d.
 
     Examples
     --------
@@ -45,22 +48,37 @@ class Problem:
     >>> problem = Problem(np.eye(3), horizon=100, noise=0.1)
     >>> problem.arms, problem.dim, problem.horizon
     (3, 3, 100)
+    >>> Problem(arms=20, dim=50, horizon=1000, noise=0.1).contextual
+    True
     """
 
     def __init__(
         self,
-        features: Array | ActionSet,
+        features: Array | ActionSet | None = None,
         *,
         horizon: int,
         noise: float | None = None,
         reward_range: float | Array | None = None,
         replications: Sequence[int] | None = None,
+        arms: int | None = None,
+        dim: int | None = None,
     ) -> None:
-        self.actions = features if isinstance(features, ActionSet) else ActionSet(features)
+        self.contextual = features is None
+        if features is None:
+            self.arms = integer(arms, "arms", meaning="the largest number of arms in a round")
+            self.dim = integer(dim, "dim", meaning="the number of features")
+            self.single = replications is None
+            count = 1 if replications is None else len(check_replications(replications))
+            self.reference: Array = np.zeros(count)
+        else:
+            if arms is not None or dim is not None:
+                raise InvalidValueError("arms and dim are those of the features given; leave them out")
+            self._actions = features if isinstance(features, ActionSet) else ActionSet(features)
+            self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
+            self.reference, count = self._actions.base, self._actions.replications
         self.horizon = integer(horizon, "horizon", meaning="the number of rounds")
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
         self._noise = None if noise is None else positive(noise, "noise", meaning)
-        count = self.actions.replications
         self.replications = check_replications(range(count) if replications is None else replications)
         if len(self.replications) != count:
             raise InvalidValueError(
@@ -84,36 +102,31 @@ class Problem:
         return self._noise is not None
 
     @property
-    def single(self) -> bool:
-        """Whether this is one problem, given as (K, d) features: learners then take and give single numbers."""
-        return self.actions.single
+    def actions(self) -> ActionSet:
+        """The arms, where they stay the same from round to round."""
+        if self.contextual:
+            raise InvalidValueError("a contextual problem has no fixed arms: its features come with each round")
+        return self._actions
 
-    @property
-    def reference(self) -> Array:
-        """An array of the library and on the device that the problem lives on; its first axis counts replications."""
-        return self.actions.base
-
-    @property
-    def arms(self) -> int:
-        """Number of arms K."""
-        return self.actions.arms
-
-    @property
-    def dim(self) -> int:
-        """Number of features d."""
-        return self.actions.dim
+    def with_actions(self, actions: ActionSet, replications: Sequence[int], reward_range: Any) -> Problem:
+        """The same problem on other arms."""
+        changed = copy.copy(self)
+        changed._actions, changed.reference, changed.single = actions, actions.base, actions.single
+        changed.replications, changed.reward_range = tuple(replications), reward_range
+        return changed
 
     @property
     def xp(self) -> Any:
-        """Array namespace of the features."""
-        return self.actions.xp
+        """Array namespace of the problem."""
+        return namespace(self.reference)
 
     def __len__(self) -> int:
         return len(self.replications)
 
     def __repr__(self) -> str:
+        arms = f"{len(self)} x up to {self.arms} arms, dim={self.dim}" if self.contextual else repr(self.actions)
         return (
-            f"Problem({self.actions!r}, horizon={self.horizon}, noise={self._noise}, "
+            f"Problem({arms}, horizon={self.horizon}, noise={self._noise}, "
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
 
@@ -222,8 +235,8 @@ class Instance:
         >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
         >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
         """
-        moved, moved.problem = copy.copy(self), copy.copy(self.problem)
-        moved.problem.actions = self.problem.actions.to(device)
+        moved, problem = copy.copy(self), self.problem
+        moved.problem = problem.with_actions(problem.actions.to(device), problem.replications, problem.reward_range)
         moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
         moved.theta = None if self.theta is None else to_torch(self.theta, device)
         moved.everyone = Rows.all(moved.means)
@@ -259,16 +272,20 @@ class Instance:
                     f"instances must differ in their replications alone to be joined: {part} and {first}"
                 )
         xp = first.problem.xp
-        joined, joined.problem = copy.copy(first), copy.copy(first.problem)
+        joined = copy.copy(first)
         joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
         thetas = [part.theta for part in parts]
         joined.theta = None if any(theta is None for theta in thetas) else xp.concat(thetas)
         joined.everyone = Rows.all(joined.means)
-        problem = joined.problem
-        problem.actions = ActionSet.join([part.problem.actions for part in parts])
-        problem.replications = tuple(r for part in parts for r in part.problem.replications)
+        problems = [part.problem for part in parts]
+        ranges = None
         if first.problem.reward_range is not None:
-            problem.reward_range = np.concatenate([part.problem.reward_range for part in parts])
+            ranges = np.concatenate([problem.reward_range for problem in problems])
+        joined.problem = first.problem.with_actions(
+            ActionSet.join([problem.actions for problem in problems]),
+            [r for problem in problems for r in problem.replications],
+            ranges,
+        )
         return joined
 
     def noise_streams(self, seed: int) -> Streams:

@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     INSTANCE = 0
     NOISE = 1
     POLICY = 2
+    CONTEXT = 3
 
 
 def check_seed(seed: int) -> int:

@@ -76,19 +76,21 @@ def read_learner(path: Path, problem: Problem) -> tuple[dict[str, Any], State]:
 
 def fingerprint(problem: Problem) -> dict[str, Any]:
     """What tells one problem from another, as plain data."""
-    actions = problem.actions
-    features = np.ascontiguousarray(as_numpy(actions.base))
     ranges = problem.reward_range
-    return {
-        "library": "NumPy" if is_numpy(actions.base) else "torch",
-        "shape": list(features.shape),
-        "levels": list(actions.levels),
+    known = {
+        "library": "NumPy" if is_numpy(problem.reference) else "torch",
+        "arms": problem.arms,
+        "dim": problem.dim,
         "horizon": problem.horizon,
         "noise": problem.noise if problem.noise_known else None,
         "reward_range": None if ranges is None else np.asarray(ranges).tolist(),
         "replications": list(problem.replications),
-        "features": hashlib.sha256(features.tobytes()).hexdigest()[:20],
     }
+    if problem.contextual:
+        return known | {"features": "those of each round"}
+    features = np.ascontiguousarray(as_numpy(problem.actions.base))
+    digest = hashlib.sha256(features.tobytes()).hexdigest()[:20]
+    return known | {"levels": list(problem.actions.levels), "features": digest}
 
 
 def _table(policy: Any) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.instances.contexts import ContextInstance
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
@@ -65,7 +66,7 @@ class Outcome:
 
 def simulate(
     policy: Policy,
-    instance: Instance,
+    instance: Instance | ContextInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -76,8 +77,9 @@ def simulate(
     ----------
     policy : Policy
         What to run.
-    instance : Instance
-        Where to run it; its horizon is the number of rounds.
+    instance : Instance or ContextInstance
+        Where to run it; its horizon is the number of rounds. Where features come with each round, the regret is against
+        the best arm of each.
     seed : int
         Seed of the reward noise and of the policy's own randomness. Every policy run with the same seed meets the
         same noise in the same replication.
@@ -102,11 +104,13 @@ def simulate(
     """
     if not isinstance(policy, Policy):
         raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
-    if not isinstance(instance, Instance):
+    if not isinstance(instance, Instance | ContextInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
+        if isinstance(instance, ContextInstance):
+            return _run_contexts(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
         return _run(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
 
 
@@ -148,6 +152,34 @@ def _run(
     if instance.problem.single:
         return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)
+
+
+def _run_contexts(
+    learner: Learner,
+    instance: ContextInstance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None] | None,
+) -> Outcome:
+    """The same where features come with each round: regret is against the best arm of each."""
+    problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.rounds()
+    ids, regret = np.arange(len(problem)), np.zeros(len(problem))
+    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
+    recorded = np.empty((len(problem), len(times)))
+    due = {t: column for column, t in enumerate(times.tolist())}
+    for t in range(1, problem.horizon + 1):
+        features = next(rounds)
+        means = instance.means(features)
+        rows = instance.everyone.offering(features, None)
+        arms, memo = learner.choose(rows)
+        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
+        regret += means.max(axis=1) - means[ids, arms]
+        pulls[ids, arms] += 1
+        if t in due:
+            recorded[:, due[t]] = regret
+            if progress is not None:
+                progress(t, problem.horizon)
+    return Outcome(times, recorded, pulls, learner)
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

@@ -172,7 +172,7 @@ def test_another_problem_is_refused(changes, message, tmp_path):
 
 def test_other_features_are_refused(tmp_path):
     path, _ = saved(tmp_path)
-    with pytest.raises(FileError, match=r"another problem: shape was \[1, 4, 4\]"):
+    with pytest.raises(FileError, match="another problem: arms was 4, and is 3 here"):
         adadim.load(path, adadim.Problem(np.eye(3), horizon=20, noise=0.1))
     with pytest.raises(FileError, match="another problem: features was"):
         adadim.load(path, adadim.Problem(np.eye(4)[::-1], horizon=20, noise=0.1))

@@ -165,7 +165,7 @@ def test_scores_and_radii_of_some_rows(form):
     learner = LinUCB(radius="oful", form=form).start(Problem(features, horizon=50, noise=0.1))
     for _ in range(20):
         rows = rng.permutation(4)[: rng.integers(1, 5)]
-        learner.update(learner.select(rows), rng.standard_normal(len(rows)), rows)
+        learner.update(learner.select(rows=rows), rng.standard_normal(len(rows)), rows)
     some = Rows.some(np.array([2, 0]), features)
     np.testing.assert_array_equal(learner.scores(some), learner.scores(learner.everyone)[[2, 0]])
     np.testing.assert_array_equal(learner.radius(some), learner.radius(learner.everyone)[[2, 0]])

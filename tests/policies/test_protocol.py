@@ -76,7 +76,7 @@ def test_rows_advance_on_their_own(policy):
     while left.any():
         unfinished = np.flatnonzero(left)
         rows = rng.permutation(unfinished)[: rng.integers(1, len(unfinished) + 1)]
-        arms = learner.select(rows)
+        arms = learner.select(rows=rows)
         assert arms.shape == rows.shape
         learner.update(arms, world.pull(arms, rows), rows)
         left[rows] -= 1
@@ -90,7 +90,7 @@ def test_decisions_of_several_replications_may_be_open_at_once(policy):
     where = instance()
     world, learner = World(where), policy.start(where.problem, seed=3)
     for _ in range(30):
-        first, second = learner.select([2]), learner.select([0, 1])
+        first, second = learner.select(rows=[2]), learner.select(rows=[0, 1])
         learner.update(second, world.pull(second, [0, 1]), [0, 1])
         learner.update(first, world.pull(first, [2]), [2])
     assert world.chosen == together

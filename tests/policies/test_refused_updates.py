@@ -66,7 +66,7 @@ def test_update_before_select():
 
 def test_update_before_select_of_some_rows():
     learner = started(4)
-    learner.select([0, 2])
+    learner.select(rows=[0, 2])
     message = "replication 10 has no open decision"  # the fourth of 7, 8, 9, 10
     assert_refuses(NotSelectedError, message, learner.update, [0, 0], [0.1, 0.1], rows=[2, 3])
     assert_refuses(NotSelectedError, "replication 8 has no open decision", learner.update, [0] * 4, [0.1] * 4)

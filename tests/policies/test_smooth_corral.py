@@ -160,11 +160,11 @@ def test_replay_reaches_back_to_the_first_policy():
 def test_feedback(feedback, expected, rows):
     learner = SmoothCorral(bases=(LOWEST, LinUCB(dim=2)), feedback=feedback, eta=0.1).start(small(range(2)).problem)
     count = 2 if rows is None else 1
-    learner.update(learner.select(rows), [-0.5] * count, rows)  # loss .75
+    learner.update(learner.select(rows=rows), [-0.5] * count, rows)  # loss .75
     smoothed = learner.smoothed
     assert (smoothed.master.p == 0.5).all()
     chosen = smoothed.base.copy()
-    learner.update(learner.select(rows), [0.5] * count, rows)  # loss .25
+    learner.update(learner.select(rows=rows), [0.5] * count, rows)  # loss .25
     master = LogBarrier(2, 2, 0.1, 150)
     at = np.arange(2) if rows is None else np.array(rows)
     master.update(chosen[at], np.full(count, expected), Rows.some(at, master.p))

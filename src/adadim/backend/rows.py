@@ -1,8 +1,9 @@
-"""Which replications a call concerns.
+"""Which replications a call concerns, and what they are offered.
 
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those that are
 still playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
-written once: `of` reads the entries concerned, `put` and `add` write them.
+written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
+not allowed, it carries them too: `features` and `allowed`, an entry for each replication.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ class Rows:
     ----------
     everyone : bool
         Whether these are all replications, in their order.
+    features : array (n, K, d) or None
+        Features of this round's arms, where they come with the round.
+    allowed : bool array (n, K) or None
+        Which arms may be chosen; None for all.
 
     Examples
     --------
@@ -51,6 +56,8 @@ class Rows:
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers
         self.everyone = isinstance(index, slice) and index == EVERY
+        self.features: Array | None = None
+        self.allowed: Array | None = None
 
     @classmethod
     def all(cls, reference: Array) -> Rows:
@@ -61,6 +68,23 @@ class Rows:
     def some(cls, positions: np.ndarray[Any, Any], reference: Array) -> Rows:
         """The replications of `reference` at some positions."""
         return cls(like(positions, reference), indices(reference))
+
+    def offering(self, features: Array | None, allowed: Array | None) -> Rows:
+        """The same rows with what they are offered this round, an entry for each of them."""
+        if features is None and allowed is None:
+            return self
+        offered = Rows(self.index, self._numbers)
+        offered.ids, offered.positions = self.ids, self.positions
+        offered.features, offered.allowed = features, allowed
+        return offered
+
+    def _part(self, index: Any, at: Any) -> Rows:
+        """Some of these rows, which stand at some positions among them."""
+        part = Rows(index, self._numbers)
+        if self.features is not None or self.allowed is not None:
+            part.features = None if self.features is None else self.features[at]
+            part.allowed = None if self.allowed is None else self.allowed[at]
+        return part
 
     @cached_property
     def ids(self) -> np.ndarray[Any, Any]:
@@ -96,7 +120,7 @@ class Rows:
 
     def pick(self, positions: Array) -> Rows:
         """Those of these rows that stand at some positions among them."""
-        return Rows(self.positions[positions], self._numbers)
+        return self._part(self.positions[positions], positions)
 
     def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
         """(label, the rows that have it, where they are among these) for each of the labels, one per row."""
@@ -110,18 +134,26 @@ class Rows:
             at = found[label]
             if len(at) == 1:  # a slice makes views where an index makes copies
                 r = int(self.ids[at[0]])
-                yield label, Rows(slice(r, r + 1), self._numbers), slice(at[0], at[0] + 1)
+                one = slice(at[0], at[0] + 1)
+                yield label, self._part(slice(r, r + 1), one), one
             else:
-                yield label, Rows(like(self.ids[at], self._numbers), self._numbers), like(at, self._numbers)
+                many = like(at, self._numbers)
+                yield label, self._part(like(self.ids[at], self._numbers), many), many
 
     def masked(self, *values: Array) -> tuple[Any, ...]:
         """These rows as a mask, and `values`, one entry each, with an entry for every replication (torch only)."""
         numbers = self._numbers
         if self.everyone:
-            return MaskedRows(numbers >= 0, numbers), *values
+            every = MaskedRows(numbers >= 0, numbers)
+            every.allowed = self.allowed
+            return every, *values
         index = self.positions
         wide = [(numbers * 0).to(v.dtype).index_copy_(0, index, v) for v in values]
-        return MaskedRows((numbers < 0).index_fill_(0, index, True), numbers), *wide
+        some = MaskedRows((numbers < 0).index_fill_(0, index, True), numbers)
+        if self.allowed is not None:
+            everything = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
+            some.allowed = everything.index_copy_(0, index, self.allowed)
+        return some, *wide
 
 
 class MaskedRows(Rows):
@@ -147,4 +179,6 @@ class MaskedRows(Rows):
 
     def only(self, mask: Array) -> MaskedRows:
         """Those of these rows for which `mask` holds too."""
-        return MaskedRows(self.mask & mask, self._numbers)
+        part = MaskedRows(self.mask & mask, self._numbers)
+        part.allowed = self.allowed
+        return part

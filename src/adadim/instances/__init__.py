@@ -3,6 +3,7 @@
 A generator takes keywords only. Replication r of a seed is the same instance whatever the other replications are.
 """
 
+from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
 from adadim.instances.parameters import expressive_levels, parameter
@@ -10,9 +11,11 @@ from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.theorem import lower_bound
 
 __all__ = [
+    "ContextInstance",
     "anisotropic",
     "ball",
     "clicks",
+    "contexts",
     "expressive_levels",
     "lower_bound",
     "parameter",

@@ -6,6 +6,7 @@ arrays: `choose` says which arms to pull, `absorb` learns from their rewards. do
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -15,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, like, zeros
+from adadim.backend.arrays import Array, as_numpy, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
-from adadim.policies.inputs import checked_arms, checked_rewards, checked_rows, in_library
+from adadim.policies.inputs import checked_arms, checked_offer, checked_rewards, checked_rows, in_library
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
@@ -119,6 +120,15 @@ class Learner(ABC):
     takes_late_rewards = True
     """Whether several decisions may be open at once, and be answered in any order."""
 
+    no_allowed = ""
+    """Why no arm may be left out in a round; empty if some may."""
+
+    no_contexts = (
+        "this policy knows arms by their number, which means nothing where features come with each round; use LinUCB "
+        "or adadim.recommended(problem)"
+    )
+    """Why it cannot play where features come with each round; empty if it can."""
+
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
     masks, never through shapes, loops or `if`. Rounds can then be recorded and replayed where a device can do that."""
@@ -127,6 +137,8 @@ class Learner(ABC):
     """Bytes that every round reads anew for each replication."""
 
     def __init__(self, problem: Problem, streams: Streams) -> None:
+        if problem.contextual and self.no_contexts:
+            raise InvalidValueError(self.no_contexts)
         self.problem, self.streams = problem, streams
         self.origin: Policy | None = None
         self.everyone = Rows.all(problem.reference)
@@ -173,12 +185,28 @@ class Learner(ABC):
         return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
 
     def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
-        """Position of the largest score in each row; ties are broken at random, by one draw per replication."""
+        """Position of the largest score in each row; ties are broken at random, by one draw per replication.
+
+        Arms that are not allowed are left out; the scores are then those of all arms, in their order.
+        """
+        if rows.allowed is not None:
+            xp = namespace(scores)
+            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
         return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
 
-    def ask(self, rows: Any = None) -> Decision:
-        """Decide which arm to pull next in each replication. The decision can wait for its rewards."""
-        ids, arms, memo = choice = self._choose(rows)
+    def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
+        """Decide which arm to pull next in each replication. The decision can wait for its rewards.
+
+        Parameters
+        ----------
+        features : array (K_t, d) or (R, K_t, d), optional
+            Features of this round's arms, where they come with the round (`Problem.contextual`).
+        allowed : bool array (K_t,) or (R, K_t), optional
+            Which arms may be chosen; by default all.
+        rows : int array, optional
+            Positions of the replications concerned; by default all.
+        """
+        ids, arms, memo = choice = self._choose(features, allowed, rows)
         number, self._asked = self._asked, self._asked + 1
         self._open[number] = choice
         return Decision(self._shown(arms), number, ids, memo)
@@ -193,9 +221,9 @@ class Learner(ABC):
         self.absorb(arms, checked_rewards(self.problem, rewards, len(ids)), self._rows(ids), memo)
         del self._open[decision.number]
 
-    def select(self, rows: Any = None) -> Array:
-        """Arm to pull next in each replication; `update` takes the rewards."""
-        choice = self._choose(rows)
+    def select(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Array:
+        """Arm to pull next in each replication, as `ask` decides; `update` takes the rewards."""
+        choice = self._choose(features, allowed, rows)
         if self._selected:  # asked again without an answer: what was chosen before is forgotten
             both = [(c, np.isin(c[0], choice[0])) for c in self._selected]
             self._selected = [_part_of(c, ~again) for c, again in both if not again.all()]
@@ -225,7 +253,8 @@ class Learner(ABC):
         Parameters
         ----------
         arms, rewards : arrays (n,) for a single problem, (R,) or (R, n) for R replications
-            One pull in each replication, or n of them in their order.
+            One pull in each replication, or n of them in their order. Where features come with each round, `arms` are
+            the features of the arms pulled: (n, d), or (R, n, d).
         """
         if not self.takes_any_arm:
             raise ForeignArmError(
@@ -284,8 +313,12 @@ class Learner(ABC):
         self.check_arms(checked)
         return checked
 
-    def _choose(self, rows: Any) -> _Choice:
+    def _choose(self, features: Any, allowed: Any, rows: Any) -> _Choice:
         wanted = self._wanted(rows)
+        if features is not None or allowed is not None or self.problem.contextual:
+            if allowed is not None and self.no_allowed:
+                raise InvalidValueError(self.no_allowed)
+            wanted = wanted.offering(*checked_offer(self.problem, features, allowed, len(wanted)))
         if not self.takes_late_rewards and (self._open or self._selected):
             for ids, _, _ in (*self._open.values(), *self._selected):
                 if len(both := np.intersect1d(ids, wanted.ids)):

@@ -14,9 +14,9 @@ from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
-from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
 from adadim.problem import Problem
@@ -101,7 +101,9 @@ class EvidenceLinUCB(Policy):
         """The LinUCB inside, whose learner scales the features and widens the radius itself."""
         return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)
 
-    def learner(self, problem: Problem, streams: Streams) -> EvidenceLearner:
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.contextual:
+            return ContextEvidenceLearner(self, problem, streams)
         return EvidenceLearner(self, problem, streams)
 
 
@@ -167,6 +169,68 @@ class EvidenceLearner(LinUCBLearner):
         return rows
 
 
+class ContextEvidenceLearner(ContextLinUCBLearner):
+    """State of `EvidenceLinUCB` where features come with each round: it takes stock from the moments of the regression.
+
+    The ridges are relative to the longest arm offered so far, since nobody knows the longest beforehand.
+    """
+
+    def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
+        weights = taper_weights(policy.taper, problem.dim)
+        super().__init__(policy.linucb(), problem, streams, weights)
+        count = len(problem)
+        self.tuning = policy
+        self.longest = np.zeros(count)
+        self.noise = np.full(count, np.nan)
+        self.radii = np.ones((count, 1))
+
+    def radius(self, rows: Rows) -> Array:
+        """Current multiplier of the width, one per replication."""
+        return rows.of(self.radii)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        assert rows.features is not None
+        longest = np.vecdot(rows.features, rows.features).max(axis=1)
+        for r, squared in zip(rows.ids.tolist(), longest.tolist(), strict=True):
+            if squared > self.longest[r]:
+                self.longest[r] = squared
+                if not self.posterior.pulls[r]:
+                    self.posterior.refresh(r, RIDGES[0] * squared)
+        return super().choose(rows)
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().absorb(arms, rewards, rows, memo)
+        pulls = rows.of(self.posterior.pulls)
+        for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
+            self._take_stock(r)
+
+    def _take_stock(self, r: int) -> None:
+        """Choose ridge, noise and radius of one replication by what it has seen."""
+        state, n = self.posterior, int(self.posterior.pulls[r])
+        squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
+        if squares == 0:
+            return
+        second = np.tril(state.second[r])
+        spectrum, basis = np.linalg.eigh(second + np.tril(second, -1).T)
+        logs, variance = _evidence(spectrum, (basis.T @ state.b[r]) ** 2, squares, n, RIDGES * scale)
+        chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
+        state.refresh(r, RIDGES[chosen] * scale)
+        self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
+        self.radii[r] = self.tuning.scale * noise_radius(self.noise[r], self.problem.horizon, self.problem.arms)
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        given = np.asarray(arms, dtype=float).reshape(len(self.problem), -1, self.problem.dim)
+        self.longest = np.maximum(self.longest, np.vecdot(given, given).max(axis=1, initial=0.0))
+        super().learn(arms, rewards)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """As `LinUCB`, with the ridge chosen and the noise estimated (None before there is an estimate)."""
+        rows = super().descriptions()
+        for row, ridge, noise in zip(rows, self.posterior.ridge.tolist(), self.noise.tolist(), strict=True):
+            row |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
+        return rows
+
+
 def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tuple[FloatArray, FloatArray]:
     """Log evidence of every one of `RIDGES`, up to a constant, and the noise variance S/n it goes with.
 
@@ -191,13 +255,18 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
     # One eigendecomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
     if len(design) <= design.shape[1]:
         spectrum, basis = np.linalg.eigh(design @ design.T)
-        spectrum = np.maximum(spectrum, 0.0)
-        fitted = spectrum * (basis.T @ sums) ** 2
+        fitted = np.maximum(spectrum, 0.0) * (basis.T @ sums) ** 2
     else:
         spectrum, basis = np.linalg.eigh(design.T @ design)
-        spectrum = np.maximum(spectrum, 0.0)
         fitted = (basis.T @ (design.T @ sums)) ** 2
-    ridges = RIDGES[:, None]
+    return _evidence(spectrum, fitted, squares, n, RIDGES)
+
+
+def _evidence(
+    spectrum: FloatArray, fitted: FloatArray, squares: float, n: int, grid: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
+    spectrum, ridges = np.maximum(spectrum, 0.0), grid[:, None]
     residual = np.maximum(squares - np.sum(fitted / (ridges + spectrum), axis=-1), SMALLEST * squares)
     logdet = np.sum(np.log1p(spectrum / ridges), axis=-1)
     return -0.5 * (logdet + n * np.log(residual)), residual / n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from adadim.checks import shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.problem import Problem
 
-__all__ = ["checked_arms", "checked_rewards", "checked_rows", "in_library"]
+__all__ = ["checked_arms", "checked_offer", "checked_rewards", "checked_rows", "in_library", "logged_features"]
 
 
 def checked_rows(problem: Problem, rows: Any) -> Rows:
@@ -56,6 +57,74 @@ def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
         return array
     xp = namespace(array)
     return xp.astype(array, xp.float64)
+
+
+def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
+    """What `count` replications are offered this round: features (count, K_t, d) and a mask (count, K_t), or None."""
+    offered = None
+    if problem.contextual:
+        offered = _checked_features(problem, features, count)
+    elif features is not None:
+        raise InvalidValueError(
+            "the features of this problem are fixed: leave them out, or start on Problem(arms=, dim=)"
+        )
+    arms = problem.arms if offered is None else int(offered.shape[1])
+    return offered, None if allowed is None else _checked_mask(problem, allowed, count, arms)
+
+
+def _checked_features(problem: Problem, features: Any, count: int) -> Array:
+    if features is None:
+        raise InvalidValueError("features come with each round of this problem: ask(features), (K_t, d) or (R, K_t, d)")
+    array = np.asarray(features) if isinstance(features, list | tuple) else features
+    if not is_array(array) or is_numpy(array) != is_numpy(problem.reference):
+        raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
+    if array.ndim == 2 and count == 1:
+        array = array[None]
+    if array.ndim != 3 or array.shape[0] != count or 0 in tuple(array.shape):
+        raise InvalidValueError(
+            f"features must have shape (K_t, {problem.dim}) or ({count}, K_t, {problem.dim}), got {tuple(array.shape)}"
+        )
+    if array.shape[2] != problem.dim:
+        raise InvalidValueError(f"features must have dim = {problem.dim} columns, got {array.shape[2]}")
+    if array.shape[1] > problem.arms:
+        raise InvalidValueError(f"this round has {array.shape[1]} arms, more than the problem's arms = {problem.arms}")
+    xp = namespace(array)
+    array = array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
+    if not math.isfinite(float(xp.sum(array))) and not bool(xp.all(xp.isfinite(array))):
+        bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
+        raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
+    return array
+
+
+def _checked_mask(problem: Problem, allowed: Any, count: int, arms: int) -> Array:
+    array = np.asarray(allowed) if isinstance(allowed, list | tuple) else allowed
+    if not is_array(array) or "bool" not in str(array.dtype):
+        raise InvalidTypeError(f"allowed must be an array of True and False, got {shown(allowed)}")
+    array = like(as_numpy(array), problem.reference)
+    if tuple(array.shape) == (arms,):
+        array = namespace(array).broadcast_to(array[None], (count, arms))
+    if tuple(array.shape) != (count, arms):
+        raise InvalidValueError(f"allowed must have shape ({arms},) or ({count}, {arms}), got {tuple(array.shape)}")
+    empty = np.flatnonzero(~as_numpy(array).any(axis=1))
+    if empty.size:
+        raise InvalidValueError(f"allowed leaves no arm to choose (row {int(empty[0])}); let at least one be True")
+    return array
+
+
+def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[tuple[Array, Array]]:
+    """Features (R, d) and rewards (R,) of logged pulls, one pull after the other."""
+    x, gained = np.asarray(features, dtype=float), np.asarray(rewards, dtype=float)
+    if problem.single:
+        x, gained = x[None], gained[None]
+    wanted = (len(problem), gained.shape[-1] if gained.ndim == 2 else -1, problem.dim)
+    if gained.ndim != 2 or x.shape != wanted or gained.shape[0] != len(problem):
+        raise InvalidValueError(
+            f"logged features must be (n, {problem.dim}) and rewards (n,), or (R, n, {problem.dim}) and (R, n), got "
+            f"{np.shape(features)} and {np.shape(rewards)}"
+        )
+    if not np.isfinite(x).all():
+        raise InvalidValueError("logged features must be finite")
+    return ((x[:, i], checked_rewards(problem, gained[:, i], len(problem))) for i in range(gained.shape[1]))
 
 
 def in_library(problem: Problem, values: Any, name: str) -> Array:

@@ -12,8 +12,8 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
-from adadim.checks import flag, positive
-from adadim.errors import ForeignArmError
+from adadim.checks import flag, integer, positive
+from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
     Bonus,
@@ -25,11 +25,13 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
+from adadim.policies.inputs import logged_features
 from adadim.posterior import Form, check_form, posterior
+from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["LinUCB", "LinUCBLearner"]
+__all__ = ["ContextLinUCBLearner", "LinUCB", "LinUCBLearner"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class LinUCB(Policy):
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
 
-    def learner(self, problem: Problem, streams: Streams) -> LinUCBLearner:
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.contextual:
+            return ContextLinUCBLearner(self, problem, streams)
         return LinUCBLearner(self, problem, streams)
 
 
@@ -148,7 +152,13 @@ class LinUCBLearner(Learner):
         return self.policy.scores(*known, self.radius(rows), rows.of(state.pulls))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        chosen = self.largest(self.scores(rows), rows, self.policy.ties)
+        scores = self.scores(rows)
+        if not self._all_arms and rows.allowed is not None:
+            allowed = rows.allowed[:, self._pull]
+            if not as_numpy(allowed).any(axis=1).all():
+                raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.policy.dim}) uses")
+            rows = rows.offering(None, allowed)
+        chosen = self.largest(scores, rows, self.policy.ties)
         return (chosen if self._all_arms else self._pull[chosen]), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -176,3 +186,52 @@ class LinUCBLearner(Learner):
                 }
             )
         return rows
+
+
+class ContextLinUCBLearner(Learner):
+    """State of `LinUCB` where features come with each round: a regression on them, or on multiples of them."""
+
+    takes_any_arm = False  # only the features of the arm chosen are remembered
+    no_contexts = ""
+
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        self.weights = weights
+        self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
+        self._radius = policy.width_multiplier(problem, problem.arms)
+
+    def radius(self, rows: Rows) -> Any:
+        """Current multiplier of the width; one per replication for "oful"."""
+        policy = self.policy
+        if policy.radius != "oful":
+            return self._radius
+        logdet, delta = rows.of(self.posterior.logdet), 1 / math.sqrt(self.problem.horizon)
+        value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
+        return policy.scale * value
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        assert rows.features is not None
+        seen = self._seen(rows.features)
+        mean, width2 = self.posterior.predict(seen, rows)
+        scores = self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
+        chosen = self.largest(scores, rows, self.policy.ties)
+        return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.absorb(memo["features"], rewards, rows)
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        for x, gained in logged_features(self.problem, arms, rewards):
+            self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+
+    def _seen(self, features: Array) -> Array:
+        """The features that it learns from."""
+        first = features[..., : self.dim]
+        return first if self.weights is None else first * self.weights
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Dimension and pulls of each replication."""
+        pulls = zip(self.problem.replications, self.posterior.pulls.tolist(), strict=True)
+        return [{"replication": r, "dim": self.dim, "pulls": n} for r, n in pulls]

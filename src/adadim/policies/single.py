@@ -86,6 +86,7 @@ class LiftedLearner(Learner):
     """A learner of the user's own for each replication."""
 
     takes_late_rewards = False
+    no_allowed = "a policy written for one replication is asked for an arm without being shown which are allowed"
 
     def __init__(self, policy: Single, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)

@@ -184,6 +184,7 @@ class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
     takes_any_arm = False
+    no_allowed = "the levels of SupLinUCB compare all arms; use LinUCB or adadim.recommended(problem) with allowed="
 
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)

@@ -10,9 +10,9 @@ import numpy as np
 from adadim.backend.arrays import like
 from adadim.backend.ties import Ties
 from adadim.checks import not_negative, positive
-from adadim.policies.base import Policy
+from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
-from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.posterior import Form
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -87,9 +87,11 @@ class TaperedLinUCB(Policy):
             ties=self.ties,
         )
 
-    def learner(self, problem: Problem, streams: Streams) -> LinUCBLearner:
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
         weights = like(taper_weights(self.taper, problem.dim), problem.reference)
         noise = 1.0 if self.size is None else problem.noise
+        if problem.contextual:
+            return ContextLinUCBLearner(self.linucb(noise), problem, streams, weights)
         return LinUCBLearner(self.linucb(noise), problem, streams, problem.actions.weighted(weights))
 
 

@@ -35,9 +35,16 @@ class RandomLearner(Learner):
     """State of `Random`: nothing but its random numbers."""
 
     fixed_operations = True
+    no_contexts = ""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        return self.xp.astype(self.draws.uniforms(rows) * self.problem.arms, self.xp.int64), {}
+        xp, draws = self.xp, self.draws.uniforms(rows)
+        if rows.allowed is None:
+            arms = self.problem.arms if rows.features is None else rows.features.shape[1]
+            return xp.astype(draws * arms, xp.int64), {}
+        rank = xp.cumulative_sum(xp.astype(rows.allowed, xp.int64), axis=-1)
+        wanted = xp.astype(draws * rank[:, -1], xp.int64) + 1
+        return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         return

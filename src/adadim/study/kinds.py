@@ -12,11 +12,10 @@ from typing import Any
 from adadim import instances, policies
 from adadim.errors import StudyError
 from adadim.policies.base import Policy
-from adadim.problem import Instance
 
 __all__ = ["Generator", "Plugins", "check_plugins", "instance_kinds", "load_plugin", "policy_kinds"]
 
-Generator = Callable[..., Instance]
+Generator = Callable[..., Any]
 
 Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
@@ -39,7 +38,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['anisotropic', 'ball', 'clicks', 'lower_bound', 'pca', 'polynomials', 'products', 'sphere']
+    ['anisotropic', 'ball', 'clicks', 'contexts', 'lower_bound', 'pca', 'polynomials', 'products', 'sphere']
     """
     found = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**found, **(plugins or {})}.items() if _generates(value)}

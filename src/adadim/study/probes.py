@@ -9,6 +9,7 @@ from typing import Any
 
 from adadim.checks import is_integer
 from adadim.errors import StudyError
+from adadim.instances.contexts import ContextInstance
 from adadim.problem import Instance, Problem
 from adadim.study.cells import Cell
 from adadim.study.kinds import Generator
@@ -58,7 +59,7 @@ def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, wher
         instance = make_instance(generator, {**params, "arms": small} if "arms" in params else params, [0], seed)
     except (TypeError, ValueError) as error:
         raise StudyError(f"{where}: {error}") from error
-    if not isinstance(instance, Instance):
+    if not isinstance(instance, Instance | ContextInstance):
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {instance!r}")
     arms = instance.problem.arms
     return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS)

@@ -85,4 +85,5 @@ def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, 
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}
-    return generator(**params, **seeded, replications=tuple(replications))
+    made: Instance = generator(**params, **seeded, replications=tuple(replications))
+    return made

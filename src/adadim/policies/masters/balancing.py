@@ -129,6 +129,8 @@ class DynamicBalancing(Policy):
 class BalancingLearner(MasterLearner):
     """State of `DynamicBalancing`."""
 
+    no_contexts = ""
+
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.policy = policy

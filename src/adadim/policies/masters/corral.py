@@ -81,6 +81,8 @@ class Corral(Policy):
 class CorralLearner(MasterLearner):
     """State of `Corral`."""
 
+    no_contexts = ""
+
     def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
         self.policy = policy

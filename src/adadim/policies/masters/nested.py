@@ -64,9 +64,11 @@ class NestedLinUCB(Bases):
         """Arms that the chosen bases propose, one for each replication in `rows`."""
         lanes, at = self.lanes, (rows.positions, chosen)
         scores = self.policy.scores(lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None], lanes.pulls[at])
+        xp = namespace(scores)
         if self.excluded is not None:
-            xp = namespace(scores)
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
+        if rows.allowed is not None:
+            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -np.inf))
         return argmax(scores, self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None), {}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:

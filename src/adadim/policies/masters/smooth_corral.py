@@ -102,6 +102,15 @@ class SmoothCorral(Policy):
 class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
+    no_contexts = (
+        "a replay is an arm of an earlier round, so this policy needs arms that stay, and this problem has others in "
+        "each round; use Corral, DynamicBalancing or adadim.recommended(problem)"
+    )
+    no_allowed = (
+        "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
+        "DynamicBalancing or adadim.recommended(problem) with allowed="
+    )
+
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.smoothed = SmoothedBases(

@@ -1,0 +1,147 @@
+"""Features that come with each round: contextual problems with a known truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.checks import one_of, positive
+from adadim.errors import DeviceError
+from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
+from adadim.problem import Problem
+from adadim.randomness import Draws, Purpose, Streams
+
+__all__ = ["LAWS", "ContextInstance", "Law", "contexts"]
+
+Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
+LAWS = ("gaussian", "sphere", "bounded", "correlated", "repeated")
+
+REPEATED = 8  # sets that a "repeated" instance has
+CORRELATION = 0.7  # share of the variance that the arms of a round have in common
+
+
+class ContextInstance:
+    """A contextual problem together with its parameter and the law of its features.
+
+    Attributes
+    ----------
+    problem : Problem
+        What the policy may know.
+    theta : array (R, d)
+        Reward parameter; the mean reward of an arm is the inner product of its features with it.
+    law : str
+        How features are drawn.
+
+    Examples
+    --------
+    >>> instance = contexts(arms=5, dim=8, intrinsic_dim=2, horizon=100)
+    >>> instance.rounds().__next__().shape
+    (1, 5, 8)
+    """
+
+    def __init__(self, problem: Problem, theta: FloatArray, law: Law, seed: int) -> None:
+        self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
+        self.everyone = Rows.all(theta)
+
+    def __repr__(self) -> str:
+        return f"ContextInstance({self.problem!r}, law={self.law!r})"
+
+    def rounds(self) -> Iterator[FloatArray]:
+        """Features (R, K, d) of one round after the other; every call starts from the first."""
+        generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
+        shape = (self.problem.arms, self.problem.dim)
+        stored = [[_drawn(g, shape, "gaussian") for _ in range(REPEATED)] for g in generators]
+        while True:
+            if self.law == "repeated":
+                yield np.stack([sets[g.integers(REPEATED)] for sets, g in zip(stored, generators, strict=True)])
+            else:
+                yield np.stack([_drawn(g, shape, self.law) for g in generators])
+
+    def to(self, device: str) -> ContextInstance:
+        """Refuse: where features come with each round, everything is computed with NumPy."""
+        raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
+
+    def noise_streams(self, seed: int) -> Streams:
+        """Reward noise of every replication; the same for every policy that meets this instance."""
+        return Streams(seed, Purpose.NOISE, self.problem.replications)
+
+    def means(self, features: FloatArray) -> FloatArray:
+        """Mean reward of every arm of a round, (R, K)."""
+        values: FloatArray = (features @ self.theta[:, :, None])[..., 0]
+        return values
+
+    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
+        """Rewards of one round, one arm for each replication."""
+        rewards: FloatArray = means[np.arange(len(means)), arms] + self.problem.noise * draws.normals()
+        return rewards
+
+
+def contexts(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    law: Law = "gaussian",
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+) -> ContextInstance:
+    """Features that are drawn anew in every round.
+
+    Parameters
+    ----------
+    arms, dim : int
+        Number of arms K in a round and of features d.
+    intrinsic_dim : int
+        Number d* of leading features that matter.
+    horizon : int
+        Number of rounds T.
+    noise : float
+        Standard deviation of the Gaussian noise.
+    law : {"gaussian", "sphere", "bounded", "correlated", "repeated"}
+        "gaussian": independent N(0, 1/d) entries, so that a squared norm is 1 on average. "sphere": uniform on the unit
+        sphere. "bounded": independent uniform entries in [-1, 1] / sqrt(d). "correlated": Gaussian, the arms of a round
+        sharing 0.7 of their variance, as articles shown to one reader do. "repeated": one of 8 Gaussian sets, chosen
+        at random in each round.
+    theta : {"uniform", "decay", "flip", "spike", "heavy"}
+        Shape of the parameter, see `parameter`.
+    replications, seed
+        As in `sphere`; the seed draws the features.
+
+    Returns
+    -------
+    ContextInstance
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = contexts(arms=10, dim=20, intrinsic_dim=3, horizon=300, replications=range(4))
+    >>> adaptive = adadim.simulate(adadim.recommended(instance.problem), instance)
+    >>> bool(adaptive.final.mean() < adadim.simulate(adadim.Random(), instance).final.mean() / 5)
+    True
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    one_of(law, "law", LAWS)
+    positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
+    vector = parameter(theta, intrinsic_dim, dim)
+    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications)
+    return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
+
+
+def _drawn(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+    """Features of one round of one replication."""
+    drawn: FloatArray = generator.uniform(-1, 1, shape) if law == "bounded" else generator.standard_normal(shape)
+    if law == "sphere":
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        return drawn
+    if law == "correlated":
+        shared = generator.standard_normal((1, shape[1]))
+        drawn = np.sqrt(1 - CORRELATION) * drawn + np.sqrt(CORRELATION) * shared
+    drawn /= np.sqrt(shape[1])
+    return drawn

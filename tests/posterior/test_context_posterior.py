@@ -1,0 +1,57 @@
+"""The regression where features come with each round: exact, in any order of replications."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adadim.backend.rows import Rows
+from adadim.posterior.context import REFRESH, ContextPosterior
+
+
+def test_a_pull_by_hand():
+    state = ContextPosterior(1, 2, ridge=0.5)
+    rows = Rows.all(state.theta)
+    state.absorb(np.array([[1.0, 1.0]]), np.array([2.0]), rows)
+    v = np.array([[1.5, 1.0], [1.0, 1.5]])
+    np.testing.assert_allclose(state.inverse[0], np.linalg.inv(v), atol=1e-14)
+    np.testing.assert_allclose(state.theta[0], np.linalg.solve(v, [2.0, 2.0]), atol=1e-14)
+    assert state.logdet[0] == pytest.approx(np.log(np.linalg.det(v / 0.5)))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.floats(0.01, 10.0))
+def test_it_is_the_ridge_regression(seed, dim, ridge):
+    rng = np.random.default_rng(seed)
+    x, rewards = rng.standard_normal((40, 2, dim)), rng.standard_normal((40, 2))
+    state = ContextPosterior(2, dim, ridge)
+    for t in range(40):
+        rows = Rows.some(rng.permutation(2)[: rng.integers(1, 3)], state.theta)
+        state.absorb(x[t, rows.ids], rewards[t, rows.ids], rows)
+        x[t, [r for r in range(2) if r not in rows.ids]] = 0.0
+    offered = rng.standard_normal((2, 5, dim))
+    mean, width2 = state.predict(offered, Rows.all(state.theta))
+    for r in range(2):
+        v = ridge * np.eye(dim) + x[:, r].T @ x[:, r]
+        theta = np.linalg.solve(v, x[:, r].T @ rewards[:, r])
+        np.testing.assert_allclose(mean[r], offered[r] @ theta, atol=1e-9)
+        np.testing.assert_allclose(width2[r], np.vecdot(offered[r] @ np.linalg.inv(v), offered[r]), atol=1e-9)
+
+
+def test_exact_after_a_hundred_thousand_rounds():
+    rng = np.random.default_rng(0)
+    state = ContextPosterior(1, 8, ridge=0.1)
+    rows = Rows.all(state.theta)
+    second, b = 0.1 * np.eye(8), np.zeros(8)
+    for _ in range(100_000):
+        x, reward = rng.standard_normal(8) * 10.0 ** -np.arange(8).clip(0, 3), float(rng.standard_normal())
+        state.absorb(x[None], np.array([reward]), rows)
+        second += np.outer(x, x)
+        b += reward * x
+    offered = rng.standard_normal((1, 5, 8))
+    mean, width2 = state.predict(offered, rows)
+    np.testing.assert_allclose(mean[0], offered[0] @ np.linalg.solve(second, b), rtol=1e-9)
+    expected = np.vecdot(offered[0], np.linalg.solve(second, offered[0].T).T)
+    np.testing.assert_allclose(width2[0], expected, rtol=1e-9)
+    assert state.pulls[0] % REFRESH == 0
