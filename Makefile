@@ -41,6 +41,7 @@ bench: $(VENV)/.bench ## measure speed, growth and memory (seven minutes); write
 	$(PY) benchmarks/figures.py
 	$(PY) benchmarks/growth.py
 	$(PY) benchmarks/large.py
+	$(PY) benchmarks/contexts.py
 
 clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

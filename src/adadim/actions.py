@@ -18,6 +18,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 __all__ = ["ActionSet"]
 
 NORM_SLACK = 1e-9  # rounding on the unit sphere
+LARGEST = 1e100  # beyond, squares of squares overflow
 
 
 @unchanging
@@ -118,6 +119,22 @@ class ActionSet:
     def weighted(self, weights: Array) -> ActionSet:
         """The same arms with feature j multiplied by ``weights[j]``."""
         return self.with_base(self.base * weights)
+
+    def in_like_units(self, factor: float) -> ActionSet:
+        """The same arms, each column divided by its root mean square where the columns are in raw units.
+
+        They are in a replication in which some column is more than `factor` times as large as an earlier one: the order
+        says that earlier features matter more, and a prior in such units would say the opposite.
+        """
+        xp = self.xp
+        rms = xp.sqrt(xp.mean(self.base * self.base, axis=1))
+        known = xp.where(rms > 0, rms, xp.full_like(rms, np.inf))
+        smallest = as_numpy(known)
+        raw = np.any(as_numpy(rms) > factor * np.minimum.accumulate(smallest, axis=-1), axis=-1)
+        if not raw.any():
+            return self
+        divisors = np.where(raw.reshape(-1, 1) & np.isfinite(smallest), smallest, 1.0)
+        return self.with_base(self.base / like(divisors, self.base)[:, None, :])
 
     def to(self, device: str) -> ActionSet:
         """The same arms as torch tensors on a device."""
@@ -240,13 +257,16 @@ def _checked(features: Array) -> Array:
         array = xp.astype(array, xp.float64)
     if is_numpy(array):
         array = _feature_major(array)
-    squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
+    with np.errstate(over="ignore"):
+        squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
         if not bool(xp.all(xp.isfinite(array[r, k]))):
             raise InvalidValueError(
                 f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry"
             )
     longest = float(np.sqrt(squared.max()))
+    if longest > LARGEST:
+        raise InvalidValueError(f"features must be smaller than {LARGEST:g}, but an arm is longer; use other units")
     if longest > 1 + NORM_SLACK:
         warnings.warn(
             f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "

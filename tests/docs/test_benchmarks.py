@@ -184,3 +184,13 @@ def test_help_teaches(name, tmp_path):
     assert done.returncode == 0
     assert "--quick" in done.stdout
     assert len(done.stdout.splitlines()) > 15
+
+
+def test_contexts_choose_what_the_bare_loop_does(tmp_path):
+    report = tmp_path / "contexts.json"
+    command = [sys.executable, str(BENCHMARKS / "contexts.py"), "--quick", "--out", str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(report.read_text())["rows"]
+    assert row["same arms"] == 1.0
+    assert row["ratio"] == pytest.approx(row["adadim"] / row["bare loop"])

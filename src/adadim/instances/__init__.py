@@ -8,6 +8,7 @@ from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
+from adadim.instances.powers import powers
 from adadim.instances.theorem import lower_bound
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "parameter",
     "pca",
     "polynomials",
+    "powers",
     "products",
     "sphere",
 ]

@@ -29,6 +29,8 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 """Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest arm has norm 1."""
 
+RAW = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing about its weight
+
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -38,8 +40,11 @@ class EvidenceLinUCB(Policy):
 
     The policy to start with (`adadim.recommended`). It need not be told d*, the noise or the range of the means: it
     reads neither `Problem.noise` nor `Problem.reward_range`, and multiplying all rewards or all features by a number
-    changes none of its choices. Rewards should be centred, or the first feature be a constant. Prefer `TaperedLinUCB`
-    with ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is known or the order of
+    changes none of its choices. Columns in raw units (some column more than 10 times as large as an earlier one) are
+    divided by their root mean square first, so that powers 1, x, x^2 can be given as they are; where features come with
+    each round, bring columns to like units yourself. Rewards should be centred, or the first feature be a constant.
+    Prefer `TaperedLinUCB` with ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is
+    known or the order of
     the features says nothing.
 
     Parameters
@@ -115,7 +120,7 @@ class EvidenceLearner(LinUCBLearner):
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         reference, count = problem.reference, len(problem)
         weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
-        tapered = problem.actions.rescaled().weighted(like(weights, reference))
+        tapered = problem.actions.in_like_units(RAW).rescaled().weighted(like(weights, reference))
         super().__init__(policy.linucb(), problem, streams, tapered)
         self.tuning = policy
         self.features = self.posterior.actions.base  # divided anew when the ridge changes

@@ -27,6 +27,7 @@ from adadim.policies.confidence import (
 )
 from adadim.policies.inputs import logged_features
 from adadim.posterior import Form, check_form, posterior
+from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -132,6 +133,7 @@ class LinUCBLearner(Learner):
             within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
             within[as_numpy(self._pull)] = np.arange(seen.arms)
             self._within = like(within, seen.base)
+        check_precision(seen, policy.ridge, problem.horizon)
         self.posterior = posterior(seen, policy.ridge, policy.form)
         self.bytes_per_round = self.posterior.streamed
         self._radius = policy.width_multiplier(problem, seen.arms)

@@ -16,11 +16,32 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, device_of, zeros
+from adadim.backend.arrays import Array, as_numpy, device_of, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import positive
+from adadim.errors import InvalidValueError
 
-__all__ = ["Posterior"]
+__all__ = ["Posterior", "check_precision"]
+
+LEAST_PRECISION = 0.1  # share of the ridge that rounding may be
+
+
+def check_precision(actions: ActionSet, ridge: float, horizon: int) -> None:
+    """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
+
+    Examples
+    --------
+    >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
+    """
+    longest = float(actions.xp.max(actions.squared_norms()))
+    if not np.finfo(float).eps * horizon * longest / ridge <= LEAST_PRECISION:
+        columns = as_numpy(abs(actions.base)).max(axis=(0, 1))
+        large = np.flatnonzero(columns > 0.1 * columns.max())[:5].tolist()
+        raise InvalidValueError(
+            f"float64 cannot hold a ridge of {ridge:g} next to features as large as {columns.max():.3g} (columns "
+            f"{', '.join(map(str, large))}) over {horizon} rounds; divide these columns by their size, or use "
+            "adadim.recommended(problem), which does"
+        )
 
 
 class Posterior(ABC):

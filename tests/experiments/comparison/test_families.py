@@ -39,8 +39,9 @@ def test_names_are_unique_and_the_splits_disjoint():
 @both
 def test_each_split_covers_every_kind_and_the_whole_range(families):
     tables = [family.instance for family in families]
-    sizes = [(build(f).problem.dim, t["intrinsic_dim"], t["horizon"]) for f, t in zip(families, tables, strict=True)]
-    assert {t["kind"] for t in tables} == set(study.instance_kinds())
+    drawn = [family for family in families if family.instance["kind"] != "powers"]  # small by nature
+    sizes = [(build(f).problem.dim, f.instance["intrinsic_dim"], f.instance["horizon"]) for f in drawn]
+    assert {t["kind"] for t in tables} == set(study.instance_kinds()) - {"contexts"}  # where most policies cannot play
     assert {t.get("theta") for t in tables} == {None, "uniform", "decay", "flip", "spike", "heavy"}
     assert {t["target"] > 0 for t in tables if t["kind"] == "lower_bound"} == {True, False}
     assert all(t["expressive"] for t in tables if t["kind"] == "products")
@@ -64,7 +65,8 @@ def test_the_oracle_knows_the_truth(family):
         assert d_star == problem.problem.dim
     else:
         assert [int(np.flatnonzero(row)[-1]) + 1 for row in problem.theta] == [d_star, d_star]
-        assert (np.linalg.norm(problem.theta, axis=1) <= 1 + 1e-9).all()
+        if family.instance["kind"] != "powers":  # raw units are what they are there for
+            assert (np.linalg.norm(problem.theta, axis=1) <= 1 + 1e-9).all()
 
 
 def test_paper_families_are_those_of_its_figures():

@@ -68,6 +68,11 @@ def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
     return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **known}
 
 
+def _raw(dims: Dims, arms: int, horizon: int, noise: float, top: float) -> Named:
+    """Powers of x in [0, top], as they are."""
+    return _sized("powers", "powers", dims, arms=arms, horizon=horizon, noise=noise, top=top)
+
+
 DEVELOPMENT = (
     _drawn("sphere", "uniform", (5, 200), arms=400, horizon=2500, noise=0.1),
     _drawn("sphere", "uniform", (1, 100), arms=200, horizon=1000, noise=0.3),
@@ -90,6 +95,7 @@ DEVELOPMENT = (
     _clicks("flip", (12, 300), arms=300, horizon=2000),
     _hidden((1, 50), horizon=2500, delta=0.3, target=0),
     _hidden((35, 50), horizon=2500, delta=0.3, target=10),
+    _raw((2, 4), arms=40, horizon=2000, noise=0.1, top=30.0),
 )
 
 HELD_OUT = (
@@ -114,6 +120,7 @@ HELD_OUT = (
     _clicks("spike", (3, 200), arms=300, horizon=1000),
     _hidden((1, 64), horizon=4096, delta=0.2, target=0),
     _hidden((52, 64), horizon=4096, delta=0.2, target=20),
+    _raw((4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
 )
 
 PAPER = tuple(
