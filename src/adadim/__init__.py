@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.actions import ActionSet
+from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
     ConditionError,
@@ -42,6 +43,7 @@ __all__ = [
     "ConditionError",
     "DecisionError",
     "DeviceError",
+    "Dimension",
     "FileError",
     "ForeignArmError",
     "Instance",
@@ -54,6 +56,7 @@ __all__ = [
     "RunError",
     "StoreError",
     "StudyError",
+    "Dimension",
     "experiments",
     "instances",
     "load",

@@ -1,0 +1,348 @@
+"""How many of the features matter: the posterior of d*, from past choices and their rewards."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, as_numpy
+from adadim.checks import between, integer, is_number, not_negative, one_of, positive, require, shown
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.posterior.factor import log_evidence
+from adadim.posterior.prefixes import RIDGES, FloatArray, canonical_prefixes, given_prefixes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Dimension", "Levels", "Prior", "dimension", "dimension_of_arms"]
+
+Levels = Mapping[str, int] | Sequence[int] | None
+"""Groups of features: the number of leading features up to the end of each, by name or in a list."""
+
+Prior = str | float | Sequence[float] | FloatArray
+"""Prior of d*: "uniform", an exponent c for m^-c, or weights."""
+
+_Summary = tuple[FloatArray, FloatArray, float, int, float]
+"""Table, response, squares left out of it, number of choices and sum of squared rewards, see `posterior.prefixes`."""
+
+LITTLE = 0.1  # total variation between prior and posterior below which the data have said little
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dimension:
+    """What is known about d*, the number of leading features that matter.
+
+    Arrays have a first axis of R replications if they come from a learner of R replications.
+
+    Attributes
+    ----------
+    probabilities : array (d,), or (L,) for L levels
+        P(d* = m) for m = 1, ..., d, or for the end m of each level.
+    noise : float or array (R,)
+        Estimated standard deviation of the rewards' noise; not a number without choices.
+    choices : int or array (R,)
+        Number of past choices n.
+    prior : array (d,) or (L,)
+        P(d* = m) before the data.
+    support : array (d,) or (L,)
+        The possible values m of d*.
+    dim : int
+        Number of features d.
+    levels : dict or None
+        Name of each level and the number of leading features up to its end.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> features = rng.standard_normal((300, 8))
+    >>> found = adadim.dimension(features, features[:, :3].sum(axis=1) + rng.standard_normal(300))
+    >>> found.mode, found.interval(0.9)
+    (3, (3, 3))
+    >>> print(found)
+    3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
+    """
+
+    probabilities: FloatArray
+    noise: Any
+    choices: Any
+    prior: FloatArray
+    support: np.ndarray[Any, np.dtype[np.int64]]
+    dim: int
+    levels: dict[str, int] | None = None
+
+    @property
+    def tail(self) -> FloatArray:
+        """P(d* >= j) of every feature j = 1, ..., d: the probability that it, or a later one, matters; (d,)."""
+        ahead = np.cumsum(self.probabilities[..., ::-1], axis=-1)[..., ::-1]
+        padded = np.concatenate([np.minimum(ahead, 1.0), np.zeros_like(ahead[..., :1])], axis=-1)
+        tail: FloatArray = padded[..., np.searchsorted(self.support, np.arange(1, self.dim + 1))]
+        return tail
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest d*."""
+        return self._number(np.argmax(self.probabilities, axis=-1))
+
+    @property
+    def median(self) -> Any:
+        """The smallest m with P(d* <= m) >= 1/2."""
+        reached = np.cumsum(self.probabilities, axis=-1) >= 0.5 * (1 - 1e-12)
+        return self._number(np.argmax(reached, axis=-1))
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Smallest and largest d* of the shortest interval that has a probability of at least `level`.
+
+        Of several that are equally short, the likeliest. With levels, short means few of them.
+        """
+        between(level, "level", 0.0, 1.0, "()")
+        ends = np.array([_shortest(row, level) for row in np.atleast_2d(self.probabilities)])
+        ends = ends.reshape(*self.probabilities.shape[:-1], 2)
+        return self._number(ends[..., 0]), self._number(ends[..., 1])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw P(d* = m) as bars and P(d* >= j) over the features as a line; gives the axes.
+
+        Of several replications it draws the mean of both, and each tail as a thin line.
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots(layout="constrained")
+        rows = np.atleast_2d(self.probabilities)
+        tails = np.atleast_2d(self.tail)
+        features = np.arange(1, tails.shape[-1] + 1)
+        ax.bar(self.support, rows.mean(axis=0), width=0.8, color="#0072B2", label="P(d* = m)")
+        if len(tails) > 1:
+            ax.step(features, tails.T, where="mid", color="#D55E00", linewidth=0.5, alpha=0.3)
+        ax.step(features, tails.mean(axis=0), where="mid", color="#D55E00", label="P(d* ≥ j)")
+        for name, end in (self.levels or {}).items():
+            ax.annotate(
+                name, (end, 1.0), rotation=90, ha="right", va="top", fontsize="small", parse_math=False, color="0.3"
+            )
+        ax.set(xlim=(0.4, self.dim + 0.6), ylim=(0, 1.02), xlabel="leading features", ylabel="probability")
+        ax.legend(frameon=False)
+        return ax
+
+    def __str__(self) -> str:
+        if self.probabilities.ndim > 1:
+            modes, low, high = self.mode, *self.interval(0.9)
+            return (
+                f"{len(modes)} replications: {np.median(modes):g} of {self.dim} features matter (median of the modes, "
+                f"which go from {modes.min()} to {modes.max()}; the widest 90% interval has "
+                f"{(high - low).max() + 1} values)"
+            )
+        at = int(np.argmax(self.probabilities))
+        named = "" if self.levels is None else f", up to {list(self.levels)[at]!r},"
+        low, high = self.interval(0.9)
+        moved = 0.5 * float(np.abs(self.probabilities - self.prior).sum())
+        little = "; the data say little yet, this is close to the prior" if moved < LITTLE else ""
+        return (
+            f"{self.mode} of {self.dim} features matter{named} (probability {self.probabilities[at]:.2g}, "
+            f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices{little}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Dimension: {self}>"
+
+    def _number(self, positions: Any) -> Any:
+        values = self.support[positions]
+        return int(values) if values.ndim == 0 else values
+
+
+def dimension(
+    features: Array,
+    rewards: Array,
+    levels: Levels = None,
+    prior: Prior = "uniform",
+    taper: float = 0.0,
+    ridge: float | None = None,
+) -> Dimension:
+    """How many of the leading features matter, from past choices, whoever made them.
+
+    Parameters
+    ----------
+    features : array (n, d)
+        Features of what was chosen, one row per choice, most basic first.
+    rewards : array (n,)
+        What each choice brought.
+    levels : dict or list, optional
+        Groups of features: the number of leading features up to the end of each, e.g. ``{"price": 3, "text": 67}`` or
+        ``[3, 67]``. Then d* is one of them.
+    prior : "uniform", float or array
+        Prior of d*: uniform; a number c for weights m^-c; or the weights themselves, one for each possible d*.
+    taper : float
+        Exponent s of the prior precisions lambda j^s of the coefficients (over sigma^2); 0: all alike.
+    ridge : float, optional
+        The lambda of these precisions, for the features as given. By default it is learned: averaged over a grid by
+        the evidence, in the canonical basis of the data (see Notes).
+
+    Notes
+    -----
+    With theta_j ~ N(0, sigma^2 / (lambda j^s)) for j <= m, zero for j > m, Gaussian noise, and sigma^2 integrated out
+    under 1/sigma^2, P(d* = m) is proportional to prior_m det(V_m / Lambda_m)^(-1/2) S_m^(-n/2), where S_m is the
+    regularised sum of squared residuals of the regression on the first m features. How the choices were made does not
+    enter. If `ridge` is None, the features are replaced by the canonical ones of the data: Gram-Schmidt in their order,
+    mean square 1. Then only the spaces that the prefixes span matter: units, and earlier columns added to later ones,
+    change nothing. Give a constant as first feature, or centred rewards.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(0, 30, size=200)
+    >>> rewards = 5 + 0.1 * x - 0.02 * x**2 + rng.standard_normal(200)
+    >>> powers = np.stack([x**j for j in range(7)], axis=1)
+    >>> adadim.dimension(powers, rewards).mode  # the constant, x and x^2
+    3
+    >>> adadim.dimension(powers, rewards, levels={"line": 2, "cubic": 4, "all": 7}).probabilities.round(2)
+    array([0., 1., 0.])
+    """
+    table, response = _checked(features, rewards)
+    plan = _Plan.of(table.shape[1], levels, prior, taper, ridge)
+    summary = (table, response, 0.0, len(response), float(response @ response))
+    return plan.dimension([summary], single=True)
+
+
+def dimension_of_arms(
+    actions: ActionSet, arms: Array, counts: Array, sums: Array, squares: Array, levels: Levels, prior: Prior
+) -> Dimension:
+    """`dimension` of what learners have seen: arms (k,) of `actions`, pulls and sums of each (R, k), squares (R,)."""
+    plan = _Plan.of(actions.dim, levels, prior, 0.0, None)
+    pulls, totals, index = (as_numpy(part) for part in (counts, sums, arms))
+    summaries = []
+    for r, square in enumerate(as_numpy(squares).tolist()):
+        seen = np.flatnonzero(pulls[r])
+        root = np.sqrt(pulls[r][seen])
+        means = totals[r][seen] / root
+        rows = as_numpy(actions.dense(r))[index[seen]] * root[:, None]
+        within = max(square - float(means @ means), 0.0)
+        summaries.append((rows, means, within, int(pulls[r].sum()), square))
+    return plan.dimension(summaries, actions.single)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is asked: the possible d*, their prior, and the prior of the coefficients."""
+
+    dim: int
+    support: np.ndarray[Any, np.dtype[np.int64]]
+    names: dict[str, int] | None
+    prior: FloatArray
+    taper: float
+    ridge: float | None
+
+    @classmethod
+    def of(cls, dim: int, levels: Levels, prior: Prior, taper: float, ridge: float | None) -> _Plan:
+        names = None if levels is None else _checked_levels(levels, dim)
+        support = np.arange(1, dim + 1) if names is None else np.array(list(names.values()))
+        weights = _checked_prior(prior, support)
+        if ridge is not None:
+            ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
+        return cls(dim, support, names, weights, not_negative(taper, "taper"), ridge)
+
+    def dimension(self, summaries: Sequence[_Summary], single: bool) -> Dimension:
+        """The answer for each of the summaries."""
+        found = [self._posterior(*summary) for summary in summaries]
+        probabilities, noise = np.array([p for p, _ in found]), np.array([s for _, s in found])
+        choices = np.array([summary[3] for summary in summaries])
+        if single:
+            return Dimension(
+                probabilities[0], float(noise[0]), int(choices[0]), self.prior, self.support, self.dim, self.names
+            )
+        return Dimension(probabilities, noise, choices, self.prior, self.support, self.dim, self.names)
+
+    def _posterior(
+        self, rows: FloatArray, response: FloatArray, within: float, n: int, squares: float
+    ) -> tuple[FloatArray, float]:
+        if n == 0 or squares == 0.0:
+            return self.prior, np.nan if n == 0 else 0.0
+        size = np.sqrt(squares)  # rewards of any unit, and no overflow
+        response, within = response / size, within / squares
+        if self.ridge is None:
+            logdets, residuals = canonical_prefixes(rows, response, within, n, RIDGES, self.taper)
+        else:
+            logdets, residuals = (a[None] for a in given_prefixes(rows, response, within, self.ridge, self.taper))
+        at = self.support - 1
+        logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
+        with np.errstate(divide="ignore"):
+            logs = logs + np.log(self.prior)
+        joint = np.exp(logs - logs.max())
+        joint /= joint.sum()
+        return joint.sum(axis=0), float(size * np.sqrt((joint * residuals[:, at]).sum() / n))
+
+
+def _checked(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
+    arrays = []
+    for name, given in (("features", features), ("rewards", rewards)):
+        array = as_numpy(given)
+        if array.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+        arrays.append(array.astype(np.float64))
+    table, response = arrays
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise InvalidValueError(
+            f"features must have shape (n, d), a row for each choice and at least one column, got {table.shape}"
+        )
+    if response.shape != table.shape[:1]:
+        raise InvalidValueError(
+            f"rewards must have shape ({len(table)},), one for each row of features, got {response.shape}"
+        )
+    for name, array in (("features", table), ("rewards", response)):
+        for where in np.argwhere(~np.isfinite(array))[:1].tolist():
+            raise InvalidValueError(
+                f"{name} must be finite, but {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}; "
+                "drop such rows or fill them in"
+            )
+    return table, response
+
+
+def _checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:
+    if isinstance(levels, Mapping):
+        names, ends = [str(name) for name in levels], list(levels.values())
+    elif isinstance(levels, str) or not hasattr(levels, "__iter__"):
+        raise InvalidTypeError(f"levels must be a dict or a list of numbers of features, got {shown(levels)}")
+    else:
+        ends = list(levels)
+        names = [f"first {end}" for end in ends]
+    require(bool(ends), "levels", 'name at least one group of features, e.g. {"price": 3}', levels)
+    for end in ends:
+        integer(end, "levels", most=dim, meaning="the number of leading features up to the end of the level")
+    if any(b <= a for a, b in itertools.pairwise(ends)):
+        raise InvalidValueError(f"levels must increase, got {shown(levels)}")
+    return dict(zip(names, map(int, ends), strict=True))
+
+
+def _checked_prior(prior: Prior, support: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+    if isinstance(prior, str):
+        one_of(prior, "prior", ("uniform",))
+        prior = 0.0
+    if isinstance(prior, int | float | np.integer | np.floating) and is_number(prior):
+        require(bool(np.isfinite(prior)), "prior", "be a finite exponent c of weights m^-c", prior)
+        logs = -float(prior) * np.log(support)
+        weights: FloatArray = np.exp(logs - logs.max())
+    else:
+        weights = np.asarray(prior, dtype=np.float64)
+        good = weights.shape == support.shape and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
+        wanted = f"be 'uniform', an exponent or {len(support)} weights, not negative and not all zero"
+        require(good and bool(weights.sum() > 0), "prior", wanted, prior)
+    shares: FloatArray = weights / weights.sum()
+    return shares
+
+
+def _shortest(probabilities: FloatArray, level: float) -> tuple[int, int]:
+    """First and last position of the shortest run with a probability of at least `level`."""
+    reached = np.append(0.0, np.cumsum(probabilities))
+    wanted = min(level, reached[-1]) * (1 - 1e-12)
+    starts = np.arange(len(probabilities))
+    ends = np.searchsorted(reached, reached[:-1] + wanted)  # reached[end] - reached[start] >= level
+    possible = ends <= len(probabilities)
+    lengths = np.where(possible, ends - starts, len(probabilities) + 1)
+    masses = np.where(possible, reached[np.minimum(ends, len(probabilities))] - reached[:-1], 0.0)
+    first = int(np.lexsort((-masses, lengths))[0])
+    return first, int(ends[first]) - 1

@@ -1,0 +1,129 @@
+"""The posterior of d* against the formula, numerical integration, a case by hand, and its invariances."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import adadim
+from adadim.posterior.prefixes import RIDGES
+
+
+def by_formula(features, rewards, ridge, taper=0.0):
+    """NESTED: evidence det(V_m)^(-1/2) S_m^(-n/2), one solve for each m."""
+    n, dim = features.shape
+    scaled = features / np.sqrt(ridge * np.arange(1.0, dim + 1) ** taper)
+    logs = []
+    for m in range(1, dim + 1):
+        v = np.eye(m) + scaled[:, :m].T @ scaled[:, :m]
+        b = scaled[:, :m].T @ rewards
+        residual = rewards @ rewards - b @ np.linalg.solve(v, b)
+        logs.append(-0.5 * np.linalg.slogdet(v)[1] - n / 2 * np.log(residual))
+    return np.array(logs)
+
+
+def shares(logs):
+    weights = np.exp(logs - logs.max())
+    return weights / weights.sum()
+
+
+def data(seed, n, dim, intrinsic=2, noise=0.5):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((n, dim))
+    return features, features[:, :intrinsic].sum(axis=1) + noise * rng.standard_normal(n)
+
+
+@given(st.integers(1, 30), st.integers(1, 8), st.sampled_from([0.0, 1.5]), st.integers(0, 2**32))
+def test_a_given_ridge_is_the_formula(n, dim, taper, seed):
+    features, rewards = data(seed, n, dim, min(2, dim))
+    found = adadim.dimension(features, rewards, ridge=0.3, taper=taper)
+    np.testing.assert_allclose(found.probabilities, shares(by_formula(features, rewards, 0.3, taper)), atol=1e-9)
+    prior = np.arange(1.0, dim + 1) ** -0.5
+    weighted = adadim.dimension(features, rewards, ridge=0.3, taper=taper, prior=0.5).probabilities
+    expected = shares(by_formula(features, rewards, 0.3, taper) + np.log(prior))
+    np.testing.assert_allclose(weighted, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "dim"), [(40, 5), (6, 9)])
+def test_a_learned_ridge_is_the_average_over_the_grid_on_canonical_features(n, dim):
+    features, rewards = data(3, n, dim)
+    canonical = np.sqrt(n) * np.linalg.qr(features)[0]
+    if n < dim:  # columns in the span of those before them
+        canonical = np.hstack([canonical, np.zeros((n, dim - n))])
+    logs = np.array([by_formula(canonical, rewards, ridge) for ridge in RIDGES])
+    expected = shares(logs).sum(axis=0)
+    np.testing.assert_allclose(adadim.dimension(features, rewards).probabilities, expected, atol=1e-9)
+
+
+def test_the_evidence_against_integration_over_noise_and_coefficients():
+    """Likelihood times priors, summed over a fine grid of sigma and theta, for d* = 1, 2 and 3."""
+    features, rewards = data(5, 6, 3, intrinsic=2, noise=1.0)
+    ridge, sigmas = 0.9, np.exp(np.linspace(np.log(0.03), np.log(60.0), 80))
+    evidences = []
+    for m in (1, 2, 3):
+        steps = np.linspace(-7, 7, 49)  # in units of sigma around the fit, where the mass is
+        grid = np.stack(np.meshgrid(*[steps] * m, indexing="ij"), axis=-1).reshape(-1, m)
+        cut = features[:, :m]
+        centre = np.linalg.solve(ridge * np.eye(m) + cut.T @ cut, cut.T @ rewards)
+        total = 0.0
+        for sigma in sigmas:
+            theta = centre + sigma * grid
+            misfit = ((rewards - theta @ cut.T) ** 2).sum(axis=1) + ridge * (theta**2).sum(axis=1)
+            logs = -0.5 * misfit / sigma**2 - 6 * np.log(sigma) + m / 2 * np.log(ridge / (2 * np.pi * sigma**2))
+            cell = (sigma * (steps[1] - steps[0])) ** m
+            total += np.exp(logs).sum() * cell  # sigmas are even in the logarithm: d(sigma) / sigma is constant
+        evidences.append(total)
+    expected = np.array(evidences) / sum(evidences)
+    np.testing.assert_allclose(adadim.dimension(features, rewards, ridge=ridge).probabilities, expected, atol=1e-5)
+
+
+def test_a_case_by_hand():
+    # Two choices, (1, 0) -> 1 and (0, 1) -> 2, ridge 1. V_1 = 2 and V_2 = 2 I, b = (1, 2), so that
+    # S_1 = 5 - 1/2 = 9/2 and S_2 = 5 - 1/2 - 2 = 5/2, and det^(-1/2) S^(-1) is 1 / (sqrt(2) 4.5) and 1 / (2 2.5).
+    found = adadim.dimension(np.eye(2), [1.0, 2.0], ridge=1.0)
+    first, second = 1 / (2**0.5 * 4.5), 1 / 5
+    assert found.probabilities[0] == pytest.approx(first / (first + second), abs=1e-12)
+    assert found.noise**2 == pytest.approx((first * 4.5 + second * 2.5) / (first + second) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("levels", [None, [2, 5, 12]])
+def test_only_the_prefix_spaces_matter(levels):
+    features, rewards = data(6, 120, 12, intrinsic=4, noise=2.0)
+    rng = np.random.default_rng(60)
+    before = adadim.dimension(features, rewards, levels=levels)
+    scaled = features * 10.0 ** rng.uniform(-3, 6, size=12)
+    mixed = scaled @ np.triu(rng.standard_normal((12, 12)), 1) * 1e-3 + scaled
+    powers = features @ (np.triu(rng.integers(-3, 4, size=(12, 12)), 1) + np.eye(12))
+    for other in (scaled, mixed, powers):
+        after = adadim.dimension(other, rewards, levels=levels)
+        np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-6)
+        assert after.noise == pytest.approx(before.noise)
+    assert 0.01 < before.probabilities.max() < 0.999  # a posterior that could change
+
+
+def test_rewards_in_any_unit():
+    features, rewards = data(7, 50, 6)
+    before = adadim.dimension(features, rewards)
+    for unit in (1e-100, 1e-3, 1e100):
+        after = adadim.dimension(features, unit * rewards)
+        np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-9)
+        assert after.noise == pytest.approx(unit * before.noise)
+
+
+def test_dependent_columns_add_nothing():
+    features, rewards = data(8, 60, 5, intrinsic=4)
+    a, b, c, d, e = features.T
+    doubled = np.stack([a, np.zeros(60), b, a - 2 * b, c, d, e], axis=1)
+    plain, found = adadim.dimension(features, rewards), adadim.dimension(doubled, rewards)
+    evidence = plain.probabilities[[0, 0, 1, 1, 2, 3, 4]]
+    np.testing.assert_allclose(found.probabilities, evidence / evidence.sum(), atol=1e-9)
+    assert found.mode == 6
+
+
+def test_raw_powers():
+    rng = np.random.default_rng(9)
+    x = rng.uniform(0, 30, size=400)
+    rewards = 2 - 0.3 * x + rng.standard_normal(400)
+    found = adadim.dimension(np.stack([x**j for j in range(9)], axis=1), rewards)
+    assert found.mode == 2
+    assert found.noise == pytest.approx(1.0, abs=0.1)
