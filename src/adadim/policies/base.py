@@ -21,6 +21,7 @@ from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
+from adadim.dimension import Dimension, Levels, Prior
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.inputs import checked_arms, checked_offer, checked_rewards, checked_rows, in_library
 from adadim.problem import Problem
@@ -276,6 +277,25 @@ class Learner(ABC):
         """State in words and numbers, for people: a dict, or a list of one for each replication."""
         described = self.descriptions()
         return described[0] if self.problem.single else described
+
+    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+        """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
+
+        Of R replications the result has a first axis of length R. Linear learners have it: `LinUCB`, `TaperedLinUCB`,
+        `EvidenceLinUCB` and `Greedy`.
+
+        Examples
+        --------
+        >>> import adadim
+        >>> instance = adadim.instances.sphere(arms=60, dim=12, intrinsic_dim=4, horizon=400, replications=range(2))
+        >>> adadim.simulate(adadim.EvidenceLinUCB(), instance).learner.dimension().mode
+        array([4, 4])
+        """
+        name = type(self.origin or self).__name__
+        raise InvalidTypeError(
+            f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
+            "adadim.dimension(features, rewards), or play LinUCB, TaperedLinUCB, EvidenceLinUCB or Greedy"
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the learner to a file, which `adadim.load` reads; it then goes on bit for bit as this one would.

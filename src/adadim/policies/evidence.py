@@ -126,7 +126,6 @@ class EvidenceLearner(LinUCBLearner):
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
-        self.squares = self.zeros()
         self.radii = self.zeros(1) + 1.0
 
     def radius(self, rows: Rows | None = None) -> Array:
@@ -135,7 +134,6 @@ class EvidenceLearner(LinUCBLearner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
-        self.squares[rows.index] += rewards * rewards
         on_host(lambda: self._count_round(rows.ids))
 
     def sequence(self) -> str:
@@ -149,11 +147,11 @@ class EvidenceLearner(LinUCBLearner):
 
     def _take_stock(self, r: int) -> None:
         """Choose ridge, noise and radius of one replication by what it has seen."""
-        state, n, squares = self.posterior, int(self.rounds[r]), float(self.squares[r])
+        state, n, squares = self.posterior, int(self.rounds[r]), float(self.posterior.squares[r])
         if squares == 0:
             return
         pulled = np.flatnonzero(as_numpy(state.counts[r]))
-        at = like(pulled, self.squares)
+        at = like(pulled, state.squares)
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
         design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
@@ -161,8 +159,8 @@ class EvidenceLearner(LinUCBLearner):
         if RIDGES[chosen] != self.ridge[r]:
             self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])
             self.ridge[r] = RIDGES[chosen]
-            row = Rows.some(np.array([r]), self.squares)
-            state.rebuild(row.of(state.counts), row.of(state.sums), row)
+            row = Rows.some(np.array([r]), state.squares)
+            state.rebuild(row.of(state.counts), row.of(state.sums), row, row.of(state.squares))
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
         self.radii[r] = self.tuning.scale * noise_radius(self.noise[r], self.problem.horizon, self.problem.arms)
 

@@ -13,6 +13,7 @@ from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
@@ -171,6 +172,12 @@ class LinUCBLearner(Learner):
             raise ForeignArmError(
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
+
+    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+        state = self.posterior
+        return dimension_of_arms(
+            self.problem.actions, self._pull, state.counts, state.sums, state.squares, levels, prior
+        )
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""

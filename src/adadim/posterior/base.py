@@ -65,6 +65,8 @@ class Posterior(ABC):
         Pulls of every arm and the sum of its rewards; they determine all the rest (see `rebuild`).
     pulls : array (R,)
         Pulls of all arms together.
+    squares : array (R,)
+        Sum of all squared rewards; not a number after a rebuild that did not say.
     logdet : array (R,)
         ln det(V / ridge).
     streamed : int
@@ -80,6 +82,7 @@ class Posterior(ABC):
         self.mean, self.width2 = self.prior()
         self.sums, self.counts = zeros(base, *shape), zeros(base, *shape, integers=True)
         self.logdet, self.pulls = zeros(base, shape[0]), zeros(base, shape[0], integers=True)
+        self.squares = zeros(base, shape[0])
         self.everyone = Rows.all(base)
 
     def prior(self) -> tuple[Array, Array]:
@@ -91,11 +94,11 @@ class Posterior(ABC):
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`."""
 
-    def rebuild(self, counts: Array, sums: Array, rows: Rows) -> None:
+    def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
         """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a Cholesky factorisation.
 
         The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
-        rounding.
+        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums.
         """
         xp = self.actions.xp
         for i, r in enumerate(rows.ids.tolist()):
@@ -108,6 +111,7 @@ class Posterior(ABC):
             self.logdet[r] = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor))) - self.actions.dim * np.log(self.ridge)
             self.counts[r], self.sums[r] = counts[i], sums[i]
             self.pulls[r] = xp.sum(counts[i])
+            self.squares[r] = np.nan if squares is None else squares[i]
             self.restart(r, factor, whitened)
 
     @abstractmethod

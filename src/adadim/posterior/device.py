@@ -30,6 +30,7 @@ class DevicePosterior(Posterior):
         self.counts[at] += masked.mask
         self.sums[at] += masked.mask * rewards
         self.pulls += masked.mask
+        self.squares += masked.mask * rewards * rewards
 
     @abstractmethod
     def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:

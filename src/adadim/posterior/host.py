@@ -59,6 +59,7 @@ class HostPosterior(Posterior):
         self.counts[r, x] += 1
         self.sums[r, x] += reward
         self.pulls[r] += 1
+        self.squares[r] += reward * reward
 
     def restart(self, r: int, factor: Array, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0

@@ -1,0 +1,81 @@
+"""`learner.dimension()`: of what a linear learner has seen, the same as `adadim.dimension` of the logged choices."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.policies import released
+from policy_examples import DIM, REPLICATIONS, World, every_policy, instance
+from refusals import assert_refuses
+
+LINEAR = (adadim.LinUCB, adadim.TaperedLinUCB, adadim.EvidenceLinUCB, adadim.Greedy, released.ReleasedLinUCB)
+
+
+def played(policy, where, steps=60):
+    """A learner after some rounds, and the arms and rewards of each replication, (R, n)."""
+    world, learner = World(where), policy.start(where.problem, seed=3)
+    arms, rewards = [], []
+    for _ in range(steps):
+        arms.append(learner.select())
+        rewards.append(world.pull(arms[-1], range(len(where.problem))))
+        learner.update(arms[-1], rewards[-1])
+    return learner, np.array(arms).T, np.array(rewards).T
+
+
+@every_policy
+@pytest.mark.parametrize("levels", [None, [2, 5, 8]])
+def test_the_same_as_of_the_logged_choices(policy, levels):
+    where = instance(levels=levels)
+    learner, arms, rewards = played(policy, where)
+    if not isinstance(policy, LINEAR):
+        name = type(policy).__name__
+        assert_refuses(TypeError, f"^{name} does not keep the pulls and rewards .* call adadim", learner.dimension)
+        return
+    found, by_level = learner.dimension(), learner.dimension(levels={"few": 2, "all": DIM}, prior=1.0)
+    assert found.probabilities.shape == (len(REPLICATIONS), DIM)
+    assert by_level.probabilities.shape == (len(REPLICATIONS), 2)
+    for r in range(len(REPLICATIONS)):
+        table = where.problem.actions.dense(r)[arms[r]]
+        expected = adadim.dimension(table, rewards[r])
+        np.testing.assert_allclose(found.probabilities[r], expected.probabilities, atol=1e-9)
+        assert found.noise[r] == pytest.approx(expected.noise)
+        assert found.choices[r] == expected.choices == 60
+        expected = adadim.dimension(table, rewards[r], levels=[2, DIM], prior=1.0)
+        np.testing.assert_allclose(by_level.probabilities[r], expected.probabilities, atol=1e-9)
+
+
+@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinUCB(form="feature"), adadim.EvidenceLinUCB()])
+def test_torch_copies_and_files(policy, tmp_path, torch):
+    where = instance()
+    learner, arms, rewards = played(policy, where)
+    expected = learner.dimension().probabilities
+    there = policy.start(where.to("cpu").problem, seed=3)
+    there.learn(torch.asarray(arms), torch.asarray(rewards))
+    np.testing.assert_allclose(there.dimension().probabilities, expected, atol=1e-9)
+    learner.save(tmp_path / "learner.npz")
+    for other in (adadim.load(tmp_path / "learner.npz", where.problem), copy.deepcopy(learner)):
+        np.testing.assert_array_equal(other.dimension().probabilities, expected)
+
+
+def test_a_single_problem_has_no_axis_of_replications():
+    features = np.random.default_rng(0).standard_normal((30, 6)) / 4
+    learner = adadim.recommended(problem := adadim.Problem(features, horizon=400)).start(problem)
+    assert learner.dimension().probabilities == pytest.approx(1 / 6)
+    for _ in range(200):
+        arm = learner.select()
+        learner.update(arm, features[arm, :3].sum() + 0.01 * np.sin(arm))
+    found = learner.dimension()
+    assert found.probabilities.shape == (6,)
+    assert isinstance(found.mode, int)
+    assert (found.choices, found.dim) == (200, 6)
+
+
+def test_some_replications_play_longer_than_others():
+    where = instance()
+    learner = adadim.LinUCB().start(where.problem)
+    for rows in ([0, 1, 2], [1], [1, 2]):
+        learner.update(learner.select(rows=rows), [0.5] * len(rows), rows=rows)
+    assert learner.dimension().choices.tolist() == [1, 3, 2]
+    assert learner.posterior.squares.tolist() == [0.25, 0.75, 0.5]
