@@ -9,6 +9,7 @@ import typer
 
 import adadim
 from adadim.cli import commands
+from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "claims": paper.claims,
     "export": commands.export,
     "policies": commands.policies,
+    "dimension": dimensions.dimension,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,
