@@ -14,7 +14,7 @@ from adadim.backend.arrays import Array, as_numpy
 from adadim.checks import between, integer, is_number, not_negative, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.posterior.factor import log_evidence
-from adadim.posterior.prefixes import RIDGES, FloatArray, canonical_prefixes, given_prefixes
+from adadim.posterior.prefixes import RIDGES, FloatArray, Pooled, canonical_prefixes, given_prefixes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,6 @@ Levels = Mapping[str, int] | Sequence[int] | None
 
 Prior = str | float | Sequence[float] | FloatArray
 """Prior of d*: "uniform", an exponent c for m^-c, or weights."""
-
-_Summary = tuple[FloatArray, FloatArray, float, int, float]
-"""Table, response, squares left out of it, number of choices and sum of squared rewards, see `posterior.prefixes`."""
 
 LITTLE = 0.1  # total variation between prior and posterior below which the data have said little
 
@@ -162,6 +159,8 @@ def dimension(
     prior: Prior = "uniform",
     taper: float = 0.0,
     ridge: float | None = None,
+    *,
+    arms: Array | None = None,
 ) -> Dimension:
     """How many of the leading features matter, from past choices, whoever made them.
 
@@ -180,16 +179,20 @@ def dimension(
         Exponent s of the prior precisions lambda j^s of the coefficients (over sigma^2); 0: all alike.
     ridge : float, optional
         The lambda of these precisions, for the features as given. By default it is learned: averaged over a grid by
-        the evidence, in the canonical basis of the data (see Notes).
+        the evidence, in the canonical basis of the features (see Notes).
+    arms : array (K, d), optional
+        All that could have been chosen, if it was the same each time: a better ground for the canonical basis than the
+        rows that were chosen, if who chose them did so by their rewards.
 
     Notes
     -----
     With theta_j ~ N(0, sigma^2 / (lambda j^s)) for j <= m, zero for j > m, Gaussian noise, and sigma^2 integrated out
     under 1/sigma^2, P(d* = m) is proportional to prior_m det(V_m / Lambda_m)^(-1/2) S_m^(-n/2), where S_m is the
     regularised sum of squared residuals of the regression on the first m features. How the choices were made does not
-    enter. If `ridge` is None, the features are replaced by the canonical ones of the data: Gram-Schmidt in their order,
-    mean square 1. Then only the spaces that the prefixes span matter: units, and earlier columns added to later ones,
-    change nothing. Give a constant as first feature, or centred rewards.
+    enter. If `ridge` is None, the features are replaced by the canonical ones: Gram-Schmidt in their order over the
+    distinct rows (and `arms`), with mean square 1 over these, so that the prior does not depend on how often each was
+    chosen. Then only the spaces that the prefixes span matter: units, and earlier columns added to later ones, change
+    nothing. Give a constant as first feature, or centred rewards.
 
     Examples
     --------
@@ -204,26 +207,24 @@ def dimension(
     array([0., 1., 0.])
     """
     table, response = _checked(features, rewards)
+    others = None if arms is None else _checked_arms(arms, table.shape[1])
     plan = _Plan.of(table.shape[1], levels, prior, taper, ridge)
-    summary = (table, response, 0.0, len(response), float(response @ response))
-    return plan.dimension([summary], single=True)
+    return plan.dimension([Pooled.of(table, response, others)], single=True)
 
 
 def dimension_of_arms(
     actions: ActionSet, arms: Array, counts: Array, sums: Array, squares: Array, levels: Levels, prior: Prior
 ) -> Dimension:
-    """`dimension` of what learners have seen: arms (k,) of `actions`, pulls and sums of each (R, k), squares (R,)."""
+    """`dimension` of what learners have seen: pulls and sums (R, k) of some arms (k,) of `actions`, squares (R,)."""
     plan = _Plan.of(actions.dim, levels, prior, 0.0, None)
-    pulls, totals, index = (as_numpy(part) for part in (counts, sums, arms))
-    summaries = []
-    for r, square in enumerate(as_numpy(squares).tolist()):
-        seen = np.flatnonzero(pulls[r])
-        root = np.sqrt(pulls[r][seen])
-        means = totals[r][seen] / root
-        rows = as_numpy(actions.dense(r))[index[seen]] * root[:, None]
-        within = max(square - float(means @ means), 0.0)
-        summaries.append((rows, means, within, int(pulls[r].sum()), square))
-    return plan.dimension(summaries, actions.single)
+    pulls = np.zeros((actions.replications, actions.arms), dtype=np.int64)
+    totals = np.zeros(pulls.shape)
+    pulls[:, as_numpy(arms)], totals[:, as_numpy(arms)] = as_numpy(counts), as_numpy(sums)
+    data = [
+        Pooled(as_numpy(actions.dense(r)), pulls[r], totals[r], square)
+        for r, square in enumerate(as_numpy(squares).tolist())
+    ]
+    return plan.dimension(data, actions.single)
 
 
 @dataclass(frozen=True)
@@ -246,29 +247,27 @@ class _Plan:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
         return cls(dim, support, names, weights, not_negative(taper, "taper"), ridge)
 
-    def dimension(self, summaries: Sequence[_Summary], single: bool) -> Dimension:
-        """The answer for each of the summaries."""
-        found = [self._posterior(*summary) for summary in summaries]
+    def dimension(self, data: Sequence[Pooled], single: bool) -> Dimension:
+        """The answer for each replication."""
+        found = [self._posterior(part) for part in data]
         probabilities, noise = np.array([p for p, _ in found]), np.array([s for _, s in found])
-        choices = np.array([summary[3] for summary in summaries])
+        choices = np.array([part.n for part in data])
+        rest = (self.prior, self.support, self.dim, self.names)
         if single:
-            return Dimension(
-                probabilities[0], float(noise[0]), int(choices[0]), self.prior, self.support, self.dim, self.names
-            )
-        return Dimension(probabilities, noise, choices, self.prior, self.support, self.dim, self.names)
+            return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)
+        return Dimension(probabilities, noise, choices, *rest)
 
-    def _posterior(
-        self, rows: FloatArray, response: FloatArray, within: float, n: int, squares: float
-    ) -> tuple[FloatArray, float]:
-        if n == 0 or squares == 0.0:
-            return self.prior, np.nan if n == 0 else 0.0
-        size = np.sqrt(squares)  # rewards of any unit, and no overflow
-        response, within = response / size, within / squares
+    def _posterior(self, data: Pooled) -> tuple[FloatArray, float]:
+        """P(d* = m) and the estimated noise."""
+        if data.n == 0 or data.squares == 0.0:
+            return self.prior, np.nan if data.n == 0 else 0.0
+        size = np.sqrt(data.squares)  # rewards of any unit, and no overflow
+        data = Pooled(data.arms, data.counts, data.sums / size, 1.0)
         if self.ridge is None:
-            logdets, residuals = canonical_prefixes(rows, response, within, n, RIDGES, self.taper)
+            logdets, residuals = canonical_prefixes(data, RIDGES, self.taper)
         else:
-            logdets, residuals = (a[None] for a in given_prefixes(rows, response, within, self.ridge, self.taper))
-        at = self.support - 1
+            logdets, residuals = (part[None] for part in given_prefixes(data, self.ridge, self.taper))
+        at, n = self.support - 1, data.n
         logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
@@ -300,6 +299,15 @@ def _checked(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
                 "drop such rows or fill them in"
             )
     return table, response
+
+
+def _checked_arms(arms: Array, dim: int) -> FloatArray:
+    array = as_numpy(arms)
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or array.shape[1] != dim or not np.isfinite(array).all():
+        raise InvalidValueError(
+            f"arms must be finite numbers of shape (K, {dim}), with the columns of features, got {shown(arms)}"
+        )
+    return array.astype(np.float64)
 
 
 def _checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:

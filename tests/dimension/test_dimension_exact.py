@@ -55,6 +55,23 @@ def test_a_learned_ridge_is_the_average_over_the_grid_on_canonical_features(n, d
     np.testing.assert_allclose(adadim.dimension(features, rewards).probabilities, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("all_known", [False, True])
+def test_how_often_a_row_was_chosen_does_not_enter_the_canonical_basis(all_known):
+    rng = np.random.default_rng(10)
+    arms = rng.standard_normal((30, 4)) @ np.diag([1, 10, 0.1, 1])
+    chosen = np.append(np.zeros(40, dtype=int), rng.integers(20, size=30))
+    rewards = rng.standard_normal(70) + 0.5 * arms[chosen, 0]
+    ground = arms if all_known else arms[np.unique(chosen)]
+    _, upper = np.linalg.qr(ground)
+    canonical = arms[chosen] @ np.linalg.inv(upper) * np.sqrt(len(ground))
+    expected = shares(np.array([by_formula(canonical, rewards, ridge) for ridge in RIDGES])).sum(axis=0)
+    found = adadim.dimension(arms[chosen], rewards, arms=arms if all_known else None)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-9)
+    mixing = np.triu(rng.standard_normal((4, 4)), 1) + np.diag([1e-3, 1e6, 1, 10])
+    after = adadim.dimension(arms[chosen] @ mixing, rewards, arms=arms @ mixing if all_known else None)
+    np.testing.assert_allclose(after.probabilities, expected, atol=1e-6)
+
+
 def test_the_evidence_against_integration_over_noise_and_coefficients():
     """Likelihood times priors, summed over a fine grid of sigma and theta, for d* = 1, 2 and 3."""
     features, rewards = data(5, 6, 3, intrinsic=2, noise=1.0)

@@ -154,6 +154,8 @@ GOOD = np.ones((3, 2)), np.ones(3)
         (ValueError, r"rewards\[1\] is inf", (np.ones((2, 2)), np.array([0, np.inf])), {}),
         (TypeError, "features must be real numbers, got dtype <U1", (np.array([["a"]]), np.ones(1)), {}),
         (ValueError, "ridge must be a positive finite number", GOOD, {"ridge": 0}),
+        (ValueError, r"arms must be finite numbers of shape \(K, 2\)", GOOD, {"arms": np.ones((4, 3))}),
+        (ValueError, r"arms must be finite numbers", GOOD, {"arms": [[np.nan, 1.0]]}),
         (ValueError, "taper must be a finite number of at least 0", GOOD, {"taper": -1}),
         (ValueError, "levels must increase", GOOD, {"levels": [2, 1]}),
         (ValueError, r"levels must be an integer in 1\.\.2", GOOD, {"levels": {"a": 1, "b": 3}}),

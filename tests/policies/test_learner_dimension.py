@@ -37,12 +37,13 @@ def test_the_same_as_of_the_logged_choices(policy, levels):
     assert found.probabilities.shape == (len(REPLICATIONS), DIM)
     assert by_level.probabilities.shape == (len(REPLICATIONS), 2)
     for r in range(len(REPLICATIONS)):
-        table = where.problem.actions.dense(r)[arms[r]]
-        expected = adadim.dimension(table, rewards[r])
+        everything = where.problem.actions.dense(r)
+        table = everything[arms[r]]
+        expected = adadim.dimension(table, rewards[r], arms=everything)
         np.testing.assert_allclose(found.probabilities[r], expected.probabilities, atol=1e-9)
         assert found.noise[r] == pytest.approx(expected.noise)
         assert found.choices[r] == expected.choices == 60
-        expected = adadim.dimension(table, rewards[r], levels=[2, DIM], prior=1.0)
+        expected = adadim.dimension(table, rewards[r], levels=[2, DIM], prior=1.0, arms=everything)
         np.testing.assert_allclose(by_level.probabilities[r], expected.probabilities, atol=1e-9)
 
 

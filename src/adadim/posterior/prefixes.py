@@ -1,19 +1,19 @@
-"""Log determinants and residuals of the regressions on all prefixes, from a table of choices and rewards (NumPy).
+"""Log determinants and residuals of the regressions on all prefixes, from choices and their rewards (NumPy).
 
-One QR factorisation of the table with the rewards as its last column gives all of them. Residuals are sums of squares,
-so nothing cancels. The table may have one row for each choice, or one for each distinct arm pulled: its features times
-the root of its pulls, its sum of rewards divided by that root, and `within`, the squares that such means leave out.
+One QR factorisation of the features of the choices with the rewards as last column gives all of them. Residuals are
+sums of squares, so nothing cancels. Choices of one arm may be summed up (`Pooled`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adadim.posterior.factor import prior_precisions
 
-__all__ = ["RIDGES", "canonical_prefixes", "given_prefixes"]
+__all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -21,82 +21,149 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 """Ridges to average over: (noise / size of a coefficient)^2, for features whose mean square is 1."""
 
 DEPENDENT = 1e-11  # share of a column's length outside the columns before it, below which it is rounding
+ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
 
 
-def given_prefixes(
-    rows: FloatArray, response: FloatArray, within: float, ridge: float, taper: float
-) -> tuple[FloatArray, FloatArray]:
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Choices and rewards, summed up by arm.
+
+    Attributes
+    ----------
+    arms : array (k, d)
+        Features of the arms, each once, whether chosen or not.
+    counts, sums : array (k,)
+        How often each was chosen, and the sum of its rewards.
+    squares : float
+        Sum of all squared rewards.
+    """
+
+    arms: FloatArray
+    counts: np.ndarray[Any, Any]
+    sums: FloatArray
+    squares: float
+
+    @classmethod
+    def of(cls, features: FloatArray, rewards: FloatArray, others: FloatArray | None = None) -> Pooled:
+        """Pool choices (n, d) that have equal features; `others` (k, d) could have been chosen too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> pooled = Pooled.of(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([3.0, 5.0, 4.0]))
+        >>> sorted(pooled.sums.tolist())
+        [5.0, 7.0]
+        """
+        rows = features if others is None else np.concatenate([features, others])
+        chosen = np.arange(len(rows)) < len(features)
+        gained = np.append(rewards, np.zeros(len(rows) - len(features)))
+        sizes = np.abs(rows).max(axis=0, initial=0.0)
+        scaled = rows / np.where(sizes > 0, sizes, 1.0)
+        # Equal rows are neighbours in the order of any one number made of them.
+        order = np.argsort(scaled @ np.sin(1.0 + np.arange(rows.shape[1])), kind="stable")
+        new = np.append(True, np.abs(np.diff(scaled[order], axis=0)).max(axis=1, initial=0.0) > ALIKE)[: len(rows)]
+        group, first = np.cumsum(new) - 1, order[new]
+        counts, sums = (np.bincount(group, part[order], len(first)).astype(np.float64) for part in (chosen, gained))
+        return cls(rows[first], counts.astype(np.int64), sums, float(rewards @ rewards))
+
+    @property
+    def n(self) -> int:
+        """Number of choices."""
+        return int(self.counts.sum())
+
+    def table(self, columns: FloatArray) -> tuple[FloatArray, float]:
+        """Columns (k, c) of the arms chosen and their rewards, (p, c + 1), each row times the root of its choices.
+
+        With it come the squares that means of several rewards leave out.
+        """
+        chosen = np.flatnonzero(self.counts)
+        root = np.sqrt(self.counts[chosen])
+        means = self.sums[chosen] / root
+        rows = np.column_stack([columns[chosen] * root[:, None], means])
+        return rows, max(self.squares - float(means @ means), 0.0) if self.n > len(chosen) else 0.0
+
+
+def given_prefixes(data: Pooled, ridge: float, taper: float) -> tuple[FloatArray, FloatArray]:
     """ln det(V_m / Lambda_m) and S_m, both (d,), for the features as they are and precisions ridge j^taper.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logdets, residuals = given_prefixes(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, 0.0]), 0.0, 1.0, 0.0)
+    >>> data = Pooled.of(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, 0.0]))
+    >>> logdets, residuals = given_prefixes(data, ridge=1.0, taper=0.0)
     >>> np.exp(logdets).round(3), residuals.round(3)
     (array([2.36, 3.64]), array([0.576, 0.549]))
     """
-    dim = rows.shape[1]
-    precisions = prior_precisions(ridge, taper, dim)
-    table = np.zeros((len(rows) + dim, dim + 1))
-    table[: len(rows), :dim], table[: len(rows), dim] = rows, response
-    table[len(rows) :, :dim] = np.diag(np.sqrt(precisions))
-    upper = np.asarray(np.linalg.qr(table, mode="r"))
-    logdets = np.cumsum(2 * np.log(np.abs(np.diag(upper)[:dim])) - np.log(precisions))
-    squares = upper[:, dim] ** 2  # w_1^2, ..., w_d^2 and, where there is a row for it, what no feature explains
-    return logdets, _beyond(squares[:dim]) + within + squares[dim:].sum()
+    table, within = data.table(data.arms)
+    logdets, squares, rest = _factored(table, prior_precisions(ridge, taper, data.arms.shape[1]))
+    return np.cumsum(logdets), _beyond(squares) + within + rest
 
 
-def canonical_prefixes(
-    rows: FloatArray, response: FloatArray, within: float, n: int, ridges: FloatArray, taper: float
-) -> tuple[FloatArray, FloatArray]:
+def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
     """ln det(V_m / Lambda_m) and S_m, both (ridges, d), in the canonical basis of the prefix spaces.
 
-    The canonical features are those of the data by Gram-Schmidt, in their order, with mean square 1 over the n choices:
-    only the spaces that the prefixes span matter, not the units of a column nor what was added to it of earlier ones. A
+    The canonical features are those of the arms by Gram-Schmidt, in their order, with mean square 1 over the arms: only
+    the spaces that the prefixes span matter, not the units of a column nor what was added to it of earlier ones. A
     column in the span of those before it adds nothing.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rows, response = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([0.0, 1.0, 3.0])
-    >>> one = canonical_prefixes(rows, response, 0.0, 3, np.array([0.1]), 0.0)
-    >>> other = canonical_prefixes(rows @ [[1.0, 5.0], [0.0, 100.0]], response, 0.0, 3, np.array([0.1]), 0.0)
-    >>> np.allclose(one, other)
+    >>> features, rewards = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([0.0, 1.0, 3.0])
+    >>> one, other = Pooled.of(features, rewards), Pooled.of(features @ [[1.0, 5.0], [0.0, 100.0]], rewards)
+    >>> np.allclose(canonical_prefixes(one, RIDGES, 0.0), canonical_prefixes(other, RIDGES, 0.0))
     True
     """
-    explained, kept, rest = _coordinates(rows, response)
-    precisions = ridges[:, None] * prior_precisions(1.0, taper, rows.shape[1])
-    logdets = np.cumsum(kept * np.log1p(n / precisions), axis=-1)
-    shrunk = explained * precisions / (precisions + n)  # what the prior keeps a feature from explaining
-    return logdets, np.cumsum(shrunk, axis=-1) + _beyond(explained) + within + rest
+    basis, kept = _canonical(data.arms)
+    precisions = ridges[:, None] * prior_precisions(1.0, taper, len(kept))
+    logdets, squares = np.zeros_like(precisions), np.zeros_like(precisions)
+    if (data.counts == 1).all():  # the data are orthogonal: V is diagonal for every ridge
+        coordinates = basis.T @ data.sums / len(basis)
+        rest = float(((data.sums - basis @ coordinates) ** 2).sum())
+        ahead = np.zeros(len(kept))
+        ahead[kept] = coordinates**2 * len(basis)
+        logdets[:, kept] = np.log1p(len(basis) / precisions[:, kept])
+        shrunk = ahead * precisions / (precisions + len(basis))  # what the prior keeps a feature from explaining
+        return np.cumsum(logdets, axis=-1), np.cumsum(shrunk, axis=-1) + _beyond(ahead) + rest
+    table, within = data.table(basis)
+    table = np.asarray(np.linalg.qr(table, mode="r"))
+    rests = np.zeros(len(ridges))
+    for i, row in enumerate(precisions):
+        logdets[i, kept], squares[i, kept], rests[i] = _factored(table, row[kept])
+    return np.cumsum(logdets, axis=-1), np.array([_beyond(row) for row in squares]) + within + rests[:, None]
 
 
-def _coordinates(rows: FloatArray, response: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Squared coordinates of the response in the canonical basis, which columns are in it, and the squares outside."""
-    dim = rows.shape[1]
-    sizes = np.abs(rows).max(axis=0, initial=0.0)
-    columns = rows / np.where(sizes > 0, sizes, 1.0)
+def _factored(table: FloatArray, precisions: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Steps of ln det(V_m / Lambda_m), w^2, and the squares that no feature explains, of features with rewards last."""
+    dim = len(precisions)
+    prior = np.column_stack([np.diag(np.sqrt(precisions)), np.zeros(dim)])
+    upper = np.asarray(np.linalg.qr(np.concatenate([table, prior]), mode="r"))
+    steps = 2 * np.log(np.abs(np.diag(upper)[:dim])) - np.log(precisions)
+    return steps, upper[:dim, dim] ** 2, float((upper[dim:, dim] ** 2).sum())
+
+
+def _canonical(arms: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool]]]:
+    """Canonical features (k, c) of the arms, orthogonal with mean square 1, and which columns they come from, (d,)."""
+    sizes = np.abs(arms).max(axis=0)
+    columns = arms / np.where(sizes > 0, sizes, 1.0)
     lengths = np.linalg.norm(columns, axis=0)
-    columns /= np.where(lengths > 0, lengths, 1.0)
-    upper = np.asarray(np.linalg.qr(np.column_stack([columns, response]), mode="r"))
-    count = min(len(rows), dim)
-    explained, kept = np.zeros(dim), np.zeros(dim)
-    if (np.abs(np.diag(upper)[:count]) > DEPENDENT).all():
-        explained[:count], kept[:count] = upper[:count, dim] ** 2, 1.0
-        return explained, kept, float((upper[count:, dim] ** 2).sum())
+    basis, upper = np.linalg.qr(columns / np.where(lengths > 0, lengths, 1.0))
+    count, dim = upper.shape
+    kept = np.zeros(dim, dtype=bool)
+    if (np.abs(np.diag(upper)) > DEPENDENT).all():
+        kept[:count] = True
+        return basis * np.sqrt(len(arms)), kept
     # A dependent column leaves a direction of the factorisation to chance: orthogonalise without it.
-    basis, found, left = np.zeros((len(upper), len(upper))), 0, upper[:, dim].copy()
+    turned, found = np.zeros((count, count)), 0
     for j in range(dim):
         vector = upper[:, j].copy()
         for _ in range(2):
-            vector -= basis[:, :found] @ (basis[:, :found].T @ vector)
+            vector -= turned[:, :found] @ (turned[:, :found].T @ vector)
         length = np.linalg.norm(vector)
-        if length > DEPENDENT and found < len(upper):
-            basis[:, found] = vector / length
-            coordinate = basis[:, found] @ left
-            left -= coordinate * basis[:, found]
-            explained[j], kept[j], found = coordinate**2, 1.0, found + 1
-    return explained, kept, float(left @ left)
+        if length > DEPENDENT and found < count:
+            turned[:, found], kept[j] = vector / length, True
+            found += 1
+    return basis @ turned[:, :found] * np.sqrt(len(arms)), kept
 
 
 def _beyond(squares: FloatArray) -> FloatArray:
