@@ -56,7 +56,7 @@ __all__ = [
     "RunError",
     "StoreError",
     "StudyError",
-    "Dimension",
+    "dimension",
     "experiments",
     "instances",
     "load",
