@@ -21,6 +21,8 @@ PLAY = {
     "tapered size": adadim.TaperedLinUCB(size=1.0),
     "evidence": adadim.EvidenceLinUCB(),
     "Random": adadim.Random(),
+    "LinTS": adadim.LinTS(),
+    "LinTS dim": adadim.LinTS(dim=3, scale=0.5),
     "Corral": adadim.Corral(eta=0.3),
     "Corral importance": adadim.Corral(feedback="importance", eta=0.2),
     "balancing": adadim.DynamicBalancing(bound="sqrt", c=0.1),

@@ -4,6 +4,7 @@ from adadim.policies import released
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.evidence import EvidenceLinUCB
 from adadim.policies.greedy import Greedy
+from adadim.policies.lints import LinTS
 from adadim.policies.linucb import LinUCB
 from adadim.policies.linucbpp import LinUCBPlusPlus
 from adadim.policies.masters import Corral, DynamicBalancing, LinUCBPlusPlusCorral, SmoothCorral
@@ -21,6 +22,7 @@ __all__ = [
     "EvidenceLinUCB",
     "Greedy",
     "Learner",
+    "LinTS",
     "LinUCB",
     "LinUCBPlusPlus",
     "LinUCBPlusPlusCorral",
