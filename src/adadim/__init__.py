@@ -27,6 +27,7 @@ from adadim.errors import (
     NotSelectedError,
     RunError,
     StoreError,
+    StoreWarning,
     StudyError,
 )
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
@@ -55,6 +56,7 @@ __all__ = [
     "Problem",
     "RunError",
     "StoreError",
+    "StoreWarning",
     "StudyError",
     "dimension",
     "experiments",

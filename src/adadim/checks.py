@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 
 __all__ = [
     "between",
+    "file_name",
     "flag",
     "integer",
     "is_integer",
@@ -23,6 +25,7 @@ __all__ = [
     "not_negative",
     "one_of",
     "positive",
+    "printable",
     "require",
     "shown",
     "suggestion",
@@ -30,8 +33,11 @@ __all__ = [
 
 T = TypeVar("T")
 
+MOST_SHOWN = 200
+NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
+
 _short = reprlib.Repr()
-_short.maxstring = _short.maxother = 200
+_short.maxstring = _short.maxother = _short.maxlong = MOST_SHOWN
 
 
 def shown(value: object) -> str:
@@ -39,12 +45,18 @@ def shown(value: object) -> str:
 
     Examples
     --------
-    >>> len(shown("x" * 10_000)) <= 200
-    True
+    >>> len(shown("x" * 10_000)) <= 200, shown(10**6000)
+    (True, 'an int of more than 1000 digits')
     """
-    if isinstance(value, np.ndarray):
-        return str(value)
-    return _short.repr(value) if isinstance(value, str | bytes | list | tuple | dict | set) else repr(value)
+    if isinstance(value, int) and abs(value) >= 10**1000:
+        return "an int of more than 1000 digits"
+    try:
+        if isinstance(value, str | bytes | list | tuple | dict | set):
+            return _short.repr(value)
+        text = str(value) if isinstance(value, np.ndarray) else repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= 2 * MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def is_integer(value: object) -> bool:
@@ -144,6 +156,39 @@ def flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool):
         raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
+
+
+def file_name(value: Any, name: str) -> str:
+    r"""A text that can be the name of a file in a folder, and of none anywhere else.
+
+    Examples
+    --------
+    >>> file_name("../../important", "name")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: name must be the name of a file, without / and \, got '../../important'
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
+    if set("/\\") & set(value) or value in (".", ".."):
+        raise InvalidValueError(f"{name} must be the name of a file, without / and \\, got {shown(value)}")
+    printable(value, name)
+    if len(value.encode()) > NAME_BYTES:
+        raise InvalidValueError(f"{name} must have at most {NAME_BYTES} bytes, got {shown(value)}")
+    return value
+
+
+def printable(value: str, name: str) -> str:
+    r"""A text without control characters and halves of characters, which terminals and files choke on.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2J", "policy")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: policy must have no control characters, got 'a\x1b[2J'
+    """
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
+        raise InvalidValueError(f"{name} must have no control characters, got {shown(value)}")
+    return value
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "NotSelectedError",
     "RunError",
     "StoreError",
+    "StoreWarning",
     "StudyError",
 ]
 
@@ -130,3 +131,7 @@ class NormWarning(UserWarning):
     >>> caught[0].category is NormWarning
     True
     """
+
+
+class StoreWarning(UserWarning):
+    """Something about a results folder that a run can deal with: a damaged block, or another run to wait for."""

@@ -51,34 +51,37 @@ def test_a_full_disk_loses_nothing(results, file, monkeypatch):
 
 
 DAMAGE = {
-    "empty": (lambda data: b"", r"damaged .*; delete it"),
-    "cut": (lambda data: data[: len(data) // 2], r"damaged .*; delete it"),
-    "short": (lambda data: data[:-1], r"damaged .*; delete it"),
-    "text": (lambda data: b"not a table\n" * 50, r"damaged .*; delete it"),
-    "foreign": (None, r"a Parquet file that adadim did not write; move it out of this folder"),
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "short": lambda data: data[:-1],
+    "text": lambda data: b"not a table\n" * 50,
+    "one bit": lambda data: data[:500] + bytes([data[500] ^ 1]) + data[501:],
 }
 
 
+def reading(results, tmp_path):
+    return (("status", results), ("figure", results), ("export", results, "--out", tmp_path / "x.csv"))
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_and_foreign_blocks_are_named(results, file, damage, tmp_path):
-    change, message = DAMAGE[damage]
+def test_damaged_blocks_are_named_and_computed_again(results, file, damage, tmp_path):
     block = blocks(results)[0]
     good = block.read_bytes()
-    if change is None:
-        pl.DataFrame({"replication": [0], "time": [1], "regret": [0.5]}).write_parquet(block)
-    else:
-        block.write_bytes(change(good))
-    for arguments in (
-        ("run", file, "--jobs", 1),
-        ("status", results),
-        ("figure", results),
-        ("export", results, "--out", tmp_path / "x.csv"),
-    ):
-        refused(*arguments, message=rf"results/mine/blocks/{block.name}: {message}")
+    block.write_bytes(DAMAGE[damage](good))
+    for arguments in reading(results, tmp_path):
+        refused(*arguments, message=rf"results/mine/blocks/{block.name}: damaged .*; running the study again computes")
     assert not (tmp_path / "x.csv").exists()
-    block.unlink()  # as the message says
-    adadim_("run", file, "--jobs", 1, "--quiet")
+    _, error = adadim_("run", file, "--jobs", 1, "--quiet")
+    assert re.fullmatch(rf"warning: results/mine/blocks/{block.name}: damaged \(.*\); it is computed again\n", error)
     assert block.read_bytes() == good
+
+
+def test_foreign_blocks_are_named_and_left_alone(results, file, tmp_path):
+    block = blocks(results)[0]
+    pl.DataFrame({"replication": [0], "time": [1], "regret": [0.5]}).write_parquet(block)
+    message = rf"results/mine/blocks/{block.name}: a Parquet file that adadim did not write; move it out of this folder"
+    for arguments in (("run", file, "--jobs", 1), *reading(results, tmp_path)):
+        refused(*arguments, message=message)
 
 
 def test_a_foreign_file_among_the_blocks_is_named(results, file):
@@ -105,7 +108,10 @@ def test_a_folder_of_another_version_is_left_alone(results, file):
     [
         ("{", r"not readable as JSON .*; move it away and run the study again"),
         ('{"made_by": "someone"}', r"not written by adadim; choose another folder"),
-        ('{"made_by": "adadim", "format": 1}', r"incomplete; move it away and run the study again"),
+        (
+            '{"made_by": "adadim", "format": 2, "adadim": "0"}',
+            r"incomplete: study is missing; move it away and run the study again",
+        ),
     ],
 )
 def test_bad_manifests_are_named(results, file, text, message):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import math
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
-from small_studies import blocks, contents, one_instance
+from small_studies import blocks, contents, done_by, one_instance
 
 import adadim
+from adadim import StoreWarning
 from adadim.study import StoreError, Study, load, run, status
+from adadim.study.executor import plan
 from adadim.study.store import Store
 
 
@@ -42,17 +48,71 @@ def refused(folder, message):
     assert contents(folder) == before
 
 
+def damaged(folder, path, reason):
+    """Reading refuses the folder and names the block, and running computes that block again, with a warning."""
+    for action in (lambda: load(folder).frame(), lambda: status(folder)):
+        with pytest.raises(StoreError, match=rf"{path.name}: damaged \({reason}.*\); running the study again computes"):
+            action()
+    with pytest.warns(StoreWarning, match=rf"{path.name}: damaged \({reason}.*\); it is computed again"):
+        done = done_by(one_instance(), folder, jobs=1, batch=2)
+    assert [unit.id for unit in done] == [path.stem]
+
+
 @pytest.mark.parametrize("kept", [0, 8, 1000, -1])
-def test_a_truncated_block_is_named_and_can_be_computed_again(folder, kept):
+def test_a_truncated_block_is_named_and_computed_again(folder, kept):
     before = contents(folder)
     path = blocks(folder)[1]
     path.write_bytes(path.read_bytes()[:kept])
-    refused(folder, rf"{path.name}: damaged .*delete it, and running the study again")
-    with pytest.raises(StoreError, match=path.name):
-        status(folder)
-    path.unlink()
-    run(one_instance(), folder, jobs=1, batch=2)
+    damaged(folder, path, "it")
     assert contents(folder) == before
+
+
+def test_every_flipped_bit_is_noticed(folder):
+    path = blocks(folder)[0]
+    good = path.read_bytes()
+    for at in range(0, len(good), 7):
+        path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+        with pytest.raises(StoreError, match=path.name):
+            load(folder).frame()
+    damaged(folder, path, "it")
+    assert path.read_bytes() == good
+
+
+def forged(path, change):
+    """Write a block anew with other content, its metadata and a digest that fits."""
+    meta = pl.read_parquet_metadata(path)["adadim"]
+    blank = meta.replace(json.loads(meta)["digest"], "0" * 64)
+    buffer = io.BytesIO()
+    change(pl.read_parquet(path)).write_parquet(buffer, metadata={"adadim": blank})
+    data = buffer.getvalue()
+    path.write_bytes(data.replace(b"0" * 64, hashlib.sha256(data).hexdigest().encode()))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (math.nan, "some regret is NaN"),
+        (math.inf, "some regret is NaN or infinite"),
+        (-1.0, "some regret is negative"),
+        (None, "some regret is missing"),
+    ],
+)
+def test_regret_that_cannot_be_is_refused(folder, value, reason):
+    path = blocks(folder)[0]
+    good = path.read_bytes()
+    forged(
+        path,
+        lambda frame: frame.with_columns(regret=pl.Series([value, *frame["regret"].to_list()[1:]], dtype=pl.Float64)),
+    )
+    damaged(folder, path, reason)
+    assert path.read_bytes() == good
+
+
+def test_what_cannot_be_regret_is_not_stored(folder):
+    unit = plan(one_instance(), {}, jobs=1, batch=2)[0]
+    for value in (math.nan, math.inf, -1.0):
+        with pytest.raises(StoreError, match=f"block {unit.id}: some regret is"):
+            Store(folder).write(unit, np.full((2, 2), value))
 
 
 def test_foreign_parquet_files_are_named(folder):
@@ -73,9 +133,19 @@ def test_a_renamed_block_is_refused(folder):
 
 def test_a_block_with_other_rows_is_refused(folder):
     path = blocks(folder)[0]
-    meta = pl.read_parquet_metadata(path)
-    pl.read_parquet(path).reverse().write_parquet(path, metadata={"adadim": meta["adadim"]})
-    with pytest.raises(StoreError, match=f"{path.name}: damaged .*rows"):
+    forged(path, lambda frame: frame.reverse())
+    damaged(folder, path, "its rows are not those of this block")
+
+
+def test_a_panic_of_polars_is_an_error_like_others(folder, monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panics(*_, **__):
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr(pl, "read_parquet", panics)
+    with pytest.raises(StoreError, match=f"{blocks(folder)[0].name}: damaged .polars cannot read it"):
         load(folder).frame()
 
 
@@ -85,7 +155,8 @@ def test_a_block_with_other_rows_is_refused(folder):
         ("{", "not readable as JSON.*move it away"),
         ("[1]", "not written by adadim; choose another folder"),
         ('{"name": "something else"}', "not written by adadim; choose another folder"),
-        ('{"made_by": "adadim", "format": 1}', "incomplete; move it away"),
+        ('{"made_by": "adadim", "format": 2, "adadim": "0"}', "incomplete: study is missing; move it away"),
+        ("[" * 100_000, "nested too deeply.*move it away"),
         ('{"made_by": "adadim", "format": 99, "adadim": "7.0"}', "format 99, by adadim 7.0.*choose another folder"),
     ],
 )

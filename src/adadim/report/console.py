@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from adadim import study
-from adadim.errors import RunError, StoreError
+from adadim.errors import RunError, StoreError, StoreWarning
 from adadim.report.figures import Band
 
 __all__ = [
@@ -114,7 +115,21 @@ def run_study(
         def progress(done: int, total: int, unit: study.Unit | None) -> None:
             bar.update(task, completed=done, total=total)
 
-        return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
+        with _warnings_as_lines(bar.console):
+            return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
+
+
+@contextmanager
+def _warnings_as_lines(console: Console) -> Iterator[None]:
+    """Show what a run warns of in a line each, without the line of code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        console.print(f"[yellow]warning:[/yellow] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StoreWarning)
+        warnings.showwarning = show
+        yield
 
 
 def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:

@@ -14,10 +14,13 @@ from adadim.problem import Instance
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance
 
-__all__ = ["FORMAT", "Cell", "Outcome", "Unit", "digest"]
+__all__ = ["FORMAT", "LARGEST", "Cell", "Outcome", "Unit", "digest"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
+
+LARGEST = 2**31 - 1
+"""Largest replication number and round that a block can hold."""
 
 
 Outcome = Literal["computed", "found", "busy"]

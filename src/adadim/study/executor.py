@@ -119,17 +119,16 @@ def run(
     store = Store(folder)
     with _FOLDER_LOCKS.setdefault(store.folder.resolve(), threading.Lock()):
         manifest = store.open(study)
-        stored = store.index()
-        for cell in study.cells:
-            for span in stored.get(cell.id, []):
-                store.check(cell.id, span)
-        if device == "cpu":
-            planned, computed = partial(plan, study, jobs=jobs, batch=batch), partial(_cpu_outcomes, store, jobs=jobs)
-        else:
-            size = batch or device_batch(study.cells, device)
-            planned = partial(plan, study, jobs=1, batch=size)
-            computed = partial(device_outcomes, store, device=device, batch=size)
-        _compute_missing(store, planned, computed, progress or _no_progress)
+        with store.registered():
+            store.remove_damaged(study)
+            if device == "cpu":
+                planned = partial(plan, study, jobs=jobs, batch=batch)
+                computed = partial(_cpu_outcomes, store, jobs=jobs)
+            else:
+                size = batch or device_batch(study.cells, device)
+                planned = partial(plan, study, jobs=1, batch=size)
+                computed = partial(device_outcomes, store, device=device, batch=size)
+            _compute_missing(store, planned, computed, progress or _no_progress)
     return Results(folder, manifest)
 
 
@@ -207,7 +206,7 @@ def _compute_missing(
 
     `planned` lists the units that compute what is missing, given what is stored; `computed` computes some.
     """
-    done = deaths = 0
+    done, deaths, since = 0, 0, time.monotonic()
     units = planned(store.index())
     progress(0, len(units), None)
     while units:
@@ -231,7 +230,10 @@ def _compute_missing(
                     "with fewer jobs or a smaller batch"
                 ) from failure
         elif stuck:  # others are computing all that is left
+            store.waiting(time.monotonic() - since)
             time.sleep(POLL)
+        if not stuck:
+            since = time.monotonic()
         units = left
 
 

@@ -250,13 +250,16 @@ class Results:
         cell = self._cell(instance, policy)
         identifier, width = cell["id"], len(cell["spec"]["times"])
         if identifier not in self._read:
-            regret = np.full((self.trials, width), np.nan)
-            present = np.zeros(self.trials, dtype=bool)
-            for span in self._store.index().get(identifier, []):
+            spans = self._store.index().get(identifier, [])
+            present = covered(spans, self.trials)
+            regret = np.full((len(present), width), np.nan)
+            for span in spans:
                 if span[0] < self.trials:
                     block = self._store.read(identifier, span)[: self.trials - span[0]]
+                    if block.shape[1] != width:
+                        path = self._store.path(identifier, span)
+                        raise StoreError(f"{path}: recorded other rounds than the manifest says; delete it")
                     regret[span[0] : span[1]] = block
-                    present[span[0] : span[1]] = True
             numbers = np.flatnonzero(present)
             kept = regret[numbers]
             kept.setflags(write=False)
@@ -277,7 +280,7 @@ def load(folder: str | Path) -> Results:
 
 
 def status(folder: str | Path) -> Status:
-    """How far the study in a folder has come; reads file names and metadata only.
+    """How far the study in a folder has come; reads every block, and raises if one is damaged.
 
     See `run` for an example.
     """
@@ -289,8 +292,8 @@ def status(folder: str | Path) -> Status:
     for cell in manifest["cells"]:
         spans = stored.get(cell["id"], [])
         for span in spans:
-            store.check(cell["id"], span)
-        done = trials - len(missing(spans, trials))
+            store.read(cell["id"], span)
+        done = int(covered(spans, trials).sum())
         cells.append(CellStatus(cell["instance"], cell["policy"], done, trials))
     used = {cell["id"] for cell in manifest["cells"]}
     unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
@@ -313,7 +316,14 @@ def missing(spans: Iterable[Span], trials: int) -> list[int]:
     >>> missing([(0, 2), (3, 4)], 6)
     [2, 4, 5]
     """
-    absent = np.ones(trials, dtype=bool)
-    for start, stop in spans:
-        absent[start:stop] = False
-    return [int(r) for r in np.flatnonzero(absent)]
+    present = covered(spans, trials)
+    return [*np.flatnonzero(~present).tolist(), *range(len(present), trials)]
+
+
+def covered(spans: Iterable[Span], trials: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which replications below `trials` some span covers, as far as there are any."""
+    known = list(spans)
+    present = np.zeros(min(trials, max((stop for _, stop in known), default=0)), dtype=bool)
+    for start, stop in known:
+        present[start:stop] = True
+    return present

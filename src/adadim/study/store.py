@@ -4,52 +4,43 @@ A results folder holds
 
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
-  are (replication, time, regret); its metadata repeat its name and what was run;
-- ``blocks/.lock``: empty; a process that computes a block holds a lock on the range of bytes that belongs to the block.
+  are (replication, time, regret); its metadata repeat its name and what was run, and hold a digest;
+- ``blocks/.lock``: see `locks`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
-day and no machine name: computing a block again gives the same bytes.
+day and no machine name: computing a block again gives the same bytes. Names are taken literally: no character of a
+path stands for others.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import json
 import os
 import re
-import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from adadim.errors import StoreError
+from adadim.errors import StoreError, StoreWarning
 from adadim.files import explained, write_whole
-from adadim.study.cells import FORMAT, Unit
+from adadim.study import blocks, schema
+from adadim.study.blocks import DamagedBlockError, Span
+from adadim.study.cells import FORMAT, LARGEST, Unit
 from adadim.study.identity import identity
+from adadim.study.locks import Locks
 from adadim.study.study import Study
-
-if sys.platform != "win32":
-    import fcntl
 
 __all__ = ["Span", "Store"]
 
-Span = tuple[int, int]
-"""Replications from the first number to one before the second."""
-
-BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,})-(\d{6,})\.parquet")
+BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
-SCHEMA = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
-KEY = "adadim"
-
-# A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
-LOCK_BITS = 20
-MANIFEST_OFFSET = 1 << 62
+MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
+SPEAK_AFTER, SPEAK_EVERY = 3.0, 60.0  # seconds
 
 
 class Store:
@@ -65,6 +56,8 @@ class Store:
         self.folder = Path(folder)
         self.blocks = self.folder / "blocks"
         self.manifest = self.folder / "manifest.json"
+        self.locks = Locks(self.blocks / ".lock")
+        self._spoken = 0.0  # seconds waited when a wait was last told of
 
     def open(self, study: Study) -> dict[str, Any]:
         """Make the folder ready for a study: check what is there, write the manifest, remove temporary files."""
@@ -78,51 +71,39 @@ class Store:
         except OSError as error:
             raise explained(error, self.blocks, StoreError) from error
         content = _manifest(study)
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        with self._locked(MANIFEST_OFFSET, 1, wait=True):
-            for path in self.folder.glob("manifest.json.*.tmp"):
-                path.unlink(missing_ok=True)
-            if not self.manifest.exists() or self.manifest.read_text(encoding="utf-8") != text:
-                write_whole(self.manifest, text.encode(), StoreError)
+        data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+        with self.locks.folder(self.waiting):
+            for name in self._names(self.folder):
+                if MANIFEST_PARTIAL.fullmatch(name):
+                    self._remove(self.folder / name)
+            if not self.manifest.exists() or self._read(self.manifest) != data:
+                write_whole(self.manifest, data, StoreError)
         self._remove_leftovers()
         return content
 
+    def registered(self) -> contextlib.AbstractContextManager[None]:
+        """Be listed among the runs that work in this folder."""
+        return self.locks.registered(self.waiting)
+
     def describe(self) -> dict[str, Any]:
         """Contents of the manifest."""
-        fix = "move it away and run the study again, which writes a new one and keeps the blocks"
-        try:
-            content = json.loads(self.manifest.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
+        if not self.manifest.exists():
             raise StoreError(
                 f"{self.manifest}: there is none, so this is not a results folder; name one that a study was run in"
-            ) from error
-        except OSError as error:
-            raise StoreError(f"{self.manifest}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise StoreError(f"{self.manifest}: not readable as JSON ({error}); {fix}") from error
-        if not isinstance(content, dict) or content.get("made_by") != "adadim":
-            raise StoreError(f"{self.manifest}: not written by adadim; choose another folder")
-        if content.get("format") != FORMAT:
-            raise StoreError(
-                f"{self.manifest}: results of format {content.get('format')!r}, by adadim {content.get('adadim')}, "
-                f"but adadim {version('adadim')} uses format {FORMAT}; choose another folder, or use that version"
             )
-        if not {"study", "cells", "adadim"} <= content.keys():
-            raise StoreError(f"{self.manifest}: incomplete; {fix}")
-        return content
+        try:
+            text = self._read(self.manifest).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{self.manifest}: not readable as JSON ({error}); {schema.RESTORE}") from error
+        return schema.manifest(schema.parse(text, self.manifest, schema.RESTORE), self.manifest)
 
     def index(self) -> dict[str, list[Span]]:
         """Stored replications of every cell, from the names of the files."""
         found: dict[str, list[Span]] = {}
-        try:
-            names = sorted(os.listdir(self.blocks))
-        except FileNotFoundError:
-            return found
-        except OSError as error:
-            raise explained(error, self.blocks, StoreError) from error
-        for name in names:
-            if match := BLOCK.fullmatch(name):
-                found.setdefault(match[1], []).append((int(match[2]), int(match[3])))
+        for name in sorted(self._names(self.blocks)):
+            match = BLOCK.fullmatch(name)
+            if match and int(match[2]) < int(match[3]) <= LARGEST and name == self.path(match[1], _span(match)).name:
+                found.setdefault(match[1], []).append(_span(match))
             elif name.endswith(".parquet"):
                 raise StoreError(f"{self.blocks / name}: not a result of adadim; move it out of this folder")
         return found
@@ -131,87 +112,82 @@ class Store:
         """File of a block."""
         return self.blocks / f"{cell}-{span[0]:06d}-{span[1]:06d}.parquet"
 
-    def check(self, cell: str, span: Span) -> dict[str, Any]:
-        """Read the metadata of a block; raise unless it is the one that its name says."""
-        path = self.path(cell, span)
-        try:
-            text = pl.read_parquet_metadata(path).get(KEY)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise _damaged(path, error) from error
-        if text is None:
-            raise StoreError(f"{path}: a Parquet file that adadim did not write; move it out of this folder")
-        try:
-            meta: dict[str, Any] = json.loads(text)
-        except ValueError as error:
-            raise _damaged(path, error) from error
-        if meta.get("block") != path.stem:
-            raise StoreError(
-                f"{path}: holds {meta.get('block')!r}, so it was renamed; delete it, and run the study again"
-            )
-        return meta
-
     def read(self, cell: str, span: Span) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Regret of a block, (replications, record points)."""
-        path, times = self.path(cell, span), self.check(cell, span)["cell"]["times"]
-        try:
-            frame = pl.read_parquet(path)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise _damaged(path, error) from error
-        expected = _frame(span, times, np.zeros((span[1] - span[0], len(times))))
-        if frame.schema != expected.schema or not frame.select("replication", "time").equals(
-            expected.select("replication", "time")
-        ):
-            raise _damaged(path, "its rows are not those of this block")
-        return frame["regret"].to_numpy().reshape(-1, len(times))
+        """Regret of a block, (replications, record points); raises unless it is whole and what its name says."""
+        path = self.path(cell, span)
+        return blocks.decode(path, self._read(path), span)
 
     def write(self, unit: Unit, regret: np.ndarray[Any, Any]) -> None:
         """Store the result of a unit, whole or not at all."""
-        meta = {"adadim": version("adadim"), "block": unit.id, "cell": unit.cell.identity}
-        buffer = io.BytesIO()
-        frame = _frame((unit.start, unit.stop), unit.cell.times, regret)
-        frame.write_parquet(buffer, metadata={KEY: json.dumps(meta, sort_keys=True)})
-        write_whole(self.path(unit.cell.id, (unit.start, unit.stop)), buffer.getvalue(), StoreError)
+        span = unit.start, unit.stop
+        data = blocks.encode(unit.id, unit.cell.identity, span, unit.cell.times, regret)
+        write_whole(self.path(unit.cell.id, span), data, StoreError)
+
+    def remove_damaged(self, study: Study) -> None:
+        """Remove the blocks of a study that are damaged, with a warning that names each."""
+        stored = self.index()
+        for cell in {cell.id: cell for cell in study.cells}.values():
+            for span in stored.get(cell.id, []):
+                try:
+                    self.read(cell.id, span)
+                except DamagedBlockError as error:
+                    with self.claim(cell.id, span) as claimed:
+                        if claimed:
+                            self._remove(self.path(cell.id, span))
+                    message = str(error).partition(";")[0]
+                    warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=4)
 
     @contextlib.contextmanager
     def claim(self, cell: str, span: Span) -> Iterator[bool]:
-        """Hold the right to compute a block; gives False if another process is computing a part of it.
-
-        The right ends with the block of code or with the process, whichever comes first. The blocks that
-        a process claims together end together: closing the lock file gives up all its claims in this folder.
-        """
-        offset = (int(cell[:10], 16) << LOCK_BITS) + span[0]
-        with self._locked(offset, span[1] - span[0]) as claimed:
+        """Hold the right to compute a block; gives False if another process is computing a part of it."""
+        with self.locks.claim(cell, *span) as claimed:
             yield claimed
 
-    @contextlib.contextmanager
-    def _locked(self, start: int, length: int, wait: bool = False) -> Iterator[bool]:
-        if sys.platform == "win32":  # two runs at once may then do the same work, with the same result
-            yield True
-            return
-        path = self.blocks / ".lock"
+    def waiting(self, seconds: float) -> None:
+        """Say now and then for whom this run waits, having waited for so long."""
+        if seconds < self._spoken:  # another wait
+            self._spoken = 0.0
+        if seconds >= (self._spoken + SPEAK_EVERY if self._spoken else SPEAK_AFTER):
+            self._spoken = seconds
+            warnings.warn(
+                f"{self.folder}: waiting since {seconds:.0f} s for {self.locks.others()}, which works in this folder; "
+                "this run goes on when that one is done or ends",
+                StoreWarning,
+                stacklevel=4,
+            )
+
+    def _read(self, path: Path) -> bytes:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            with open(path, "rb") as file:
+                return file.read()
         except OSError as error:
             raise explained(error, path, StoreError) from error
+
+    def _names(self, folder: Path) -> list[str]:
         try:
-            try:
-                fcntl.lockf(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), length, start)
-                locked = True
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    raise explained(error, path, StoreError) from error
-                locked = False
-            yield locked
-        finally:
-            os.close(handle)
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise explained(error, folder, StoreError) from error
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise explained(error, path, StoreError) from error
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of processes that are gone."""
-        for path in self.blocks.glob("*.tmp"):
-            if match := PARTIAL.fullmatch(path.name):
-                with self.claim(match[1], (int(match[2]), int(match[3]))) as claimed:
+        for name in self._names(self.blocks):
+            if match := PARTIAL.fullmatch(name):
+                with self.claim(match[1], _span(match)) as claimed:
                     if claimed:
-                        path.unlink(missing_ok=True)
+                        self._remove(self.blocks / name)
+
+
+def _span(match: re.Match[str]) -> Span:
+    return int(match[2]), int(match[3])
 
 
 def _manifest(study: Study) -> dict[str, Any]:
@@ -220,18 +196,5 @@ def _manifest(study: Study) -> dict[str, Any]:
     cells = [
         {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity} for cell in study.cells
     ]
-    return {"made_by": "adadim", "format": FORMAT, "adadim": version("adadim"), "study": written, "cells": cells}
-
-
-def _frame(span: Span, times: Sequence[int], regret: np.ndarray[Any, Any]) -> pl.DataFrame:
-    numbers = np.arange(*span, dtype=np.int32)
-    columns = {
-        "replication": np.repeat(numbers, len(times)),
-        "time": np.tile(np.asarray(times, dtype=np.int32), len(numbers)),
-        "regret": np.ascontiguousarray(regret, dtype=np.float64).ravel(),
-    }
-    return pl.DataFrame(columns, schema=SCHEMA)
-
-
-def _damaged(path: Path, reason: object) -> StoreError:
-    return StoreError(f"{path}: damaged ({reason}); delete it, and running the study again computes it anew")
+    content = {"made_by": "adadim", "format": FORMAT, "adadim": version("adadim"), "study": written, "cells": cells}
+    return {**content, "digest": schema.manifest_digest(content)}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from adadim import codec
-from adadim.checks import integer, is_integer, suggestion
+from adadim.checks import file_name, integer, is_integer, printable, shown, suggestion
 from adadim.errors import InvalidValueError, StudyError
 from adadim.policies.base import Policy
 from adadim.randomness import check_seed
@@ -98,8 +98,7 @@ class Study:
     labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise StudyError(f"name: must be a non-empty string, got {self.name!r}")
+        _check_text(file_name, self.name, "name:")
         for key in ("instances", "policies"):
             _check_names(getattr(self, key), key)
         plugins = _with_classes_of(self.policies, self.plugins)
@@ -272,7 +271,15 @@ def _check_names(table: Mapping[str, Any], key: str) -> None:
         raise StudyError(f"{key}: must be a non-empty table of names, e.g. [{key}.mine] in TOML, got {table!r}")
     for name in table:
         if not isinstance(name, str) or not name.strip():
-            raise StudyError(f"{key}: names must be non-empty strings, got {name!r}")
+            raise StudyError(f"{key}: names must be non-empty strings, got {shown(name)}")
+        _check_text(printable, name, f"{key}: names")
+
+
+def _check_text(check: Callable[[str, str], str], value: Any, key: str) -> None:
+    try:
+        check(value, key)
+    except InvalidValueError as error:
+        raise StudyError(str(error)) from error
 
 
 def _check_only(

@@ -158,8 +158,11 @@ def test_reproduce_refuses_bad_folders(one_format):
     folder = Path("results/fig2a-released")
     blocks(folder)[0].write_bytes(blocks(folder)[0].read_bytes()[:100])
     name = blocks(folder)[0].name
-    refused(*common, message=rf"results/fig2a-released/blocks/{name}: damaged .*; delete it")
-    refused("claims", "results", message=rf"results/fig2a-released/blocks/{name}: damaged .*; delete it")
+    refused("claims", "results", message=rf"results/fig2a-released/blocks/{name}: damaged .*; running the study again")
+    _, error = adadim_(*common, "--quiet")
+    assert f"results/fig2a-released/blocks/{name}: damaged" in error
+    assert error.endswith("it is computed again\n")
+    adadim_("claims", "results")
 
 
 def test_quiet_prints_nothing(one_format):

@@ -1,0 +1,90 @@
+"""A run that waits for another one says for whom, and for how long."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from small_studies import one_instance
+
+from adadim import StoreWarning
+from adadim.study import run, store
+from adadim.study.store import Store
+
+HOLDER = """
+import sys, time
+from adadim.study.store import Store
+store = Store(sys.argv[1])
+with store.registered(), store.claim(sys.argv[2], (0, 2)) as claimed:
+    print(claimed, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(folder):
+    """A process that holds the right to compute a block which is missing."""
+    cell = one_instance().cells[0].id
+    (folder / "blocks" / f"{cell}-000000-000002.parquet").unlink()
+    command = [sys.executable, "-c", HOLDER, folder, cell]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "True\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks and signals")
+def test_a_run_says_for_whom_it_waits(folder, holder, monkeypatch):
+    monkeypatch.setattr(store, "SPEAK_AFTER", 0.3)
+    monkeypatch.setattr(store, "SPEAK_EVERY", 0.4)
+    os.kill(holder.pid, signal.SIGSTOP)
+    said = []
+
+    def note(message, *_, **__):
+        said.append(str(message))
+        if len(said) == 2:
+            holder.kill()
+
+    monkeypatch.setattr("warnings.showwarning", note)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.filters", [("always", None, StoreWarning, None, 0)])
+        run(one_instance(), folder, jobs=1, batch=2)
+    assert len(said) == 2
+    pattern = rf".*: waiting since \d+ s for process {holder.pid} on {re.escape(socket.gethostname())}"
+    for message in said:
+        assert re.match(pattern, message), message
+        if sys.platform == "linux":
+            assert f"stopped: kill -CONT {holder.pid}" in message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+def test_runs_are_listed_while_they_last(folder, holder):
+    lock = folder / "blocks" / ".lock"
+    own = f"{os.getpid()} {socket.gethostname()}\n"
+    other = f"{holder.pid} {socket.gethostname()}\n"
+    with Store(folder).registered():
+        assert lock.read_text() == other + own
+    assert lock.read_text() == other
+    holder.kill()
+    holder.wait()
+    assert Store(folder).locks.others() == "another process"
+    with Store(folder).registered():
+        assert lock.read_text() == own
+    lock.write_bytes(b"\xff\xfe nonsense\n99999999999999999999 here\n-1 x\n")
+    assert Store(folder).locks.others() == "another process"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+def test_a_short_wait_is_silent(folder, holder):
+    began = time.monotonic()
+    watcher = subprocess.Popen([sys.executable, "-c", f"import time, os; time.sleep(0.5); os.kill({holder.pid}, 9)"])
+    run(one_instance(), folder, jobs=1, batch=2)  # a warning would fail the test
+    watcher.wait()
+    assert time.monotonic() - began > 0.3
