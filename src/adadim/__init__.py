@@ -7,6 +7,9 @@
 (1, 100)
 """
 
+from adadim import startup as _startup  # noqa: F401 (first: it sees to Ctrl-C during the imports below)
+
+# isort: split
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING

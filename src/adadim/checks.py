@@ -6,6 +6,7 @@ Messages follow one pattern: the name, what it must be, and what it was.
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -159,18 +160,18 @@ def flag(value: Any, name: str) -> bool:
 
 
 def file_name(value: Any, name: str) -> str:
-    r"""A text that can be the name of a file in a folder, and of none anywhere else.
+    """A text that can be the name of a file in a folder, and of none anywhere else.
 
     Examples
     --------
     >>> file_name("../../important", "name")
     Traceback (most recent call last):
-    adadim.errors.InvalidValueError: name must be the name of a file, without / and \, got '../../important'
+    adadim.errors.InvalidValueError: name must be the name of a file, without folders, got '../../important'
     """
     if not isinstance(value, str) or not value.strip():
         raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
-    if set("/\\") & set(value) or value in (".", ".."):
-        raise InvalidValueError(f"{name} must be the name of a file, without / and \\, got {shown(value)}")
+    if {"/", os.sep, os.altsep} & set(value) or value in (".", ".."):
+        raise InvalidValueError(f"{name} must be the name of a file, without folders, got {shown(value)}")
     printable(value, name)
     if len(value.encode()) > NAME_BYTES:
         raise InvalidValueError(f"{name} must have at most {NAME_BYTES} bytes, got {shown(value)}")

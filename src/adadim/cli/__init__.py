@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 import adadim
+from adadim import startup
 from adadim.cli import commands
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
@@ -62,4 +64,8 @@ app.add_typer(_studies, name="study")
 
 def main() -> None:
     """Entry point of the command."""
+    startup.usable_streams()
+    startup.without_current_folder()
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: workers and temporary files go
     app()

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from adadim import report, study
 from adadim.errors import StoreError, StudyError
@@ -103,7 +104,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         table = Table("study", "done", "wanted", "cells", "")
         for s in found:
             counts = (str(s.done), str(s.total), str(len(s.cells)))
-            table.add_row(s.name, *counts, "complete" if s.complete else "incomplete")
+            table.add_row(Text(s.name), *counts, "complete" if s.complete else "incomplete")
         stdout().print(table)
     if not all(s.complete for s in found):
         raise typer.Exit(EXIT_FAILED)
@@ -160,7 +161,7 @@ def policies(as_json: AsJson = False) -> None:
         return
     table = Table("policy", "what it does", "hyper-parameters")
     for row in rows:
-        table.add_row(str(row["name"]), str(row["what"]), ", ".join(row["parameters"]))
+        table.add_row(*(Text(str(text)) for text in (row["name"], row["what"], ", ".join(row["parameters"]))))
     stdout().print(table)
 
 
@@ -184,9 +185,9 @@ def _status_entry(s: study.Status) -> dict[str, Any]:
 
 def _summary_table(results: study.Results) -> Table:
     headings = ("instance", "policy", "trials", "mean regret", "std")
-    table = Table(*headings, title=f"{results.name}: regret after the last round")
+    table = Table(*headings, title=Text(f"{results.name}: regret after the last round"))
     for instance, policy in results.cells():
         final = results.final(instance, policy)
         spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
-        table.add_row(instance, policy, str(len(final)), f"{final.mean():.4g}", spread)
+        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
     return table

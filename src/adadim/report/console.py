@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from adadim import study
 from adadim.errors import RunError, StoreError, StoreWarning
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+MOST_TEXT = 2000  # characters of an error that a command shows
 VERDICT_COLOURS = {"holds": "green", "does not hold": "red", "violated": "red", "undecided": "yellow"}
 
 WhichBand = StrEnum("WhichBand", ["ci", "std"])
@@ -85,16 +86,26 @@ def errors() -> Iterator[None]:
     except KeyboardInterrupt:
         stderr().print("interrupted; what was finished is kept, and the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:  # whoever was to read the output has had enough: typer ends quietly
+        raise
     except RunError as error:
         _complain(error)
         raise typer.Exit(EXIT_FAILED) from error
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         _complain(error)
         raise typer.Exit(EXIT_INPUT) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # how polars ends where the system refuses it something
+            raise
+        _complain(error)
+        raise typer.Exit(EXIT_INPUT) from None
 
 
-def _complain(error: Exception) -> None:
-    stderr().print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+def _complain(error: BaseException) -> None:
+    text = str(error) or type(error).__name__
+    if len(text) > MOST_TEXT:
+        text = f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
+    stderr().print(Text.assemble(("error:", "red"), " ", text), highlight=False, soft_wrap=True)
 
 
 def run_study(
@@ -102,7 +113,7 @@ def run_study(
 ) -> study.Results:
     """Run what is missing of a study, with a progress bar on a terminal."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -124,7 +135,7 @@ def _warnings_as_lines(console: Console) -> Iterator[None]:
     """Show what a run warns of in a line each, without the line of code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        console.print(f"[yellow]warning:[/yellow] {escape(str(message))}", highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("warning:", "yellow"), " ", str(message)), highlight=False, soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)

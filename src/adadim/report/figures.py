@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from adadim.checks import one_of
 from adadim.errors import StoreError
+from adadim.report.drawing import Axes, Figure
 from adadim.report.labels import policy_label
 from adadim.report.style import PANEL, figure_style, literal_texts, look, tidy
 from adadim.study import Results

@@ -6,9 +6,9 @@ import io
 from pathlib import Path
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from adadim.files import write_whole
+from adadim.report.drawing import Figure
 from adadim.report.figures import Band, draw, summary
 from adadim.report.labels import title
 from adadim.report.style import figure_style

@@ -6,9 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from matplotlib import style
-from matplotlib.axes import Axes
-from matplotlib.legend import Legend
+from adadim.report.drawing import Axes, Legend, style
 
 __all__ = ["COLOURS", "MARKERS", "PANEL", "STYLES", "figure_style", "literal_texts", "look", "tidy"]
 

@@ -48,7 +48,8 @@ def encode(
         raise StoreError(f"block {name}: {reason}, so it is not stored; look at the features and the policy")
     meta = {"adadim": version("adadim"), "block": name, "cell": identity, "digest": "0" * 64}
     buffer = io.BytesIO()
-    _frame(span, times, regret).write_parquet(buffer, metadata={KEY: json.dumps(meta, sort_keys=True)})
+    frame, text = _frame(span, times, regret), json.dumps(meta, sort_keys=True)
+    _without_panic(Path(name), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
     blank = buffer.getvalue()
     if blank.count(BLANK) != 1:
         raise StoreError(f"block {name}: polars {pl.__version__} writes metadata in a way that adadim does not know")

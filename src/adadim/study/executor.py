@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import multiprocessing
 import os
-import signal
 import threading
 import time
 import warnings
@@ -24,6 +22,7 @@ from adadim.checks import integer
 from adadim.errors import RunError, StudyError
 from adadim.problem import Instance
 from adadim.simulate import simulate
+from adadim.study import workers
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.device import device_batch, device_outcomes
 from adadim.study.results import Results, already_there, missing
@@ -245,18 +244,15 @@ def _cpu_outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[t
     # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
     count = min(jobs, max(2, len(units)))
     store = Store(store.folder.absolute())  # a worker may have been started in another folder
-    workers = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
     by_id = {unit.id: unit for unit in units}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
-        for name, outcome in workers(joblib.delayed(_in_worker)(store, unit) for unit in units):
-            yield by_id[name], outcome
+        with closing(workers.outcomes(_in_worker, ((store, unit) for unit in units), count)) as done:
+            for name, outcome in done:
+                yield by_id[name], outcome
 
 
 def _in_worker(store: Store, unit: Unit) -> tuple[str, Outcome]:
-    if multiprocessing.current_process().name != "MainProcess":
-        # Ctrl-C reaches the workers too: the parent stops them, without a traceback from each.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return unit.id, compute(store, unit)
 
 

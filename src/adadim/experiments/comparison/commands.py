@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from adadim.checks import suggestion
 from adadim.errors import StudyError
@@ -155,5 +155,5 @@ def _table(plan: Study, summaries: Sequence[PolicySummary]) -> Table:
     for policy in plan.policies:
         oracle, published = (found[policy, reference] for reference in (ORACLE, PUBLISHED))
         numbers = [f"{x:.2f}" for x in (oracle.worst, oracle.median, published.worst, published.median)]
-        table.add_row(escape(policy), numbers[0], escape(oracle.worst_family), *numbers[1:])
+        table.add_row(Text(policy), numbers[0], Text(oracle.worst_family), *numbers[1:])
     return table

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from adadim.checks import one_of
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import Ratio
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.experiments.comparison.tables import ratio_text
+from adadim.report.drawing import Axes, Figure, Normalize, ScalarMappable, colormaps
 from adadim.report.style import figure_style
 
 __all__ = ["COLOURS", "draw_ratios"]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from adadim.errors import InvalidValueError
 from adadim.experiments.tradeoff import bound_checks, pareto
@@ -232,7 +232,7 @@ def _bounds_table(rows: Iterable[BoundCheck]) -> Table:
     for row in rows:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
-        table.add_row(escape(row.policy), *numbers, interval, f"[{VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
+        table.add_row(Text(row.policy), *numbers, interval, f"[{VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
     return table
 
 
@@ -242,7 +242,7 @@ def _rates_table(estimates: Iterable[RateEstimate]) -> Table:
     for e in estimates:
         found = math.isfinite(e.rate)
         table.add_row(
-            escape(e.policy),
+            Text(e.policy),
             f"{e.alpha:g}",
             f"{e.rate:.3f}" if found else "-",
             f"{e.low:.3f} to {e.high:.3f}" if found else "-",

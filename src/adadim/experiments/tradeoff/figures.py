@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from adadim.checks import require
 from adadim.experiments.tradeoff.bound_checks import BoundCheck, bound_at
 from adadim.experiments.tradeoff.pareto import BETAS, NON_ADAPTIVE, beta_curve, frontier, taper_curve
 from adadim.experiments.tradeoff.slopes import RateEstimate
+from adadim.report.drawing import Axes, Figure
 from adadim.report.style import COLOURS, PANEL, figure_style, literal_texts, look, tidy
 from adadim.theory import LowerBoundFamily
 
