@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adadim
+from adadim.posterior import prefixes
 from adadim.posterior.prefixes import RIDGES
 
 
@@ -144,3 +145,35 @@ def test_raw_powers():
     found = adadim.dimension(np.stack([x**j for j in range(9)], axis=1), rewards)
     assert found.mode == 2
     assert found.noise == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("ridge", [0.3, None])
+@pytest.mark.parametrize("seed", range(5))
+def test_cholesky_and_qr_agree(ridge, seed, monkeypatch):
+    features, rewards = data(seed, 50, 7, noise=1.0)
+    features[25:] = features[
+        :25
+    ]  # chosen twice each, so that the canonical features are not orthogonal over the choices
+    features[30:] = features[3]
+    by_cholesky = adadim.dimension(features, rewards, ridge=ridge)
+    monkeypatch.setattr("adadim.posterior.prefixes.SAFE", 2.0)  # no share is that large
+    by_qr = adadim.dimension(features, rewards, ridge=ridge)
+    np.testing.assert_allclose(by_cholesky.probabilities, by_qr.probabilities, atol=1e-11)
+    assert by_cholesky.noise == pytest.approx(by_qr.noise, rel=1e-11)
+
+
+def test_a_factor_that_cholesky_would_spoil_comes_from_qr():
+    rng = np.random.default_rng(11)
+    table = rng.standard_normal((40, 4))
+    good = prefixes._triangle(table, np.full(3, 0.1))
+    assert (np.diag(good) > 0).all()  # as Cholesky has it
+    table[:, 2] = table[:, 1] + 1e-9 * table[:, 2]
+    exact = prefixes._triangle(table, np.full(3, 1e-30))
+    assert np.diag(exact)[0] < 0  # as Householder's reflections have it
+    assert abs(exact[2, 2]) == pytest.approx(1e-9 * np.linalg.norm(_rest(table)), rel=1e-5)
+
+
+def _rest(table):
+    """What the third column had outside the first two before it was made small, by least squares."""
+    original = (table[:, 2] - table[:, 1]) * 1e9
+    return original - table[:, :2] @ np.linalg.lstsq(table[:, :2], original, rcond=None)[0]

@@ -177,7 +177,31 @@ def test_without_a_gpu_the_device_is_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["engine", "policies", "figures", "growth", "large"])
+def test_the_number_of_features_is_judged(tmp_path):
+    report, printed = run("dimension", tmp_path)
+    assert {(row["collector"], row["ridge"]) for row in report["calibration"]} == {
+        (collector, ridge) for collector in ("LinUCB", "Thompson", "random") for ridge in ("given", "learned")
+    }
+    names = {row["method"] for row in report["methods"]}
+    assert names >= {"adadim, mode", "BIC", "AIC", "5-fold cross-validation", "LassoLarsIC"}
+    assert len(report["methods"]) == 12 * len(names)
+    assert all(0 <= row["hits"] <= 1 for row in report["methods"])
+    assert report["time"]["apart"] < 1e-9
+    assert report["time"]["one_by_one_over_given"] == pytest.approx(
+        report["time"]["one_by_one_seconds"] / report["time"]["given_ridge_seconds"]
+    )
+    for title in ("calibration", "share of exact hits", "meaning", "digits", "time, d ="):
+        assert title in printed
+
+
+def test_some_parts_of_a_benchmark(tmp_path):
+    report, printed = run("dimension", tmp_path, "time")
+    assert "time" in report
+    assert "methods" not in report
+    assert "hits" not in printed
+
+
+@pytest.mark.parametrize("name", ["engine", "policies", "figures", "growth", "large", "dimension"])
 def test_help_teaches(name, tmp_path):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

@@ -1,7 +1,7 @@
 """Log determinants and residuals of the regressions on all prefixes, from choices and their rewards (NumPy).
 
-One QR factorisation of the features of the choices with the rewards as last column gives all of them. Residuals are
-sums of squares, so nothing cancels. Choices of one arm may be summed up (`Pooled`).
+One triangular factor of the features of the choices, with the rewards as last column, gives all of them: by Cholesky
+where that loses nothing, else by QR. Choices of one arm may be summed up (`Pooled`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 """Ridges to average over: (noise / size of a coefficient)^2, for features whose mean square is 1."""
 
 DEPENDENT = 1e-11  # share of a column's length outside the columns before it, below which it is rounding
+SAFE = 1e-4  # share of a column's square left after those before it, above which Cholesky is as good as QR
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
 
 
@@ -135,11 +136,24 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
 
 def _factored(table: FloatArray, precisions: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Steps of ln det(V_m / Lambda_m), w^2, and the squares that no feature explains, of features with rewards last."""
-    dim = len(precisions)
-    prior = np.column_stack([np.diag(np.sqrt(precisions)), np.zeros(dim)])
-    upper = np.asarray(np.linalg.qr(np.concatenate([table, prior]), mode="r"))
+    dim, upper = len(precisions), _triangle(table, precisions)
     steps = 2 * np.log(np.abs(np.diag(upper)[:dim])) - np.log(precisions)
     return steps, upper[:dim, dim] ** 2, float((upper[dim:, dim] ** 2).sum())
+
+
+def _triangle(table: FloatArray, precisions: FloatArray) -> FloatArray:
+    """Upper triangular factor of the table's Gram matrix plus the precisions (0 for the rewards, which come last)."""
+    dim = len(precisions)
+    gram = table.T @ table
+    gram[range(dim), range(dim)] += precisions
+    try:
+        lower = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
+        if (np.diag(lower) ** 2 > SAFE * np.diag(gram)).all():
+            return lower.T
+    except np.linalg.LinAlgError:  # not positive to working precision
+        pass
+    prior = np.column_stack([np.diag(np.sqrt(precisions)), np.zeros(dim)])
+    return np.asarray(np.linalg.qr(np.concatenate([table, prior]), mode="r"))
 
 
 def _canonical(arms: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool]]]:
