@@ -147,6 +147,28 @@ def test_torch_equals_numpy(torch, some):
         np.testing.assert_allclose(numpys, torchs.numpy(), rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 0.03])
+def test_predictions_averaged_over_the_prefixes(tolerance, torch):
+    rng = np.random.default_rng(9)
+    features = unit_rows(rng, 2, 9, 6)
+    state, there = ArmFactor(ActionSet(features), 0.2), ArmFactor(ActionSet(torch.asarray(features)), 0.2)
+    for x, reward in zip(*history(rng, 40, 9, 2), strict=True):
+        state.absorb(x, reward, state.everyone)
+        there.absorb(torch.asarray(x), torch.asarray(reward), there.everyone)
+    probabilities = np.array([[0.5, 0.3, 0.18, 0.01, 0.01, 0.0], [0.2, 0.2, 0.2, 0.38, 0.02, 0.0]])
+    lumped = probabilities.copy()
+    if tolerance:  # the tail of the second falls below 0.03 after feature 4, that of the first after feature 3
+        lumped[:, 3], lumped[:, 4:] = probabilities[:, 3:].sum(axis=1), 0.0
+    weights, means = lumped[:, :, None], state.means()
+    mean = (weights * means).sum(axis=1)
+    expected = mean, (weights * state.widths2()).sum(axis=1), (weights * (means - mean[:, None]) ** 2).sum(axis=1)
+    for got in (state.averaged(probabilities, tolerance), there.averaged(torch.asarray(probabilities), tolerance)):
+        for part, wanted in zip(got, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(part), wanted, rtol=1e-10, atol=1e-12)
+    state.z[:, 4 if tolerance else 5 :] = np.nan  # later features are not looked at
+    assert np.isfinite(state.averaged(probabilities, tolerance)[0]).all()
+
+
 def test_evidence_is_that_of_the_formula_and_zeros_say_nothing():
     rng = np.random.default_rng(8)
     features = unit_rows(rng, 2, 7, 3)

@@ -196,6 +196,24 @@ class ArmFactor(PrefixFactor):
         """Squared width a^T V_m^-1 a of every arm by every prefix, (R, d, K)."""
         return self.xp.cumulative_sum(self.z * self.z, axis=1)
 
+    def averaged(self, probabilities: Array, tolerance: float = 0.0) -> tuple[Array, Array, Array]:
+        """Predictions averaged over d*, given P(d* = m), (R, d): mean, and squared widths within and between prefixes.
+
+        With tail_j = P(d* >= j) the mean is sum_j tail_j z_j w_j, and the squared width, averaged over the prefixes, is
+        sum_j tail_j z_j^2; how far the prefixes' means spread comes third. Each is (R, K). Prefixes that in all
+        replications reach beyond the last feature with a tail above `tolerance` count as ending there, so that later
+        features cost nothing.
+        """
+        xp = self.xp
+        tail = xp.flip(xp.cumulative_sum(xp.flip(probabilities, axis=-1), axis=-1), axis=-1)
+        active = max(1, int(xp.sum(xp.any(tail > tolerance, axis=0))))  # the tail falls: these come first
+        chances = xp.concat([probabilities[:, : active - 1], tail[:, active - 1 : active]], axis=-1)[:, :, None]
+        z, tail = self.z[:, :active], tail[:, :active, None]
+        steps = z * self.w[:, :active, None]
+        mean = xp.sum(tail * steps, axis=1)
+        spread = xp.cumulative_sum(steps, axis=1) - mean[:, None]
+        return mean, xp.sum(tail * z * z, axis=1), xp.sum(chances * spread * spread, axis=1)
+
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`."""
         if is_numpy(self.z):
