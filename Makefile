@@ -12,7 +12,7 @@ WORKERS ?= auto --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce demo test bench clean
+.PHONY: help reproduce demo test attack bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
@@ -35,6 +35,11 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -n $(WORKERS)
 
+attack: export OMP_NUM_THREADS := 1
+attack: export OPENBLAS_NUM_THREADS := 1
+attack: $(VENV)/.test ## attack the library: damaged files, bad calls, kills (some minutes)
+	$(PY) -m attack
+
 bench: $(VENV)/.bench ## measure speed, growth and memory (seven minutes); writes out/bench/*.json
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/policies.py
@@ -45,7 +50,7 @@ bench: $(VENV)/.bench ## measure speed, growth and memory (seven minutes); write
 
 clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples benchmarks attack -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:
 	@command -v $(PYTHON) >/dev/null \

@@ -5,14 +5,25 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, device_of, indices, is_numpy, like, namespace, to_torch
+from adadim.backend.arrays import (
+    Array,
+    as_numpy,
+    device_of,
+    indices,
+    is_numpy,
+    like,
+    namespace,
+    read_only,
+    real_array,
+    to_torch,
+)
 from adadim.backend.state import unchanging
-from adadim.checks import integer
+from adadim.checks import integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
 __all__ = ["ActionSet"]
@@ -56,7 +67,7 @@ class ActionSet:
     def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
         base = _checked(features)
         self.base = base
-        self.single = len(features.shape if hasattr(features, "shape") else np.shape(features)) == 2
+        self.single = len(np.shape(features)) == 2
         self.replications, self.base_arms, self.dim = (int(n) for n in base.shape)
         self.levels = (self.dim,) if levels is None else _checked_levels(levels, self.dim)
         self.expressive = levels is not None
@@ -76,7 +87,7 @@ class ActionSet:
         # Pickling writes arrays row by row; sums must not depend on having been sent to another process.
         self.__dict__.update(state)
         if is_numpy(self.base):
-            self.base = _feature_major(self.base)
+            self.base = read_only(_feature_major(self.base))
 
     def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
         """Arms seen through their first `dim` features, without duplicates.
@@ -118,6 +129,8 @@ class ActionSet:
 
     def weighted(self, weights: Array) -> ActionSet:
         """The same arms with feature j multiplied by ``weights[j]``."""
+        if not bool(self.xp.all(self.xp.isfinite(weights))):
+            raise InvalidValueError(f"weights must be finite, got {shown(weights)}")
         return self.with_base(self.base * weights)
 
     def in_like_units(self, factor: float) -> ActionSet:
@@ -240,8 +253,8 @@ class ActionSet:
 
 
 def _checked(features: Array) -> Array:
-    xp = namespace(features)
-    array = features if hasattr(features, "detach") else np.asarray(features)
+    array = real_array(features, "features", copy=hasattr(features, "detach"))
+    xp = namespace(array)
     if array.ndim not in (2, 3):
         raise InvalidValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
     if array.ndim == 2:
@@ -250,13 +263,8 @@ def _checked(features: Array) -> Array:
         raise InvalidValueError(
             f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
         )
-    kind = str(array.dtype).split(".")[-1]
-    if not kind.startswith(("float", "int", "uint", "bool")):
-        raise InvalidTypeError(f"features must be real numbers, got dtype {array.dtype}")
-    if kind != "float64":
-        array = xp.astype(array, xp.float64)
     if is_numpy(array):
-        array = _feature_major(array)
+        array = read_only(_owned(_feature_major(array), features))  # policies share it
     with np.errstate(over="ignore"):
         squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
@@ -288,7 +296,18 @@ def _feature_major(array: Array) -> Array:
     return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
 
 
+def _owned(array: Array, given: Array) -> Array:
+    """`array`, copied if it shares memory with what was given."""
+    if not isinstance(given, np.ndarray) or not np.may_share_memory(array, given):
+        return array
+    if array.strides[0] == 0 and len(array) > 1:
+        return np.broadcast_to(_owned(array[:1], given), array.shape)
+    return array.copy(order="K")
+
+
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
+    if not isinstance(levels, Iterable) or getattr(levels, "ndim", 1) == 0:
+        raise InvalidTypeError(f"levels must be a sequence of integers, e.g. [8, 16], got {shown(levels)}")
     given: tuple[Any, ...] = tuple(levels)
     if not given:
         raise InvalidValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")

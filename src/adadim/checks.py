@@ -24,6 +24,7 @@ __all__ = [
     "is_integer",
     "is_number",
     "not_negative",
+    "numbers",
     "one_of",
     "positive",
     "printable",
@@ -35,6 +36,8 @@ __all__ = [
 T = TypeVar("T")
 
 MOST_SHOWN = 200
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_FLOAT = 2**1023
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 
 _short = reprlib.Repr()
@@ -67,7 +70,9 @@ def is_integer(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether `value` is a real number, Python's or NumPy's, and no truth value."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < LARGEST_FLOAT
+    return isinstance(value, float | np.integer | np.floating)
 
 
 def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
@@ -85,8 +90,10 @@ def integer(value: Any, name: str, least: int = 1, most: int | None = None, mean
     Traceback (most recent call last):
     adadim.errors.InvalidValueError: dim must be an integer in 1..2 (the number of features), got 3
     """
-    if not is_integer(value) or value < least or (most is not None and value > most):
-        allowed = f"of at least {least}" if most is None else f"in {least}..{most}"
+    if not is_integer(value) or value < least or value > (LARGEST_INTEGER if most is None else most):
+        allowed = f"in {least}..{most}" if most is not None else f"of at least {least}"
+        if most is None and is_integer(value) and value > LARGEST_INTEGER:
+            allowed = "below 2^63"
         raise InvalidValueError(
             f"{name} must be an integer {allowed}{f' ({meaning})' if meaning else ''}, got {shown(value)}"
         )
@@ -105,6 +112,22 @@ def positive(value: Any, name: str, meaning: str) -> float:
     if not is_number(value) or not 0 < value < np.inf:
         raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
     return float(value)
+
+
+def numbers(values: Any, name: str) -> tuple[float, ...]:
+    """A sequence of finite numbers.
+
+    Examples
+    --------
+    >>> numbers([1, float("nan")], "scalings")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: scalings must be a sequence of finite numbers, got [1, nan]
+    """
+    given = values.tolist() if isinstance(values, np.ndarray) else values
+    fits = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in given):
+        raise InvalidTypeError(f"{name} must be a sequence of finite numbers, got {shown(values)}")
+    return tuple(given)
 
 
 def not_negative(value: Any, name: str) -> float:
@@ -203,6 +226,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     'choose from LinUCB, UCB'
     """
     names = list(known)
+    if not isinstance(word, str):
+        return f"choose from {', '.join(names)}"
     lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word.lower(), lower, 1)
     if close:

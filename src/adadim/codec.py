@@ -105,7 +105,7 @@ def from_table(
     try:
         return kind(**values)
     except (TypeError, ValueError) as failure:
-        given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        given = ", ".join(f"{key}={shown(value)}" for key, value in values.items())
         raise error(f"{where}: {table['kind']}({given}) is not possible: {failure}") from failure
 
 
@@ -129,7 +129,7 @@ def check_table(
         example = next(iter(kinds), "NAME")
         raise error(f"{where}: the key 'kind' is missing; it names what this is, e.g. kind = \"{example}\"")
     if name not in kinds:
-        raise error(f"{where}.kind: no {noun} {name!r}; {suggestion(name, kinds)}")
+        raise error(f"{where}.kind: no {noun} {shown(name)}; {suggestion(name, kinds)}")
     known = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
     for key in table:
         if key != "kind" and key not in known:
@@ -200,10 +200,10 @@ def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
 def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str, error: type[InvalidValueError]) -> Any:
     name = value[1:]
     if parameters is None:
-        raise error(f"{where}: {value!r} stands for a parameter of an instance, and there is none here")
+        raise error(f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here")
     if name not in parameters:
         hint = suggestion(name, parameters)
-        raise error(f"{where}: {value!r} stands for a parameter that the instance does not have; {hint}")
+        raise error(f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}")
     return parameters[name]
 
 

@@ -20,6 +20,9 @@ __all__ = [
     "StudyError",
 ]
 
+LONGEST = 1500
+"""Characters of a message; a longer one is cut in the middle."""
+
 
 class AdadimError(Exception):
     """Base class of all errors of adadim.
@@ -33,6 +36,14 @@ class AdadimError(Exception):
     ...     print(error)
     ridge must be a positive finite number (the regularisation lambda, e.g. 0.1), got -1
     """
+
+    def __init__(self, *arguments: object) -> None:
+        # A name or value of megabytes, from a damaged file for instance, is not echoed whole.
+        super().__init__(*(_cut(text) if isinstance(text, str) else text for text in arguments))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 class InvalidValueError(AdadimError, ValueError):

@@ -8,13 +8,34 @@ import os
 import secrets
 import sys
 from pathlib import Path
+from typing import Any
 
+from adadim.checks import shown
 from adadim.errors import FileError
 
-__all__ = ["explained", "write_whole"]
+__all__ = ["as_path", "explained", "write_whole"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
+    """A path that the system can use.
+
+    Examples
+    --------
+    >>> as_path(None, "folder")
+    Traceback (most recent call last):
+    adadim.errors.FileError: folder must be a path, got None
+    """
+    try:
+        path = Path(value)
+        os.fsencode(path)
+    except (TypeError, ValueError):
+        raise error(f"{name} must be a path, got {shown(value)}") from None
+    if "\0" in str(path):
+        raise error(f"{name} must be a path, got {shown(value)}")
+    return path
 
 
 def write_whole(path: Path, data: bytes, error: type[FileError] = FileError) -> Path:

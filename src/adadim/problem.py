@@ -9,7 +9,18 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, to_torch
+from adadim.backend.arrays import (
+    Array,
+    as_numpy,
+    device_of,
+    is_array,
+    is_numpy,
+    like,
+    namespace,
+    read_only,
+    real_array,
+    to_torch,
+)
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
 from adadim.checks import integer, one_of, positive
@@ -204,6 +215,7 @@ class Instance:
         else:
             self.theta = None
             self.means = _check_rows(means, "means", actions.replications, actions.arms, actions.base)
+        read_only(self.means)
         xp = actions.xp
         if rewards == "bernoulli":
             low, high = float(xp.min(self.means)), float(xp.max(self.means))
@@ -211,7 +223,7 @@ class Instance:
                 raise InvalidValueError(
                     f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}"
                 )
-        self.best = xp.max(self.means, axis=-1)
+        self.best = read_only(xp.max(self.means, axis=-1))
         self.everyone = Rows.all(self.means)
         known: float | Array | None
         if isinstance(reward_range, str):
@@ -303,10 +315,10 @@ class Instance:
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
-    given = np.asarray(as_numpy(reward_range), dtype=float)
+    given = as_numpy(real_array(reward_range, "reward_range"))
     if given.shape not in ((), (count,)):
         raise InvalidValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
-    values = np.broadcast_to(given, (count,))
+    values: np.ndarray[Any, Any] = read_only(np.broadcast_to(given, (count,)))
     if not np.isfinite(values).all() or (values < 0).any():
         raise InvalidValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
     return values
@@ -314,16 +326,16 @@ def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any
 
 def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:
     """`values` as (count, width) floats in the library of `reference`; a single row serves every replication."""
-    xp = namespace(reference, values) if not isinstance(values, list | tuple) else namespace(reference)
-    array = like(values, reference)
+    real = real_array(values, name)
+    xp = namespace(reference, real) if is_array(values) else namespace(reference)
+    array = like(real, reference)
     if array.ndim == 1:
         array = array[None]
     if tuple(array.shape) not in ((1, width), (count, width)):
         raise InvalidValueError(f"{name} must have shape ({width},) or ({count}, {width}), got {tuple(array.shape)}")
-    array = xp.astype(array, xp.float64)
     if not bool(xp.all(xp.isfinite(array))):
         raise InvalidValueError(f"{name} must be finite, but has a NaN or infinite entry")
     if not is_numpy(array) and device_of(array) != device_of(reference):
         raise InvalidValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
     full = xp.broadcast_to(array, (count, width))
-    return full.copy() if is_numpy(full) else full.contiguous()
+    return read_only(full.copy()) if is_numpy(full) else full.contiguous()

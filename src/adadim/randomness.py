@@ -43,7 +43,7 @@ def check_seed(seed: int) -> int:
 
 def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tuple[int, ...]:
     """Return the replication numbers as a tuple of distinct non-negative ints."""
-    if not isinstance(replications, Iterable):
+    if not isinstance(replications, Iterable) or getattr(replications, "ndim", 1) == 0:
         raise InvalidTypeError(f"replications must be a sequence of numbers, e.g. range(10), got {shown(replications)}")
     numbers = tuple(replications)
     if not numbers:

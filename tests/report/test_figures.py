@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 import adadim
 from adadim import paper
 from adadim.report import draw, save, style, summary
-from adadim.study import StoreError, load, run
+from adadim.study import StoreError, Study, load, run
 from adadim.theory import hardness
 
 
@@ -213,3 +213,14 @@ def test_policies_are_called_what_the_labels_say(tmp_path):
     odd = {"policies": {"linucb": 3, "mine": "My own"}}  # the reader's own labels may mean something else
     figure = draw(run(small(trials=1, labels=odd), tmp_path / "b", jobs=1))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["linucb", "My own", "greedy"]
+
+
+def test_hundreds_of_instances_get_a_readable_number_of_panels(tmp_path):
+    spheres = {
+        f"i{i}": {"kind": "sphere", "arms": 3 + i, "dim": 3, "intrinsic_dim": 2, "horizon": 4} for i in range(60)
+    }
+    results = run(Study("many", spheres, {"random": {"kind": "Random"}}, trials=1), tmp_path, jobs=1)
+    figure = draw(results)
+    assert len([axis for axis in figure.axes if axis.axison]) == 36
+    assert "the first 36 of 60 instances" in figure.get_suptitle()
+    assert summary(results)["instance"].n_unique() == 60

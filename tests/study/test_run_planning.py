@@ -26,7 +26,7 @@ def test_blocks_are_aligned_shared_out_and_ordered_by_cost():
 def test_batches_fit_into_memory(monkeypatch):
     large = six_cells(instances={"large": {**SPHERE, "arms": 1000, "dim": 500}}).cells[0]
     needed = 4 * 8 * (1000 * 500 + 1000**2)
-    monkeypatch.setattr(executor, "_memory", lambda: 2 * 3.5 * needed)
+    monkeypatch.setattr(executor, "machine_bytes", lambda: 2 * 3.5 * needed)
     assert batch_size(large) == 3
     assert batch_size(large, jobs=2) == 1
     assert batch_size(large, jobs=100) == 1

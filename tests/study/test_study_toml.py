@@ -52,3 +52,34 @@ def test_bad_files_are_refused_with_their_name(tmp_path):
         file.write_text(text)
         with pytest.raises(StudyError, match=rf"study\.toml: {message}"):
             Study.from_toml(file)
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + two_instances().to_toml().encode())
+    assert Study.from_toml(file) == two_instances()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "x" * 5_000_000},
+        {"trials": "x" * 5_000_000},
+        {"record": "x" * 5_000_000},
+        {"only": "x" * 5_000_000},
+        {"only": {"LinUCB": ["x" * 5_000_000]}},
+        {"labels": "x" * 5_000_000},
+        {"instances": {"i": {"kind": "x" * 5_000_000}}},
+        {"instances": {"i": "x" * 5_000_000}},
+        {"policies": {"p": {"kind": "LinUCB", "ridge": "x" * 5_000_000}}},
+        {"policies": {"p": {"kind": "LinUCB", "bonus": ["x" * 1000] * 5000}}},
+        {"policies": {"p": {"kind": "LinUCB", "x" * 5_000_000: 1}}},
+        {"policies": {"x" * 5_000_000: {"kind": "LinUCB", "ridge": -1}}},
+        {"x" * 5_000_000: 1},
+    ],
+    ids=lambda change: f"{next(iter(change))[:10]}-{str(next(iter(change.values())))[:20]}",
+)
+def test_a_long_value_is_not_echoed_whole(change):
+    with pytest.raises(StudyError) as caught:
+        Study.from_dict({**two_instances().to_dict(), **change})
+    assert len(str(caught.value)) < 1600

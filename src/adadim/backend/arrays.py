@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 from array_api_compat import numpy as array_api_numpy
 
-from adadim.errors import DeviceError, InvalidTypeError
+from adadim.errors import DeviceError, InvalidTypeError, InvalidValueError
 
 Array = Any
 """A NumPy array or a torch tensor."""
@@ -26,6 +26,8 @@ __all__ = [
     "is_numpy",
     "like",
     "namespace",
+    "read_only",
+    "real_array",
     "surely_all",
     "to_torch",
     "zeros",
@@ -100,8 +102,47 @@ def to_torch(array: Array, device: str) -> Array:
     if is_numpy(array):
         if array.strides[0] == 0 and len(array) > 1:  # one array shared by all replications
             return to_torch(array[0].copy(order="K"), device)[None].expand(array.shape)
-        array = torch.from_numpy(array)
+        # torch knows no arrays that may only be read, and would share this one's memory.
+        array = torch.from_numpy(array if array.flags.writeable else array.copy(order="K"))
     return array.to(device)
+
+
+def real_array(values: Any, name: str, *, copy: bool = True) -> Array:
+    """`values` in float64, NumPy's unless it is a tensor, and a copy unless asked; an error unless real numbers.
+
+    Examples
+    --------
+    >>> real_array([1, 2], "theta")
+    array([1., 2.])
+    >>> real_array([1j], "theta")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: theta must be real numbers, got dtype complex128
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidTypeError(f"{name} must be real numbers, got a masked array; fill it first, e.g. with filled(0)")
+    if hasattr(values, "detach"):
+        given = values.detach()
+    else:
+        try:
+            given = np.asarray(values)
+        except ValueError as error:
+            raise InvalidValueError(f"{name} must be an array of numbers: {error}") from error
+    kind = str(getattr(given.dtype, "name", given.dtype)).split(".")[-1]
+    if not kind.startswith(("float", "bfloat", "int", "uint", "bool")):
+        raise InvalidTypeError(f"{name} must be real numbers, got dtype {given.dtype}")
+    shared = given.ndim > 0 and len(given) > 1 and (given.strides[0] if is_numpy(given) else given.stride(0)) == 0
+    if shared:  # one array for all replications goes on being one
+        return namespace(given).broadcast_to(real_array(given[:1], name, copy=copy), tuple(given.shape))
+    if is_numpy(given):
+        return given.astype(np.float64, order="K", copy=copy)
+    return given.to(namespace(given).float64, copy=copy)
+
+
+def read_only(array: Array) -> Array:
+    """`array`, which nobody can write to any more if it is NumPy's."""
+    if is_numpy(array):
+        array.setflags(write=False)
+    return array
 
 
 def like(values: Any, reference: Array, dtype: Any = None) -> Array:

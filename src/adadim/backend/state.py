@@ -148,6 +148,8 @@ class _Restorer:
             return saved
         if tuple(target.shape) != saved.shape:
             return like(saved, target)
+        if is_numpy(target) and not target.flags.writeable:  # a part of the problem, unless something took its place
+            return target if np.array_equal(saved, target) else saved
         target[...] = like(saved, target)
         return target
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
 from adadim.problem import Instance
@@ -108,8 +109,8 @@ def polynomials(
     True
     """
     replications = check_sizes(replications, variables=variables, arms=arms, dim=dim)
-    if not 2 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
+    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
     terms = (itertools.combinations_with_replacement(range(variables), k) for k in itertools.count())
     powers = [_powers(t, variables) for t in itertools.islice(itertools.chain.from_iterable(terms), dim)]
     degree = max(map(max, powers))

@@ -10,7 +10,8 @@ import numpy as np
 
 from adadim import theory
 from adadim.actions import ActionSet
-from adadim.checks import flag, integer
+from adadim.backend.memory import check_fits
+from adadim.checks import flag, integer, shown
 from adadim.errors import InvalidValueError
 from adadim.problem import Instance
 from adadim.randomness import check_replications
@@ -33,6 +34,7 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     >>> parameter("spike", 2, 4)
     array([0., 1., 0., 0.])
     """
+    check_fits(16 * integer(dim, "dim"), dim=dim)
     integer(intrinsic_dim, "intrinsic_dim", most=dim, meaning="the number of features")
     index = np.arange(1, intrinsic_dim + 1)
     shapes = {
@@ -42,8 +44,8 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
         "spike": (index == intrinsic_dim).astype(float),
         "heavy": 1 / index,
     }
-    if shape not in shapes:
-        raise InvalidValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shape!r}")
+    if not isinstance(shape, str) or shape not in shapes:
+        raise InvalidValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shown(shape)}")
     vector = np.zeros(dim)
     vector[:intrinsic_dim] = shapes[shape] / np.linalg.norm(shapes[shape])
     return vector
@@ -84,4 +86,9 @@ def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
     for name, value in sizes.items():
         integer(value, name)
-    return check_replications(replications)
+    numbers = check_replications(replications)
+    # Drawn, then laid out feature by feature; and what generators keep for each feature while they draw.
+    cells = len(numbers) * sizes.get("arms", 1) * sizes.get("dim", 1)
+    drawn = sizes.get("variables", 1) * (sizes.get("arms", 1) + sizes.get("dim", 1))
+    check_fits(16 * cells + 8 * drawn + (200 * sizes.get("dim", 1) if len(sizes) > 2 else 0), **sizes)
+    return numbers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adadim.checks import not_negative
+from adadim.checks import is_integer, not_negative, shown
 from adadim.errors import InvalidValueError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
 from adadim.problem import Instance
@@ -165,8 +165,8 @@ def clicks(
     ('bernoulli', 0.5)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    if not 2 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {intrinsic_dim!r}")
+    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
     draw = Streams(seed, Purpose.INSTANCE, replications)
     base = np.full((len(replications), arms, dim), 1 / math.sqrt(2))
     for rows, generator in zip(base, draw.generators, strict=True):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from adadim import theory
+from adadim.backend.memory import check_fits
+from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
 from adadim.problem import Instance
 from adadim.randomness import check_replications
@@ -50,12 +52,15 @@ def lower_bound(
     (0, 7)
     """
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
-    if not 0 <= target < len(family.thetas):
-        raise InvalidValueError(f"target must be in 0..{len(family.thetas) - 1}, got {target!r}")
+    check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
+    if not is_integer(target) or not 0 <= target <= family.arms_count:
+        raise InvalidValueError(f"target must be in 0..{family.arms_count}, got {shown(target)}")
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
     if intrinsic_dim not in (None, true_dim):
-        raise InvalidValueError(f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {intrinsic_dim!r}")
+        raise InvalidValueError(
+            f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {shown(intrinsic_dim)}"
+        )
     numbers = check_replications(replications)
     shared = np.broadcast_to(family.features, (len(numbers), *family.features.shape))
     return Instance(

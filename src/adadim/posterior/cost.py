@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = ["cheaper_form", "replication_bytes", "state_bytes", "streamed_bytes"]
+__all__ = ["cheaper_form", "least_bytes", "replication_bytes", "state_bytes", "streamed_bytes"]
 
 NUMBER = 8  # bytes
 
@@ -37,6 +37,19 @@ def state_bytes(form: Literal["gram", "feature"], arms: int, dim: int) -> int:
 def streamed_bytes(form: Literal["gram", "feature"], base_arms: int, dim: int) -> int:
     """Bytes that every round reads anew in each replication; none in the Gram form, which works in blocks of pulls."""
     return 0 if form == "gram" else NUMBER * (base_arms * dim + dim * dim // 2)
+
+
+def least_bytes(base_arms: int, arms: int, dim: int) -> int:
+    """Memory that one replication of a study takes at least, whatever the policy.
+
+    The features twice, as drawn and as kept, and for each arm its mean, its gap, its pulls and its score.
+
+    Examples
+    --------
+    >>> round(least_bytes(1200, 1200, 600) / 1e6, 1)
+    11.6
+    """
+    return NUMBER * (2 * base_arms * dim + 4 * arms)
 
 
 def replication_bytes(arms: int, dim: int, horizon: int) -> int:

@@ -22,6 +22,7 @@ Band = Literal["ci", "std"]
 """Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
 
 COLUMNS = 3
+MOST_PANELS = 36  # more take minutes to draw and cannot be read
 
 
 def summary(results: Results) -> pl.DataFrame:
@@ -66,7 +67,7 @@ def summary(results: Results) -> pl.DataFrame:
 def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figure:
     """Draw a study: curves over time if it has one instance, final regret against alpha if its instances differ in d*.
 
-    Instances that do not differ in `intrinsic_dim` alone get a panel of curves each.
+    Instances that do not differ in `intrinsic_dim` alone get a panel of curves each, the first 36 of them.
 
     Parameters
     ----------
@@ -81,6 +82,8 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     cells = _present(results)
     instances = [name for name in results.instances if name in {instance for instance, _ in cells}]
     against_alpha = _same_but_for_dim(results, instances)
+    left_out = 0 if against_alpha else max(0, len(instances) - MOST_PANELS)
+    instances = instances[: len(instances) - left_out]
     panels = 1 if against_alpha else len(instances)
     columns = min(panels, COLUMNS)
     rows = -(-panels // columns)
@@ -99,6 +102,8 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
         _add_legend(figure, axes[:panels], results)
         heading = f"{title}\n" if title else ""
         caption = _caption([len(results.final(*cell)) for cell in cells], band)
+        if left_out:
+            caption += f"; the first {panels} of {panels + left_out} instances (the CSV file has all)"
         figure.suptitle(heading + caption, fontsize=9, parse_math=False)
     return figure
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from adadim.policies.base import Policy
-from adadim.posterior.cost import replication_bytes
+from adadim.posterior.cost import least_bytes, replication_bytes
 from adadim.problem import Instance
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance
@@ -46,8 +46,8 @@ class Cell:
         Rounds at which the regret is recorded.
     seed : int
         Seed of the study.
-    arms, dim, horizon : int
-        Size of the instance.
+    base_arms, arms, dim, horizon : int
+        Size of the instance; the arms of an expressive set are truncations of the base arms.
     generator : callable
         What makes the instance.
     params : mapping
@@ -61,6 +61,7 @@ class Cell:
     policy_object: Policy
     times: tuple[int, ...]
     seed: int
+    base_arms: int
     arms: int
     dim: int
     horizon: int
@@ -71,6 +72,11 @@ class Cell:
     def replication_bytes(self) -> int:
         """Memory that one replication takes, at most."""
         return replication_bytes(self.arms, self.dim, self.horizon)
+
+    @property
+    def least_bytes(self) -> int:
+        """Memory that one replication takes, at least."""
+        return least_bytes(self.base_arms, self.arms, self.dim)
 
     def make(self, replications: Iterable[int]) -> Instance:
         """Build the instance in the given replications."""

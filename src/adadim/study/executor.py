@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import threading
 import time
 import warnings
@@ -18,6 +17,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 from adadim.backend.arrays import check_device
+from adadim.backend.memory import machine_bytes
 from adadim.checks import integer
 from adadim.errors import RunError, StudyError
 from adadim.problem import Instance
@@ -141,7 +141,7 @@ def batch_size(cell: Cell, jobs: int = 1) -> int:
     >>> batch_size(study.cells[0], jobs=2)
     25
     """
-    return max(1, min(BATCH, int(SHARE * _memory() / jobs / cell.replication_bytes)))
+    return max(1, min(BATCH, int(SHARE * machine_bytes() / jobs / cell.replication_bytes)))
 
 
 def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: int | None = None) -> list[Unit]:
@@ -261,11 +261,3 @@ def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:
     for _, group in itertools.groupby(enumerate(numbers), lambda pair: (pair[1] - pair[0], pair[1] // size)):
         run = [number for _, number in group]
         yield run[0], run[-1] + 1
-
-
-def _memory() -> float:
-    """Bytes of memory of this machine (not those free now: the choice of blocks should not vary)."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return 4e9

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.checks import is_integer
+from adadim.checks import is_integer, shown
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
 from adadim.problem import Instance, Problem
@@ -36,6 +36,11 @@ class Probe:
     arms: int
 
     @property
+    def base_arms(self) -> int:
+        """Number of arms that are not truncations of others."""
+        return self.arms // len(self.problem.actions.levels)
+
+    @property
     def dim(self) -> int:
         """Number of features."""
         return self.problem.dim
@@ -57,10 +62,10 @@ def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, wher
     small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
     try:
         instance = make_instance(generator, {**params, "arms": small} if "arms" in params else params, [0], seed)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, MemoryError, OverflowError) as error:
         raise StudyError(f"{where}: {error}") from error
     if not isinstance(instance, Instance | ContextInstance):
-        raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {instance!r}")
+        raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
     arms = instance.problem.arms
     return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS)
 

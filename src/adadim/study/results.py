@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from adadim.checks import require, suggestion
-from adadim.errors import StoreError
+from adadim.checks import require, shown, suggestion
+from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.study.cells import Outcome, Unit
 from adadim.study.store import Span, Store
 
@@ -149,11 +149,13 @@ class Results:
 
     def parameters(self, instance: str) -> dict[str, Any]:
         """Parameters of an instance, defaults included, and its `kind`."""
+        if not isinstance(instance, str):
+            raise InvalidTypeError(f"instance must be a name in the study, got {shown(instance)}")
         for (name, _), cell in self._cells.items():
             if name == instance:
                 written = cell["spec"]["instance"]
                 return {"kind": written["kind"], **written["params"]}
-        raise StoreError(f"no instance {instance!r} in {self.folder}; {suggestion(instance, self.instances)}")
+        raise StoreError(f"no instance {shown(instance)} in {self.folder}; {suggestion(instance, self.instances)}")
 
     def replications(self, instance: str, policy: str) -> IntArray:
         """Numbers of the replications that are stored."""
@@ -216,6 +218,9 @@ class Results:
         return pl.concat(parts)
 
     def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
+        for key, name in (("instance", instance), ("policy", policy)):
+            if not isinstance(name, str):
+                raise InvalidTypeError(f"{key} must be a name in the study, got {shown(name)}")
         if (instance, policy) in self._cells:
             cell: Mapping[str, Any] = self._cells[instance, policy]
             return cell
@@ -228,7 +233,10 @@ class Results:
         numbers, regret = self._arrays(instance, policy)
         if trials is None:
             return regret
-        wanted = np.asarray(trials)
+        try:
+            wanted = np.asarray(trials)
+        except ValueError as error:
+            raise InvalidValueError(f"trials must be a list of replication numbers, got {shown(trials)}") from error
         if wanted.size == 0:
             return regret[:0]
         require(

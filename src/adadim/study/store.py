@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from adadim.errors import StoreError, StoreWarning
-from adadim.files import explained, write_whole
+from adadim.files import as_path, explained, write_whole
 from adadim.study import blocks, schema
 from adadim.study.blocks import DamagedBlockError, Span
 from adadim.study.cells import FORMAT, LARGEST, Unit
@@ -53,7 +53,7 @@ class Store:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "folder", StoreError)
         self.blocks = self.folder / "blocks"
         self.manifest = self.folder / "manifest.json"
         self.locks = Locks(self.blocks / ".lock")

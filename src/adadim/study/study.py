@@ -22,6 +22,7 @@ from adadim.study.identity import identity, source_digest
 from adadim.study.kinds import Plugins, check_plugins, instance_kinds, policy_kinds
 from adadim.study.labels import check_labels
 from adadim.study.probes import Probe, build_probe, check_start
+from adadim.study.sizes import check_counts, check_memory
 from adadim.study.tables import all_parameters, build_policy, instance_table, policy_table
 
 __all__ = ["Study"]
@@ -142,10 +143,12 @@ class Study:
     @classmethod
     def from_dict(cls, table: Mapping[str, Any], plugins: Plugins | None = None) -> Study:
         """Study from nested tables, as TOML or JSON give them."""
+        if not isinstance(table, Mapping):
+            raise StudyError(f"a study is a table of name, instances, policies and trials, got {shown(table)}")
         entries = [f for f in dataclasses.fields(cls) if f.init and f.name != "plugins"]
         for key in table:
             if key not in [f.name for f in entries]:
-                raise StudyError(f"{key}: a study has no such key; {suggestion(key, [f.name for f in entries])}")
+                raise StudyError(f"{key!s}: a study has no such key; {suggestion(key, [f.name for f in entries])}")
         for entry in entries[:4]:
             if entry.name not in table:
                 raise StudyError(f"{entry.name}: missing; a study needs name, instances, policies and trials")
@@ -186,18 +189,22 @@ class Study:
         Traceback (most recent call last):
         adadim.errors.StudyError: instances.easy: intrinsic_dim must be an integer in 1..6 (...), got 7
         """
-        for instance in self.instances:
-            probe = self._probe(instance)
-            for cell in self.cells:
-                if cell.instance == instance:
-                    check_start(cell, probe.problem)
+        check_counts(self.trials, self.record)
+        check_memory(self.cells, self.trials)
+        for cell in self.cells:
+            check_start(cell, self._probes[cell.instance].problem)
         return self
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every policy on every instance."""
-        probes = {instance: self._probe(instance) for instance in self.instances}
-        return tuple(self._cell(instance, policy, probes[instance]) for instance, policy in self._pairs())
+        check_counts(self.trials, self.record)
+        return tuple(self._cell(instance, policy, self._probes[instance]) for instance, policy in self._pairs())
+
+    @cached_property
+    def _probes(self) -> dict[str, Probe]:
+        """A small instance of each kind."""
+        return {instance: self._probe(instance) for instance in self.instances}
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Pairs (instance, policy) that the study runs."""
@@ -244,6 +251,7 @@ class Study:
             policy_object=built,
             times=times,
             seed=self.seed,
+            base_arms=probe.base_arms,
             arms=probe.arms,
             dim=probe.dim,
             horizon=probe.horizon,
@@ -268,7 +276,7 @@ def _seed(value: Any) -> int:
 
 def _check_names(table: Mapping[str, Any], key: str) -> None:
     if not isinstance(table, Mapping) or not table:
-        raise StudyError(f"{key}: must be a non-empty table of names, e.g. [{key}.mine] in TOML, got {table!r}")
+        raise StudyError(f"{key}: must be a non-empty table of names, e.g. [{key}.mine] in TOML, got {shown(table)}")
     for name in table:
         if not isinstance(name, str) or not name.strip():
             raise StudyError(f"{key}: names must be non-empty strings, got {shown(name)}")
@@ -286,13 +294,13 @@ def _check_only(
     only: Mapping[str, Sequence[str]], instances: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> dict[str, tuple[str, ...]]:
     if not isinstance(only, Mapping):
-        raise StudyError(f"only: must be a table of policy = [instances], got {only!r}")
+        raise StudyError(f"only: must be a table of policy = [instances], got {shown(only)}")
     for policy, names in only.items():
-        if policy not in policies:
+        if not isinstance(policy, str) or policy not in policies:
             raise StudyError(f"only.{policy}: there is no such policy; {suggestion(str(policy), policies)}")
         for name in _as_tuple(names, f"only.{policy}"):
-            if name not in instances:
-                raise StudyError(f"only.{policy}: no instance {name!r}; {suggestion(str(name), instances)}")
+            if not isinstance(name, str) or name not in instances:
+                raise StudyError(f"only.{policy}: no instance {shown(name)}; {suggestion(str(name), instances)}")
     return {policy: tuple(names) for policy, names in only.items()}
 
 
@@ -304,12 +312,14 @@ def _as_tuple(values: Any, where: str) -> tuple[Any, ...]:
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        raise StudyError(f"{where}: must be a non-empty list, got {values!r}")
+        raise StudyError(f"{where}: must be a non-empty list, got {shown(values)}")
     return tuple(values)
 
 
 def _with_classes_of(policies: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     """Plugins together with the classes of policy objects that are not adadim's own."""
+    if not isinstance(plugins, Mapping):
+        raise StudyError(f"plugins: must be a table of name = class or function, got {shown(plugins)}")
     found = dict(plugins)
     for kind in _classes(policies):
         if found.setdefault(kind.__name__, kind) is not kind:

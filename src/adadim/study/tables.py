@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from adadim import codec
+from adadim.checks import shown
 from adadim.errors import StudyError
 from adadim.policies.base import Policy
 from adadim.problem import Instance
@@ -30,7 +31,7 @@ def to_spec(policy: Policy) -> Table:
     {'kind': 'Greedy', 'ridge': 0.1, 'dim': 3, 'ties': 'random'}
     """
     if not isinstance(policy, Policy):
-        raise StudyError(f"expected a policy such as LinUCB(), got {policy!r}")
+        raise StudyError(f"expected a policy such as LinUCB(), got {shown(policy)}")
     return codec.to_table(policy)
 
 

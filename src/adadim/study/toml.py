@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from adadim.checks import shown
 from adadim.errors import StudyError
 
 __all__ = ["dumps", "read"]
+
+MOST_TEXT = 500
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -19,11 +22,15 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 def read(file: Path) -> dict[str, Any]:
     """Tables of a TOML file."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte-order mark
     except OSError as error:
         raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"{file}: not valid TOML: {error}") from error
+        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+    except RecursionError:
+        raise StudyError(f"{file}: not valid TOML: nested too deeply") from None
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -75,6 +82,6 @@ def _value(value: Any, where: str) -> str:
         pairs = (f"{_key(k)} = {_value(v, f'{where}.{k}')}" for k, v in value.items())
         return f"{{ {', '.join(pairs)} }}"
     raise StudyError(
-        f"{where}: TOML has no way to write {value!r}; such a study can only be written in Python, or with a policy "
-        "class of your own that takes numbers and strings"
+        f"{where}: TOML has no way to write {shown(value)}; such a study can only be written in Python, or with a "
+        "policy class of your own that takes numbers and strings"
     )

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.checks import integer, one_of, require
+from adadim.backend.arrays import real_array
+from adadim.backend.memory import check_fits
+from adadim.checks import flag, integer, one_of, require
 from adadim.errors import ConditionError, InvalidValueError
-from adadim.theory.checks import ONE, FloatArray
+from adadim.theory.checks import ONE, FloatArray, check_number
 
 __all__ = ["ConditionError", "LowerBoundFamily", "lower_bound_family", "theorem1_bound"]
 
@@ -66,6 +68,7 @@ class LowerBoundFamily:
     @property
     def features(self) -> FloatArray:
         """Arms a_0, a_1..a_Kl and the zero arm, if any, one a row."""
+        check_fits(8 * (self.arms_count + 2) * self.dim, horizon=self.horizon)
         features = np.zeros((self.arms_count + 1 + self.zero_arm, self.dim))
         features[0, self.easy_dim - 1] = 1.0
         features[1 : self.arms_count + 1, self.arms_count :] = np.eye(self.arms_count)
@@ -74,6 +77,7 @@ class LowerBoundFamily:
     @property
     def thetas(self) -> FloatArray:
         """Reward vectors theta_0, theta_1..theta_Kl, one a row."""
+        check_fits(8 * (self.arms_count + 1) * self.dim, horizon=self.horizon)
         thetas = np.zeros((self.arms_count + 1, self.dim))
         thetas[:, self.easy_dim - 1] = self.delta / 2.0
         thetas[1:, self.arms_count :] = self.delta * np.eye(self.arms_count)
@@ -91,7 +95,7 @@ class LowerBoundFamily:
         >>> lower_bound_family(2500, 0.5).average_regret_bound(np.zeros(25))  # always a_0
         19.53125
         """
-        pulls = np.asarray(pulls_under_0, dtype=np.float64)
+        pulls = np.asarray(real_array(pulls_under_0, "pulls_under_0"))
         wants = f"be {self.arms_count} counts >= 0 that sum to at most T = {self.horizon}"
         ok = pulls.shape == (self.arms_count,) and bool(np.all(pulls >= 0.0))
         require(ok and pulls.sum() <= self.horizon * (1.0 + 1e-9), "pulls_under_0", wants, pulls)
@@ -111,7 +115,7 @@ class LowerBoundFamily:
         >>> family.average_regret_bound_from_regret([0.0, 50.0], form="counts").round(3)
         array([19.531, 12.648])
         """
-        regret = np.asarray(regret_0, dtype=np.float64)
+        regret = np.asarray(real_array(regret_0, "regret_0"))
         ok = bool(np.all((regret >= 0.0) & (regret < math.inf)))
         require(ok, "regret_0", "be finite and at least 0", regret_0)
         root = np.sqrt(2.0 * self.delta * regret / self.arms_count)  # Delta sqrt(n/Kl)
@@ -152,19 +156,25 @@ def lower_bound_family(
         budget = horizon**alpha if budget is None else budget
         _check_budget(horizon, alpha, budget)
         delta = count / (32.0 * budget)
+        require(delta > 0.0, "budget", "be small enough for a gap above 0", budget)
     elif budget is not None:
         raise InvalidValueError(f"give budget or delta, not both; got budget = {budget} and delta = {delta}")
     # ||theta_i|| = sqrt(5) Delta / 2
-    require(0.0 < delta <= 2.0 / math.sqrt(5.0), "delta", "lie in (0, 2/sqrt(5)], for norms up to 1", delta)
+    require(
+        0.0 < check_number(delta, "delta") <= 2.0 / math.sqrt(5.0),
+        "delta",
+        "lie in (0, 2/sqrt(5)], for norms up to 1",
+        delta,
+    )
     easy_dim = math.floor(horizon**alpha_easy * ONE)
-    return LowerBoundFamily(int(horizon), count, float(delta), easy_dim, bool(zero_arm))
+    return LowerBoundFamily(int(horizon), count, float(delta), easy_dim, flag(zero_arm, "zero_arm"))
 
 
 def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
     """Kl = floor(T^alpha / 2), after checking the conditions of Theorem 1 but for the one on B."""
     horizon = integer(horizon, "horizon")
-    require(0.0 <= alpha <= 1.0, "alpha", "lie in [0, 1]", alpha)
-    require(0.0 <= alpha_easy <= 1.0, "alpha_easy", "lie in [0, 1]", alpha_easy)
+    require(0.0 <= check_number(alpha, "alpha") <= 1.0, "alpha", "lie in [0, 1]", alpha)
+    require(0.0 <= check_number(alpha_easy, "alpha_easy") <= 1.0, "alpha_easy", "lie in [0, 1]", alpha_easy)
     if alpha_easy >= alpha:
         raise ConditionError(f"Theorem 1 needs alpha_easy < alpha, but {alpha_easy:g} >= {alpha:g}")
     hard, easy = float(horizon**alpha), float(horizon**alpha_easy)
@@ -178,7 +188,7 @@ def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
 
 
 def _check_budget(horizon: int, alpha: float, budget: float) -> None:
-    require(0.0 < budget < math.inf, "budget", "be positive and finite", budget)
+    require(0.0 < check_number(budget, "budget") < math.inf, "budget", "be positive and finite", budget)
     hard = horizon**alpha
     if hard > budget * ONE:
         found = f"{horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}"

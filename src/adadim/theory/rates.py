@@ -7,8 +7,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.checks import integer, require
-from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_rate_beta
+from adadim.backend.arrays import real_array
+from adadim.checks import integer, require, shown
+from adadim.errors import InvalidTypeError
+from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_number, check_rate_beta
 
 __all__ = [
     "confidence_radius",
@@ -56,7 +58,7 @@ def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:
     >>> rate_lower_bound(0.25, rate_at_zero=1.0)
     1.0
     """
-    require(0.5 <= rate_at_zero <= 1.0, "rate_at_zero", "lie in [1/2, 1]", rate_at_zero)
+    require(0.5 <= check_number(rate_at_zero, "rate_at_zero") <= 1.0, "rate_at_zero", "lie in [1/2, 1]", rate_at_zero)
     # In this order the sum is exactly >= 1 whenever alpha >= rate_at_zero.
     rising = 1.0 + (check_alphas(alpha) - rate_at_zero)
     return _like(alpha, np.minimum(np.maximum(rate_at_zero, rising), 1.0))
@@ -78,9 +80,13 @@ def dominates(
     >>> dominates(lambda alpha: pareto_rate(alpha, 0.6), lambda alpha: pareto_rate(alpha, 0.5))
     False
     """
-    points = check_alphas(np.linspace(0.0, 1.0, 1001) if grid is None else grid)
+    points = np.asarray(real_array(np.linspace(0.0, 1.0, 1001) if grid is None else grid, "grid"))
+    check_alphas(points)
     require(points.ndim == 1 and points.size > 0, "grid", "be a non-empty list of alphas", grid)
-    a, b = (np.asarray(rate(points), dtype=np.float64) for rate in (rate_a, rate_b))
+    for name, rate in (("rate_a", rate_a), ("rate_b", rate_b)):
+        if not callable(rate):
+            raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
+    a, b = (np.asarray(real_array(r(points), n)) for n, r in (("rate_a", rate_a), ("rate_b", rate_b)))
     for name, values in (("rate_a", a), ("rate_b", b)):
         wants = f"map {points.size} alphas to as many rates"
         ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
@@ -99,7 +105,7 @@ def recommended_beta(alpha_hat: float) -> float:
     >>> recommended_beta(0.5)
     0.75
     """
-    require(0.0 <= alpha_hat < math.inf, "alpha_hat", "be finite and at least 0", alpha_hat)
+    require(0.0 <= check_number(alpha_hat, "alpha_hat") < math.inf, "alpha_hat", "be finite and at least 0", alpha_hat)
     return min((1.0 + float(alpha_hat)) / 2.0, math.nextafter(1.0, 0.0))
 
 
@@ -116,7 +122,7 @@ def confidence_radius(horizon: int, arms: int, failure: float | None = None, nor
     """
     horizon, arms = integer(horizon, "horizon", least=2), integer(arms, "arms")
     delta = 1.0 / math.sqrt(horizon) if failure is None else check_failure(failure)
-    norm = 2.0 * math.log(horizon) if norm_bound is None else float(norm_bound)
+    norm = 2.0 * math.log(horizon) if norm_bound is None else float(check_number(norm_bound, "norm_bound"))
     require(0.0 <= norm < math.inf, "norm_bound", "be finite and at least 0", norm)
     return 2.0 * math.sqrt(math.log(2.0 * horizon * arms / delta)) + norm
 
@@ -147,7 +153,7 @@ def linucbpp_bound_order(horizon: int, arms: int, beta: float, alpha: float) -> 
     >>> round(linucbpp_bound_order(2500, arms=1200, beta=0.5, alpha=0.0))
     1006874
     """
-    return float(_log_ktlogt(horizon, arms) ** 3.5 * horizon ** pareto_rate(float(alpha), beta))
+    return float(_log_ktlogt(horizon, arms) ** 3.5 * horizon ** pareto_rate(float(check_number(alpha, "alpha")), beta))
 
 
 def _log_ktlogt(horizon: int, arms: int) -> float:

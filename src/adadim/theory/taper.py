@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from adadim.backend.memory import check_fits
 from adadim.checks import integer, require
-from adadim.theory.checks import FloatArray, check_alphas
+from adadim.theory.checks import FloatArray, check_alphas, check_number
 
 __all__ = ["tapered_information", "tapered_rate"]
 
@@ -24,8 +25,9 @@ def tapered_information(horizon: int, dim: int, taper: float, ridge: float) -> f
     116
     """
     rounds, dim = integer(horizon, "horizon"), integer(dim, "dim")
-    require(0.0 <= taper < np.inf, "taper", "be finite and at least 0", taper)
-    require(0.0 < ridge < np.inf, "ridge", "be finite and positive", ridge)
+    require(0.0 <= check_number(taper, "taper") < np.inf, "taper", "be finite and at least 0", taper)
+    require(0.0 < check_number(ridge, "ridge") < np.inf, "ridge", "be finite and positive", ridge)
+    check_fits(32 * dim, dim=dim)
     j = np.arange(1.0, dim + 1)
     tail = rounds / (ridge * (j + 1) ** taper)
     tail[-1] = 0.0
@@ -45,9 +47,9 @@ def tapered_rate(alpha: float | FloatArray, taper: float, target: float) -> floa
     >>> tapered_rate(np.array([0.0, 0.25, 0.3]), taper=6.0, target=0.25)
     array([0.8125, 0.8125, 1.    ])
     """
-    require(0.0 <= taper < np.inf, "taper", "be finite and at least 0", taper)
-    require(0.0 <= target <= 1.0, "target", "lie in [0, 1]", target)
+    require(0.0 <= check_number(taper, "taper") < np.inf, "taper", "be finite and at least 0", taper)
+    require(0.0 <= check_number(target, "target") <= 1.0, "target", "lie in [0, 1]", target)
     levels = check_alphas(alpha)
     flat = min(0.5 + (1.0 + taper * target) / (2.0 + taper), 1.0)
     rates: FloatArray = np.where(levels <= target, flat, 1.0)
-    return rates if isinstance(alpha, np.ndarray) else float(rates)
+    return rates if np.ndim(alpha) else float(rates)

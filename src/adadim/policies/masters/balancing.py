@@ -12,7 +12,7 @@ import numpy as np
 from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import TOLERANCE
-from adadim.checks import between, one_of, positive
+from adadim.checks import between, flag, numbers, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.iterations import check_beta
@@ -88,17 +88,18 @@ class DynamicBalancing(Policy):
 
     def __post_init__(self) -> None:
         check_bases(self.bases, self.base)
+        flag(self.ambient, "ambient")
         check_beta(self.beta)
         positive(self.c, "c", "a factor on the confidence width")
-        if not callable(self.bound) and self.bound not in ("log", "sqrt"):
-            raise InvalidValueError(f"bound must be 'log', 'sqrt' or a callable, got {self.bound!r}")
+        if not callable(self.bound) and not (isinstance(self.bound, str) and self.bound in ("log", "sqrt")):
+            raise InvalidValueError(f"bound must be 'log', 'sqrt' or a callable, got {shown(self.bound)}")
         if self.delta is not None:
             between(self.delta, "delta", 0, 1, "()")
         one_of(self.reference, "reference", ("lower", "upper"))
-        if self.scalings is not None and min(self.scalings, default=1.0) <= 0:
-            raise InvalidValueError(f"scalings must be positive, got {self.scalings!r}")
-        if self.biases is not None and min(self.biases, default=0.0) < 0:
-            raise InvalidValueError(f"biases must not be negative, got {self.biases!r}")
+        if self.scalings is not None and not all(x > 0 for x in numbers(self.scalings, "scalings")):
+            raise InvalidValueError(f"scalings must be positive, got {shown(self.scalings)}")
+        if self.biases is not None and not all(x >= 0 for x in numbers(self.biases, "biases")):
+            raise InvalidValueError(f"biases must not be negative, got {shown(self.biases)}")
 
     def candidate(self, dims: Array, plays: Array, arms: int, horizon: int) -> Array:
         """R_i(n_i); 0 for a base never played."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from adadim.backend.arrays import Array, indices
 from adadim.backend.rows import Rows
-from adadim.checks import one_of, positive
+from adadim.checks import flag, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, loss
@@ -69,6 +69,7 @@ class Corral(Policy):
 
     def __post_init__(self) -> None:
         check_bases(self.bases, self.base)
+        flag(self.ambient, "ambient")
         check_loss_range(self.loss_range)
         if self.eta is not None:
             positive(self.eta, "eta", "the learning rate, e.g. 0.02")

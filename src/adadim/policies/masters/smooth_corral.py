@@ -79,6 +79,7 @@ class SmoothCorral(Policy):
 
     def __post_init__(self) -> None:
         check_bases(self.bases, self.base)
+        flag(self.ambient, "ambient")
         check_beta(self.beta)
         check_loss_range(self.loss_range)
         if self.eta is not None:

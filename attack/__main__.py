@@ -1,0 +1,64 @@
+"""``python -m attack [SUBJECT ...] [--share 0.1]``: attack adadim, and say what was tried and what failed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from attack.calls import calls
+from attack.files import damaged_blocks, learner_files, results_folders, study_files
+from attack.processes import environments, kills, names, together
+from attack.tally import Tally
+
+SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
+    "study files": (study_files, 500),
+    "results folders": (results_folders, 400),
+    "damaged blocks": (damaged_blocks, 2000),
+    "learner files": (learner_files, 500),
+    "calls": (calls, 5000),
+    "names": (names, 100),
+    "kills": (kills, 100),
+    "several processes": (together, 6),
+    "environments": (environments, 37),
+}
+SHOWN = 60
+
+
+def attacked(subject: str, share: float = 1.0) -> Tally:
+    """One subject, with a share of its cases."""
+    attack, count = SUBJECTS[subject]
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return attack(max(1, round(share * count)), Path(folder).resolve())
+        finally:
+            os.chdir(here)
+
+
+def main() -> int:
+    """Run the attack; the exit code is the number of subjects with failures."""
+    parser = argparse.ArgumentParser(prog="python -m attack", description=__doc__)
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}; by default all")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the cases to try")
+    options = parser.parse_args()
+    failed = 0
+    print(f"| {'subject':18} | {'cases':>6} | {'checks':>6} | {'failed':>6} | {'seconds':>7} |", flush=True)
+    print(f"|{'-' * 20}|{'-' * 7}:|{'-' * 7}:|{'-' * 7}:|{'-' * 8}:|")
+    for subject in options.subjects or SUBJECTS:
+        began = time.monotonic()
+        tally, count = attacked(subject, options.share), max(1, round(options.share * SUBJECTS[subject][1]))
+        took = time.monotonic() - began
+        print(f"| {subject:18} | {count:6} | {tally.tried:6} | {len(tally.failures):6} | {took:7.0f} |", flush=True)
+        for failure in tally.failures[:SHOWN]:
+            print(f"    {failure}", file=sys.stderr)
+        failed += bool(tally.failures)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

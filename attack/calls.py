@@ -1,0 +1,168 @@
+"""Every public callable with bad arguments: refused by an AdadimError that names them, or a result without NaN."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adadim
+from adadim import instances, policies, study, theory
+from attack.damage import BAD
+from attack.tally import Tally
+
+BAD_VALUES = (
+    *BAD, 1j, b"x", set(), object(), np.nan, np.inf, np.array([]), np.array([np.nan]), np.array(["x"]), np.eye(2) * 1j,
+    np.ma.masked_less(np.eye(3), 0.5), np.array(None), range(0), -(10**400), np.float32("nan"), np.uint8(3),
+    np.int64(-5), lambda x: x, int,
+)  # fmt: skip
+SIZES = {"arms": 6, "dim": 4, "intrinsic_dim": 2, "horizon": 12}
+EXTRA = {
+    "products": {"attributes": 3},
+    "polynomials": {"variables": 2},
+    "pca": {"data": "wine"},
+    "lower_bound": {"horizon": 64, "alpha": 0.5},
+}
+PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
+INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
+THEORY: dict[str, dict[str, Any]] = {
+    "hardness": {"intrinsic_dim": 3, "horizon": 100},
+    "schedule": {"horizon": 100, "beta": 0.5, "dim": 10},
+    "nonadaptive_rate": {"alpha": 0.5},
+    "pareto_rate": {"alpha": 0.5, "beta": 0.5},
+    "rate_lower_bound": {"alpha": 0.5, "rate_at_zero": 0.7},
+    "recommended_beta": {"alpha_hat": 0.3},
+    "confidence_radius": {"horizon": 100, "arms": 10, "failure": 0.1, "norm_bound": 1.0},
+    "modified_linucb_bound_order": {"horizon": 100, "arms": 10, "dim": 3, "failure": 0.1},
+    "linucbpp_bound_order": {"horizon": 100, "arms": 10, "beta": 0.5, "alpha": 0.5},
+    "tapered_information": {"horizon": 100, "dim": 10, "taper": 1.0, "ridge": 1.0},
+    "tapered_rate": {"alpha": 0.5, "taper": 1.0, "target": 0.5},
+    "theorem1_bound": {"horizon": 2500, "alpha": 0.5, "alpha_easy": 0.0, "budget": 50.0},
+    "lower_bound_family": {"horizon": 2500, "alpha": 0.5, "alpha_easy": 0.0, "delta": 0.1, "zero_arm": False},
+    "dominates": {"rate_a": lambda a: a, "rate_b": lambda a: a + 0.1, "grid": [0.0, 0.5]},
+}
+
+Case = tuple[str, Callable[..., Any], dict[str, Any]]
+
+
+def calls(count: int, folder: Path) -> Tally:
+    """Replace one argument of a good call by a bad value."""
+    tally, draw = Tally(), np.random.default_rng(6)
+    cases = list(_cases(folder))
+    for case in cases:
+        tally.attempt(f"{case[0]} as it should be", lambda case=case: case[1](**case[2]), ("nothing is wrong",))
+    for i in range(count - len(cases)):
+        name, call, good = cases[i % len(cases)]
+        key = list(good)[int(draw.integers(len(good)))]
+        value = BAD_VALUES[int(draw.integers(len(BAD_VALUES)))]
+        what = f"{name}({key}={str(value)[:30]!r} {type(value).__name__})"
+        found = tally.attempt(what, lambda call=call, bad={**good, key: value}: call(**bad), _names(key, value))
+        if _has_nan(found):
+            tally.failures.append(f"{what}: gives NaN")
+    return tally
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    texts = key.strip("_"), key.rstrip("s"), str(value)[:15] or "''", repr(value)[:15], type(value).__name__
+    return (
+        *texts,
+        "GiB",
+        "give exactly one of theta",
+        "a study has no such key",
+        "missing; a study needs",
+        "key 'kind' is missing",
+    )
+
+
+def _has_nan(found: Any) -> bool:
+    if isinstance(found, float):
+        return math.isnan(found)
+    return isinstance(found, np.ndarray) and found.dtype.kind == "f" and bool(np.isnan(found).any())
+
+
+def _cases(folder: Path) -> Iterator[Case]:
+    for name in theory.__all__:
+        if name in THEORY:
+            yield f"theory.{name}", getattr(theory, name), THEORY[name]
+    for kind in study.instance_kinds():
+        sizes = EXTRA[kind] if kind == "lower_bound" else {**SIZES, **EXTRA.get(kind, {})}
+        call = getattr(instances, kind)
+        more = {k: p.default for k, p in inspect.signature(call).parameters.items() if p.default is not p.empty}
+        yield f"instances.{kind}", lambda call=call, **options: call(**options).means, {**more, **sizes}
+    yield "instances.parameter", instances.parameter, {"shape": "decay", "intrinsic_dim": 2, "dim": 4}
+    yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
+    yield from _problems()
+    for kind, made in policies.kinds().items():
+        fields = {f.name: f for f in dataclasses.fields(made) if f.init}
+        good = {k: f.default for k, f in fields.items() if f.default is not dataclasses.MISSING}
+        good.pop("bound", None)  # takes functions, and what those raise is theirs
+        if kind != "Single" and good:
+            yield kind, lambda made=made, **options: _played(made(**options)), good
+    yield from _learners()
+    yield from _studies(folder)
+
+
+def _problems() -> Iterator[Case]:
+    features = {"features": np.eye(4) * 0.9}
+    yield "ActionSet", lambda features, levels: adadim.ActionSet(features, levels).base, {**features, "levels": [2, 4]}
+    common = {"horizon": 12, "noise": 0.1, "reward_range": 1.0, "replications": [0]}
+    yield "Problem", lambda features, **o: adadim.Problem(features, **o).actions.base, {**features, **common}
+    for name in ("theta", "means"):
+        more = {**features, **common, name: np.ones(4) / 2, "rewards": "gaussian"}
+        yield f"Instance of {name}", lambda features, **o: adadim.Instance(features, **o).means, more
+    yield "Instance.to", INSTANCE.to, {"device": "cpu"}
+    yield "Problem.with_horizon", PROBLEM.with_horizon, {"horizon": 5}
+    good = {"policy": adadim.LinUCB(), "instance": INSTANCE, "seed": 1, "record": 3}
+    yield "simulate", lambda **options: adadim.simulate(**options).regret, good
+    yield "recommended", adadim.recommended, {"problem": PROBLEM}
+    yield "start", lambda problem, seed: adadim.LinUCB().start(problem, seed=seed), {"problem": PROBLEM, "seed": 1}
+    yield "truncate", lambda dim: PROBLEM.actions.truncate(dim), {"dim": 2}
+
+
+def _played(policy: adadim.Policy) -> Any:
+    return adadim.simulate(policy, INSTANCE, record=[6]).regret
+
+
+def _learners() -> Iterator[Case]:
+    for policy in (adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB()):
+
+        def update(arms: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
+            learner = policy.start(PROBLEM)
+            learner.select()
+            return learner.update(arms, rewards)
+
+        def learn(arms: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
+            return policy.start(PROBLEM).learn(arms, rewards)
+
+        def tell(decision: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
+            learner = policy.start(PROBLEM)
+            asked = learner.ask()
+            return learner.tell(asked if decision is True else decision, rewards)
+
+        name = type(policy).__name__
+        yield f"{name}.update", update, {"arms": 0, "rewards": 0.5}
+        yield f"{name}.learn", learn, {"arms": [0, 1], "rewards": [0.5, 0.1]}
+        yield f"{name}.tell", tell, {"decision": True, "rewards": 0.5}
+
+
+def _studies(folder: Path) -> Iterator[Case]:
+    sphere = {"kind": "sphere", **SIZES}
+    parts = {"name": "small", "instances": {"s": sphere}, "policies": {"p": {"kind": "Random"}}, "trials": 2}
+    more = {"seed": 0, "record": 2, "only": {}, "plugins": {}, "labels": {}}
+    yield "Study", lambda **options: study.Study(**options).check(), {**parts, **more}
+    yield "Study.from_dict", lambda table: study.Study.from_dict(table), {"table": parts}
+    yield "from_spec", study.from_spec, {"table": {"kind": "LinUCB"}}
+    yield "to_spec", study.to_spec, {"policy": adadim.LinUCB()}
+    small = study.Study(**parts)
+    options = {"folder": folder / "calls", "jobs": 1, "batch": 1, "device": "cpu"}
+    yield "run", lambda study_, **o: study.run(study_, **o).frame(), {"study_": small, **options}
+    results = study.run(small, folder / "calls", jobs=1)
+    names = {"instance": "s", "policy": "p", "trials": [0]}
+    yield "Results.curves", lambda **o: results.curves(**o)[1], names
+    yield "Results.final", results.final, names
+    yield "Results.parameters", results.parameters, {"instance": "s"}

@@ -1,0 +1,87 @@
+"""What was tried and what failed, and the one way to try something."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from typer.testing import CliRunner
+
+from adadim import AdadimError, cli
+
+LIMIT = 60  # seconds after which something counts as hanging
+
+
+class HangError(BaseException):
+    """Something took longer than `LIMIT`."""
+
+
+@dataclass
+class Tally:
+    """Number of things tried, and what went wrong with some."""
+
+    tried: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def expect(self, ok: bool, what: str) -> None:
+        """Count a try; `what` says what it was."""
+        self.tried += 1
+        if not ok:
+            self.failures.append(what)
+
+    def attempt(self, what: str, action: Callable[[], Any], names: tuple[str, ...] = ()) -> Any:
+        """Call `action`, which may succeed or raise an AdadimError that has one of `names` in it; gives its result."""
+        self.tried += 1
+        try:
+            with _limited(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return action()
+        except AdadimError as error:
+            if names and not any(name in str(error) for name in names):
+                self.failures.append(f"{what}: does not name the value: {error}")
+        except HangError:
+            self.failures.append(f"{what}: hangs")
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            found = f"{type(error).__name__}: {str(error)[:200]} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+            self.failures.append(f"{what}: {found}")
+        return None
+
+    def command(self, *arguments: object) -> tuple[int, str]:
+        """Call the command in this process; gives its exit code and what it complained of."""
+        what = f"adadim {' '.join(map(str, arguments))[:150]}"
+        result: Any = self.attempt(what, lambda: CliRunner().invoke(cli.app, [str(a) for a in arguments]))
+        if result is None:
+            return -1, ""
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            self.failures.append(f"{what}: {type(result.exception).__name__}: {str(result.exception)[:200]}")
+        elif (
+            result.exit_code and not result.stderr.startswith(("error: ", "Usage:", "warning: ")) and not result.stdout
+        ):
+            self.failures.append(f"{what}: exit code {result.exit_code} without a word")
+        return result.exit_code, result.stderr
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Interrupt what hangs, where the system can."""
+    if sys.platform == "win32":
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise HangError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,23 @@
+"""A short form of each subject of the attack (`make attack` runs all of it): nothing fails."""
+
+import pytest
+from attack_folder import SUBJECTS, attacked
+
+SHARES = {
+    "study files": 0.2,
+    "results folders": 0.1,
+    "damaged blocks": 0.1,
+    "learner files": 0.4,
+    "calls": 0.1,
+    "names": 0.05,
+    "kills": 0.02,
+    "several processes": 0.1,
+    "environments": 0.03,
+}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_nothing_breaks(subject):
+    tally = attacked(subject, SHARES[subject])
+    assert tally.tried
+    assert tally.failures == []
