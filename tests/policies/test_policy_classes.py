@@ -83,7 +83,7 @@ def test_policy_is_frozen_and_compares_by_value(policy):
 def test_repr_makes_the_policy(policy):
     if type(policy).__name__ in NOT_WRITTEN_BY_REPR:
         pytest.skip("a function has no such repr")
-    assert eval(repr(policy), dict(PUBLIC)) == policy
+    assert eval(repr(policy), {**PUBLIC, **policies.parts()}) == policy
 
 
 @every_policy

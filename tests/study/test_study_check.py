@@ -131,6 +131,9 @@ def tables():
         if kind == "lower_bound":
             yield {"kind": kind, "horizon": 100, "alpha": 0.5}
             continue
+        if kind == "many_best":
+            yield from ({"kind": kind, "horizon": 100, "arms": arms, "share": 0.3} for arms in (1, 2, 21))
+            continue
         for arms in (1, 2, 3, 5, 8, 21):
             yield {**SPHERE, "kind": kind, "arms": arms, **EXTRA.get(kind, {})}
     for kind in ("sphere", "ball", "products"):

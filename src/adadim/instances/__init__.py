@@ -3,6 +3,7 @@
 A generator takes keywords only. Replication r of a seed is the same instance whatever the other replications are.
 """
 
+from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
@@ -19,6 +20,7 @@ __all__ = [
     "contexts",
     "expressive_levels",
     "lower_bound",
+    "many_best",
     "parameter",
     "pca",
     "polynomials",

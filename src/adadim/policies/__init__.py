@@ -2,12 +2,30 @@
 
 from adadim.policies import released
 from adadim.policies.base import Decision, Learner, Policy
+from adadim.policies.emp_mosspp import EmpMOSSPlusPlus
 from adadim.policies.evidence import EvidenceLinUCB
 from adadim.policies.greedy import Greedy
 from adadim.policies.lints import LinTS
 from adadim.policies.linucb import LinUCB
 from adadim.policies.linucbpp import LinUCBPlusPlus
-from adadim.policies.masters import Corral, DynamicBalancing, LinUCBPlusPlusCorral, SmoothCorral
+from adadim.policies.masters import (
+    D3RB,
+    ED2RB,
+    BanditCombiner,
+    BoundBalancing,
+    Corral,
+    DynamicBalancing,
+    LinUCBPlusPlusCorral,
+    ParallelMOSS,
+    RegretBalancing,
+    SmoothCorral,
+    TsallisCorral,
+    UCBCorral,
+)
+from adadim.policies.masters.bounds import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.moss import MOSS
+from adadim.policies.mosspp import MOSSPlusPlus
+from adadim.policies.regret_balancing_linear import RegretBalancingLinear
 from adadim.policies.single import Single
 from adadim.policies.suplinucb import SupLinUCB
 from adadim.policies.tapered import TaperedLinUCB
@@ -15,10 +33,17 @@ from adadim.policies.ucb import UCB
 from adadim.policies.uniform import Random
 
 __all__ = [
+    "D3RB",
+    "ED2RB",
+    "MOSS",
     "UCB",
+    "BanditCombiner",
+    "Bound",
+    "BoundBalancing",
     "Corral",
     "Decision",
     "DynamicBalancing",
+    "EmpMOSSPlusPlus",
     "EvidenceLinUCB",
     "Greedy",
     "Learner",
@@ -26,12 +51,22 @@ __all__ = [
     "LinUCB",
     "LinUCBPlusPlus",
     "LinUCBPlusPlusCorral",
+    "LinearBound",
+    "MOSSPlusPlus",
+    "ParallelMOSS",
     "Policy",
+    "PowerBound",
     "Random",
+    "RegretBalancing",
+    "RegretBalancingLinear",
     "Single",
     "SmoothCorral",
+    "SqrtBound",
+    "SqrtLogBound",
     "SupLinUCB",
     "TaperedLinUCB",
+    "TsallisCorral",
+    "UCBCorral",
 ]
 
 
@@ -46,3 +81,14 @@ def kinds() -> dict[str, type[Policy]]:
     public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in released.__all__}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
     return {name: kind for name, kind in classes.items() if issubclass(kind, Policy) and kind is not Policy}
+
+
+def parts() -> dict[str, type[Bound]]:
+    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters.
+
+    Examples
+    --------
+    >>> parts()["SqrtBound"](c=0.5)
+    SqrtBound(c=0.5)
+    """
+    return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}

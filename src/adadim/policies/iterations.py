@@ -58,10 +58,11 @@ class IteratedLearner(Learner):
         "DynamicBalancing or adadim.recommended(problem) with allowed="
     )
 
-    def __init__(self, beta: float, problem: Problem, streams: Streams) -> None:
+    def __init__(self, beta: float, problem: Problem, streams: Streams, size: int | None = None) -> None:
+        """`size` takes the part of the dimension d in the schedule; d itself by default."""
         super().__init__(problem, streams)
         count = len(problem)
-        self.schedule = schedule(problem.horizon, beta, problem.dim)
+        self.schedule = schedule(problem.horizon, beta, problem.dim if size is None else size)
         self.mixtures = Mixtures(problem.reference, problem.arms, self.schedule.p)
         self.mixture_streams = streams.child(0)
         self.solvers: dict[int, Solver] = {}

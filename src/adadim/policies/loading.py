@@ -48,7 +48,7 @@ def load(
                 f"load(path, problem, policy=...), which was {header['policy_text']}"
             )
         try:
-            policy = from_table(header["policy"], {**policies.kinds(), **(plugins or {})})
+            policy = from_table(header["policy"], {**policies.kinds(), **policies.parts(), **(plugins or {})})
         except AdadimError as error:
             raise FileError(f"{path}: {error}") from error
     elif repr(policy) != header["policy_text"] and header["policy"] is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from adadim import codec
 from adadim.errors import StudyError
+from adadim.policies import Bound, parts
 from adadim.policies.base import Policy
 from adadim.study.kinds import policy_kinds
 
@@ -34,10 +35,11 @@ def identity(value: Any, where: str) -> Any:
     >>> identity(adadim.Greedy(ridge=1), "here") == identity(adadim.Greedy(ridge=1.0), "here")
     True
     """
-    if isinstance(value, Policy):
-        kind = type(value)
+    if isinstance(value, Policy | Bound):
+        kind: type = type(value)
         params = {key: identity(item, f"{where}.{key}") for key, item in codec.fields(value).items()}
-        own = {} if policy_kinds().get(kind.__name__) is kind else {"source": source_digest(kind)}
+        known = {**policy_kinds(), **parts()}.get(kind.__name__) is kind
+        own = {} if known else {"source": source_digest(kind)}
         return {"kind": kind.__name__, "params": params, **own}
     if value is None or isinstance(value, bool | int | str):
         return value

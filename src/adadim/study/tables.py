@@ -9,6 +9,7 @@ from typing import Any
 from adadim import codec
 from adadim.checks import shown
 from adadim.errors import StudyError
+from adadim.policies import parts
 from adadim.policies.base import Policy
 from adadim.problem import Instance
 from adadim.study.kinds import Generator, Plugins, instance_kinds, policy_kinds
@@ -54,14 +55,17 @@ def build_policy(
     table: Mapping[str, Any], where: str, plugins: Plugins | None, parameters: Mapping[str, Any] | None = None
 ) -> Policy:
     """Policy that a table describes; `parameters` of an instance replace values that start with @."""
-    policy: Policy = codec.from_table(table, policy_kinds(plugins), where, parameters, error=StudyError)
+    kinds = {**policy_kinds(plugins), **parts()}
+    policy: Policy = codec.from_table(table, kinds, where, parameters, error=StudyError)
+    if not isinstance(policy, Policy):
+        raise StudyError(f"{where}.kind: {table['kind']!r} is a part of policies, not a policy")
     return policy
 
 
 def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
     """Table of a policy given as an object or as a table; hyper-parameters that were not given are left out."""
     kinds = policy_kinds(plugins)
-    table: Table = codec.without_none(codec.plain(value, defaults=False), kinds)
+    table: Table = codec.without_none(codec.plain(value, defaults=False), {**kinds, **parts()})
     codec.check_table(table, kinds, where, error=StudyError)
     return table
 

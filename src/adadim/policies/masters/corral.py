@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from adadim.backend.arrays import Array, indices
 from adadim.backend.rows import Rows
@@ -75,8 +75,34 @@ class Corral(Policy):
             positive(self.eta, "eta", "the learning rate, e.g. 0.02")
         one_of(self.feedback, "feedback", ("stochastic", "importance"))
 
+    def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
+        """Fresh master probabilities over base policies."""
+        eta = self.eta or 1 / math.sqrt(problem.horizon)
+        return LogBarrier(len(problem), len(policies), eta, problem.horizon, problem.reference)
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return CorralLearner(self, problem, streams)
+
+
+class CorralMaster(Protocol):
+    """Hyper-parameters of a master that draws its bases."""
+
+    @property
+    def bases(self) -> tuple[Policy, ...]: ...
+
+    @property
+    def base(self) -> LinUCB: ...
+
+    @property
+    def ambient(self) -> bool: ...
+
+    @property
+    def feedback(self) -> str: ...
+
+    @property
+    def loss_range(self) -> tuple[float, float]: ...
+
+    def distribution(self, policies: Sequence[Policy], problem: Problem) -> Any: ...
 
 
 class CorralLearner(MasterLearner):
@@ -84,11 +110,10 @@ class CorralLearner(MasterLearner):
 
     no_contexts = ""
 
-    def __init__(self, policy: Corral, problem: Problem, streams: Streams) -> None:
+    def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
         self.policy = policy
-        eta = policy.eta or 1 / math.sqrt(problem.horizon)
-        self.master = LogBarrier(len(problem), len(self.bases), eta, problem.horizon, problem.reference)
+        self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:

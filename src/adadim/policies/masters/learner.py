@@ -15,7 +15,7 @@ from adadim.policies.masters.nested import NestedLinUCB, are_nested
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["MasterLearner", "nested_dims"]
+__all__ = ["MasterLearner", "base_policies", "nested_dims"]
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:
@@ -45,6 +45,11 @@ class _Master(Protocol):
     def ambient(self) -> bool: ...
 
 
+def base_policies(policy: _Master, problem: Problem) -> tuple[Policy, ...]:
+    """The base policies that a master runs on a problem: those given, or its template in nested dimensions."""
+    return policy.bases or tuple(replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
+
+
 class MasterLearner(Learner):
     """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
 
@@ -54,8 +59,7 @@ class MasterLearner(Learner):
     def __init__(self, policy: _Master, problem: Problem, streams: Streams, separate: bool = False) -> None:
         """`separate` asks for separate learners, for a master that does not teach just the chosen one."""
         super().__init__(problem, streams)
-        nested = (replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
-        self.policies = policy.bases or tuple(nested)
+        self.policies = base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
         if not is_numpy(problem.reference) and not separate and are_nested(self.policies):

@@ -1,0 +1,118 @@
+"""Parallel (Zhu and Nowak 2020): copies of MOSS on samples of many sizes, of which the best so far plays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.checks import is_number, require
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.statistics import CountingMasterLearner
+from adadim.policies.moss import MOSS, check_scale
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["ParallelMOSS", "parallel_sizes"]
+
+
+@dataclass(frozen=True)
+class ParallelMOSS(Policy):
+    """Run MOSS on random samples of growing sizes, and every sqrt(T) rounds go on with the copy of least regret.
+
+    Use it when the best mean is known but not how many arms have it: without that knowledge `MOSSPlusPlus`.
+
+    Parameters
+    ----------
+    best_mean : float
+        Mean reward mu* of a best arm; what the copies have lost is measured against it.
+    scale : float, optional
+        Factor on the width of MOSS, 1 for rewards in [0, 1]; 2 sigma by default.
+    ties : {"random", "lowest"}
+        How equal scores of arms are resolved.
+
+    Notes
+    -----
+    There are ceil(ln T) copies; copy j plays ceil(T^(j/q) ln(sqrt(T))) arms, at most all. It is said to lose only
+    logarithms against the best sample size, which is unverified. mu*, T and the scale of the noise must be known.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.many_best(arms=500, alpha=0.2, horizon=600)
+    >>> outcome = adadim.simulate(adadim.ParallelMOSS(best_mean=0.9), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    600
+    """
+
+    best_mean: float = 1.0
+    scale: float | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        known = is_number(self.best_mean) and math.isfinite(self.best_mean)
+        require(known, "best_mean", "be the mean reward of a best arm, e.g. 0.9", self.best_mean)
+        check_scale(self.scale)
+        check_ties(self.ties)
+
+    def copies(self, problem: Problem) -> _Copies:
+        """The copies of MOSS on a problem."""
+        sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
+        return _Copies(tuple(MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes))
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return ParallelMOSSLearner(self, problem, streams)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """What the frame of masters asks for."""
+
+    bases: tuple[Policy, ...]
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
+    reward_scale: float | None = 1.0
+
+
+def parallel_sizes(horizon: int) -> list[int]:
+    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T).
+
+    Examples
+    --------
+    >>> parallel_sizes(50_000)
+    [15, 39, 104, 277, 740, 1979, 5290, 14146, 37827, 50000, 50000]
+    """
+    q = max(1, math.ceil(math.log(horizon)))
+    return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
+
+
+class ParallelMOSSLearner(CountingMasterLearner):
+    """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
+
+    def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy.copies(problem), problem, streams)
+        self.policy = policy
+        self.interval = math.ceil(math.sqrt(problem.horizon))
+        self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
+
+    def scores(self, rows: Rows) -> Array:
+        """Minus what each copy has lost so far."""
+        return rows.of(self.rewards) - self.policy.best_mean * rows.of(self.plays)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        switch = rows.of(self.played) % self.interval == 0
+        chosen = self.xp.where(switch, self.largest(self.scores(rows), rows), rows.of(self.base))
+        arms, memo = self.bases.choose(chosen, rows)
+        return arms, {"base": chosen, **memo}
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        rows.put(self.base, chosen)
+        rows.put(self.played, rows.of(self.played) + 1)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Plays, mean reward and loss of each copy, in each replication."""
+        return self.describe_counts(regret_of_each_base=-self.scores(self.everyone))

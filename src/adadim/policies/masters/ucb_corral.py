@@ -1,0 +1,174 @@
+"""UCB-C (Arora, Marinov and Mohri 2021): UCB over bases, each run in several copies whose median counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from adadim.backend.arrays import Array, clamp
+from adadim.backend.rows import Rows
+from adadim.checks import integer, one_of, positive
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.masters.bounds import Bound, SqrtLogBound, check_bound
+from adadim.policies.masters.learner import base_policies
+from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["UCBCorral"]
+
+RELEASED_COPIES = 5
+RELEASED_QUANTILE = 0.51
+
+
+@dataclass(frozen=True)
+class UCBCorral(Policy):
+    """Play the base with the largest optimistic value, where the median of S independent copies stands for a base.
+
+    A round of the master is S steps: each copy of the chosen base plays once. The median makes a bound that holds in
+    expectation hold with high probability. Use it when every base owns its arms and one of them owns the best, with
+    a gap; where bases share the best arm, as nested ones do, and at short horizons, where a copy sees 1/S of the
+    data, `DynamicBalancing` and `D3RB` do better.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies, whose own randomness makes copies differ; empty for `base` in nested dimensions.
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a nested base in all d features.
+    copies : int, optional
+        S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear.
+    bound : Bound
+        Rbar_i(n): the regret expected of base i after n plays, for rewards in [0, 1]. If it is 0 at n = 1, as
+        sqrt(d_i n ln n) is, a base played once has next to no bonus, and whichever is played twice first is kept.
+    complexities : tuple of float, optional
+        d_i in the bound (number of arms, or dimension); by default the dimension of each base.
+    factor : float
+        Factor on Rbar_i: 2 is what the lemma about the median gives; sqrt(2) is what the proof of the theorem uses.
+    variant : {"proved", "printed", "released"}
+        "proved": `factor` Rbar_i. "printed": sqrt(2 Rbar_i), as the pseudo-code has it. "released": the authors' code,
+        index median + 8 sqrt(d_i ln(t + 1)) / n with t counting rounds of the master, 5 copies, and the value
+        nearest to the 51st percentile as the median.
+    reward_scale : float, optional
+        Factor on the bonus, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+
+    Notes
+    -----
+    With gaps Delta_i between the bases' best arms, regret O(sum_i d_i ln^2(T) / Delta_i + ln(T) R_best(T)); without,
+    O(ln(T) sqrt(M T ln(T) max_i d_i)). Known beforehand: the bounds, and T for the number of copies. The last round
+    stops at T, whatever copy it has reached.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.UCBCorral(copies=4), instance)
+    >>> sum(outcome.learner.describe()[0]["steps_of_each_base"])
+    200
+    """
+
+    bases: tuple[Policy, ...] = ()
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
+    copies: int | None = None
+    bound: Bound = field(default_factory=SqrtLogBound)
+    complexities: tuple[float, ...] | None = None
+    factor: float = 2.0
+    variant: Literal["proved", "printed", "released"] = "proved"
+    reward_scale: float | None = None
+
+    def __post_init__(self) -> None:
+        check_counting(self)
+        if self.copies is not None:
+            integer(self.copies, "copies", meaning="or None for 2 ln T of them")
+        check_bound(self.bound)
+        check_numbers(self.complexities, "complexities")
+        positive(self.factor, "factor", "2, or the square root of 2")
+        one_of(self.variant, "variant", ("proved", "printed", "released"))
+
+    def copies_for(self, horizon: int) -> int:
+        """Number S of copies.
+
+        Examples
+        --------
+        >>> UCBCorral().copies_for(2500)
+        16
+        """
+        usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
+        return usual if self.copies is None else self.copies
+
+    def median(self, means: Array, xp: Any) -> Array:
+        """Median over the last axis, the copies."""
+        ordered, count = xp.sort(means, axis=-1), means.shape[-1]
+        if self.variant == "released":
+            return ordered[..., round(RELEASED_QUANTILE * (count - 1))]
+        return 0.5 * (ordered[..., (count - 1) // 2] + ordered[..., count // 2])
+
+    def bonus(self, complexity: Array, plays: Array, steps: Array, rounds: Array, xp: Any) -> Array:
+        """Optimism for a base after `plays` (at least 1) rounds of its own, for rewards in [0, 1]."""
+        if self.variant == "released":
+            return 8.0 * xp.sqrt(complexity * xp.log(rounds + 1.0)) / plays
+        bound = self.bound(complexity, plays)
+        regret = xp.sqrt(2.0 * bound) if self.variant == "printed" else self.factor * bound
+        return (regret + xp.sqrt(2.0 * plays * xp.log(steps))) / plays
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return UCBCorralLearner(self, problem, streams)
+
+
+class UCBCorralLearner(CountingMasterLearner):
+    """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
+
+    def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
+        self.originals = base_policies(policy, problem)
+        self.copies = policy.copies_for(problem.horizon)
+        every = tuple(_lean(base) for base in self.originals for _ in range(self.copies))
+        super().__init__(replace(policy, bases=every), problem, streams)
+        self.policy = policy
+        own = [float(getattr(p, "dim", None) or problem.dim) for p in self.originals]
+        given = own if policy.complexities is None else policy.complexities
+        self.dims = per_base(given, len(self.originals), "complexities", problem.reference)
+        # The base of the round that is on, and its copy that plays next.
+        self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
+
+    def scores(self, rows: Rows) -> Array:
+        """Index of every base (n, M), as it is between two rounds; infinite for one never played."""
+        xp, shape = self.xp, (len(rows), len(self.originals), self.copies)
+        plays = xp.reshape(rows.of(self.plays), shape)
+        median = self.policy.median(xp.reshape(rows.of(self.rewards), shape) / clamp(plays, 1.0), xp)
+        n = clamp(plays[:, :, 0], 1.0)
+        rounds = xp.sum(plays[:, :, 0], axis=-1)[:, None]
+        steps = 1.0 + self.copies * rounds  # the number of the step that comes next
+        index = median + rows.of(self.scale) * self.policy.bonus(self.dims, n, steps, rounds, xp)
+        return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        copy = rows.of(self.copy) + 0
+        base = self.xp.where(copy == 0, self.largest(self.scores(rows), rows), rows.of(self.base))
+        chosen = base * self.copies + copy
+        arms, memo = self.bases.choose(chosen, rows)
+        return arms, {"base": chosen, **memo}
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        rows.put(self.base, chosen // self.copies)
+        rows.put(self.copy, (chosen % self.copies + 1) % self.copies)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Steps and mean rewards of each base's copies together, in each replication."""
+        xp, shape = self.xp, (len(self.problem), len(self.originals), self.copies)
+        steps = xp.sum(xp.reshape(self.plays, shape), axis=-1)
+        earned = xp.sum(xp.reshape(self.rewards, shape), axis=-1)
+        rows = self.describe_bases(
+            steps_of_each_base=xp.astype(steps, xp.int64), mean_reward_of_each_base=earned / clamp(steps, 1.0)
+        )
+        names = [repr(policy) for policy in self.originals]
+        return [{**row, "bases": names, "copies": self.copies} for row in rows]
+
+
+def _lean(base: Policy) -> Policy:
+    """The same base in a form that suits many copies of few pulls each: no K x K matrix for every one of them."""
+    return replace(base, form="feature") if isinstance(base, LinUCB) and base.form == "auto" else base

@@ -1,0 +1,162 @@
+"""MOSS (Audibert and Bubeck 2009): the index that is optimal in the worst case over K unrelated arms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.checks import integer, positive
+from adadim.policies.base import Learner, Memo, Policy, pull_counts
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["MOSS", "check_scale", "moss_index", "oracle_sample", "sampled_arms"]
+
+
+@dataclass(frozen=True)
+class MOSS(Policy):
+    """Pull the arm with the largest mean plus sqrt(max(ln(T / (K n)), 0) / n); every arm once first.
+
+    Use it for unrelated arms when T is known: it saves the logarithm that `UCB` pays. With many more arms than rounds
+    and many good ones among them, let it play on a random `sample`; when nobody knows how many are good,
+    `MOSSPlusPlus`. It ignores the features: with K >> d features that say something, prefer `LinUCB`.
+
+    Parameters
+    ----------
+    sample : int, optional
+        Play only this many arms, drawn uniformly without replacement in each replication; all of them by default.
+    scale : float, optional
+        Factor on the width; 2 sigma by default, which is 1 for rewards in [0, 1] (sigma = 1/2).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Notes
+    -----
+    Regret O(sqrt(KT)) over the arms in play, for sub-Gaussian noise of known scale. If m of n arms are best and
+    n/m <= 2 T^alpha, a sample of 2 T^alpha ln(sqrt(T)) arms (`oracle_sample`) holds a best one with probability
+    1 - 1/sqrt(T), and the regret is O~(T^((1 + alpha)/2)).
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.MOSS(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.5))
+    >>> for reward in (0.1, 0.5, 0.2):
+    ...     learner.update(learner.select(), reward)
+    >>> learner.select()
+    1
+    """
+
+    sample: int | None = None
+    scale: float | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        if self.sample is not None:
+            integer(self.sample, "sample", meaning="the number of arms to play, or None for all")
+        check_scale(self.scale)
+        check_ties(self.ties)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        everything = self.sample is None or self.sample >= problem.arms
+        return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
+
+
+def check_scale(scale: float | None) -> None:
+    """Raise unless `scale` is None or a positive number."""
+    if scale is not None:
+        positive(scale, "scale", "a factor on the width, 1 for rewards in [0, 1], or None")
+
+
+def moss_index(pulls: Array, sums: Array, horizon: float, arms: int, scale: Any) -> Array:
+    """MOSS index of arms after `pulls` pulls: mean + scale sqrt(max(ln(T / (K n)), 0) / n); infinite if never pulled.
+
+    Examples
+    --------
+    >>> moss_index(np.array([0.0, 4.0, 7.0]), np.array([0.0, 2.0, 3.5]), 8192, 36, 1.0).round(6)
+    array([     inf, 1.505124, 1.205234])
+    """
+    xp, n = namespace(pulls), clamp(pulls, 1.0)
+    index = sums / n + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
+    return xp.where(pulls > 0, index, xp.full_like(index, math.inf))
+
+
+def oracle_sample(horizon: int, alpha: float, arms: int) -> int:
+    """Number of arms to sample when n/m <= 2 T^alpha is known: ceil(2 T^alpha ln(sqrt(T))), at most n.
+
+    Examples
+    --------
+    >>> [oracle_sample(50_000, alpha, 20_000) for alpha in (0.1, 0.25, 0.5, 0.8)]
+    [32, 162, 2420, 20000]
+    """
+    wanted: int = math.ceil(2 * horizon**alpha * math.log(math.sqrt(horizon)))
+    return max(1, min(wanted, arms))
+
+
+def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> Array:
+    """`count` of the arms, uniformly without replacement in each replication (R, count); all in order if that many.
+
+    The streams must not have drawn anything yet.
+    """
+    if count >= arms:
+        return like(np.tile(np.arange(arms), (len(streams.generators), 1)), reference)
+    return like(np.argsort(streams.table(arms), axis=1)[:, :count].copy(), reference)
+
+
+class MOSSLearner(Learner):
+    """State of `MOSS` on all arms: pulls and reward sums."""
+
+    fixed_operations = True
+
+    def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.count = min(policy.sample or problem.arms, problem.arms)
+        self.scale = 2.0 * problem.noise if policy.scale is None else policy.scale
+        self.pulls, self.sums = self.zeros(self.count), self.zeros(self.count)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        index = moss_index(rows.of(self.pulls), rows.of(self.sums), self.problem.horizon, self.count, self.scale)
+        return self.largest(index, rows, self.policy.ties), {}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        rows.add(self.pulls, arms, 1.0)
+        rows.add(self.sums, arms, rewards)
+
+    def arm(self, r: int, position: int) -> int:
+        """The arm at a position of `pulls` in replication `r`."""
+        return position
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Arms in play, pulls and leading arm of each replication."""
+        described = []
+        for r, number in enumerate(self.problem.replications):
+            pulled = pull_counts(as_numpy(self.pulls)[r].astype(int))
+            pulled["most_pulled_arm"] = self.arm(r, pulled["most_pulled_arm"])
+            described.append({"replication": number, "arms_in_play": self.count, **pulled})
+        return described
+
+
+class SampledMOSSLearner(MOSSLearner):
+    """State of `MOSS` on a sample of the arms, `pulls` and `sums` being theirs."""
+
+    takes_any_arm = False  # those outside the sample mean nothing to it
+
+    def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        self.sample = sampled_arms(streams.child(0), self.count, problem.arms, problem.reference)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        local, _ = super().choose(rows)
+        return rows.at(self.sample, local), {"local": local}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().absorb(memo["local"], rewards, rows, memo)
+
+    def arm(self, r: int, position: int) -> int:
+        return int(self.sample[r, position])

@@ -1,0 +1,139 @@
+"""MOSS++ (Zhu and Nowak 2020): MOSS on ever fewer sampled arms, remembering by mixture-arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adadim.backend.arrays import Array, clamp
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, check_ties
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.iterations import IteratedLearner, Solver, check_beta
+from adadim.policies.moss import check_scale, moss_index, sampled_arms
+from adadim.problem import Problem
+from adadim.randomness import Streams
+from adadim.theory import Iteration
+
+__all__ = ["IteratedMOSSLearner", "MOSSPlusPlus", "MOSSSolver"]
+
+
+@dataclass(frozen=True)
+class MOSSPlusPlus(Policy):
+    """Adapt to an unknown number of best arms among many: the ancestor of LinUCB++ for unrelated arms.
+
+    Iterations of doubling length play MOSS on halving numbers of arms, sampled anew; each leaves behind a mixture-arm,
+    which replays what it did. Use it when there are about as many arms as rounds or more, of which an unknown share is
+    best. It ignores features, so in a linear bandit it is a baseline; `EmpMOSSPlusPlus` keeps its data and does
+    better in practice, and `MOSS(sample=...)` does when the share of best arms is known.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
+    scale : float, optional
+        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
+        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
+    Notes
+    -----
+    Regret O(log2(T)^(5/2) T^min(max(beta, 1 + alpha - beta), 1)) for every alpha at once, which is Pareto optimal; the
+    exponent 5/2 is unverified, and so is whether the theorem samples with replacement (here without). T and the scale
+    of the noise must be known.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.many_best(arms=500, alpha=0.2, horizon=600)
+    >>> outcome = adadim.simulate(adadim.MOSSPlusPlus(), instance)
+    >>> outcome.learner.describe()[0]["arms_in_play"]
+    8
+    """
+
+    beta: float = 0.5
+    scale: float | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_scale(self.scale)
+        check_ties(self.ties)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return IteratedMOSSLearner(self, problem, streams)
+
+
+class IteratedMOSSLearner(IteratedLearner):
+    """State of `MOSSPlusPlus`."""
+
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy.beta, problem, streams, problem.arms)
+        self.policy = policy
+        self.noise = 2.0 * problem.noise if policy.scale is None else policy.scale
+
+    def sizes(self) -> Sequence[int]:
+        """K_i of every iteration."""
+        return self.schedule.dims
+
+    def make_solver(self, iteration: Iteration) -> Solver:
+        solver = MOSSSolver(self, iteration, self.sizes()[iteration.index - 1], iteration.length)
+        solver.sample[...] = self.sampled(iteration.index, solver.count)
+        return solver
+
+    def sampled(self, index: int, count: int) -> Array:
+        """Arms of iteration `index` in every replication, (R, count)."""
+        return sampled_arms(self.streams.child(index), count, self.problem.arms, self.problem.reference)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Iteration, arms in play, and how often each mixture-arm was drawn, in each replication."""
+        rows = super().descriptions()
+        for row in rows:
+            del row["dim"]
+            row["arms_in_play"] = self.sizes()[row["iteration"] - 1]
+        return rows
+
+
+class MOSSSolver:
+    """MOSS on `count` sampled arms and the mixture-arms so far; the horizon in the index is `horizon`.
+
+    Attributes
+    ----------
+    sample : array (R, count)
+        The arms.
+    pulls, sums : array (R, count + i - 1)
+        Pulls and reward sums of the arms, then of the mixture-arms.
+    """
+
+    def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
+        self.learner, self.count, self.horizon = learner, count, horizon
+        self.virtual = iteration.index - 1
+        self.sample = learner.zeros(count, integers=True)
+        self.pulls, self.sums = learner.zeros(count + self.virtual), learner.zeros(count + self.virtual)
+
+    def scale(self, rows: Rows) -> Any:
+        """Factor on the width of each arm and mixture-arm."""
+        learner = self.learner
+        if learner.policy.scale is not None or not self.virtual:
+            return learner.noise
+        virtual = 2.0 * rows.of(learner.virtual_noise(self.virtual))
+        real = learner.noise + 0.0 * rows.of(self.pulls)[:, : self.count]
+        return learner.xp.concat([real, virtual], axis=-1)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        pulls, xp = rows.of(self.pulls), self.learner.xp
+        # K_h = K_i + i - 1: mixture-arms compete too.
+        index = moss_index(pulls, rows.of(self.sums), self.horizon, self.count + self.virtual, self.scale(rows))
+        local = self.learner.largest(index, rows, self.learner.policy.ties)
+        real = rows.at(self.sample, clamp(local, None, self.count - 1))
+        choice = xp.where(local < self.count, real, local - self.count + self.learner.problem.arms)
+        return choice, {"local": local}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        rows.add(self.pulls, memo["local"], 1.0)
+        rows.add(self.sums, memo["local"], rewards)
+
+    def sequence(self) -> str:
+        return type(self).__name__
