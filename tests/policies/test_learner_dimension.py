@@ -11,6 +11,7 @@ from policy_examples import DIM, REPLICATIONS, World, every_policy, instance
 from refusals import assert_refuses
 
 LINEAR = (adadim.LinUCB, adadim.TaperedLinUCB, adadim.EvidenceLinUCB, adadim.Greedy, released.ReleasedLinUCB)
+LINEAR += (adadim.RegretBalancingLinear,)
 
 
 def played(policy, where, steps=60):

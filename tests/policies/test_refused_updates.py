@@ -90,7 +90,7 @@ def test_update_before_select_of_some_rows():
 )
 def test_rows(rows, message):
     learner = started()
-    assert_refuses(ValueError, message, learner.select, rows)
+    assert_refuses(ValueError, message, lambda: learner.select(rows=rows))
     learner.select()
     assert_refuses(ValueError, message, learner.update, [0], [0.1], rows)
 

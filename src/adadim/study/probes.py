@@ -38,7 +38,7 @@ class Probe:
     @property
     def base_arms(self) -> int:
         """Number of arms that are not truncations of others."""
-        return self.arms // len(self.problem.actions.levels)
+        return self.arms if self.problem.contextual else self.arms // len(self.problem.actions.levels)
 
     @property
     def dim(self) -> int:
