@@ -1,4 +1,4 @@
-"""Masters that count, driven with rewards that depend on the base alone or beside a plain version of themselves."""
+"""Masters that count, driven with rewards that depend on the base alone, or in step with a plain version."""
 
 import numpy as np
 

@@ -72,3 +72,28 @@ class MOSSPlusPlus:
             self.q.append(flat)
             if self.i < self.p:
                 self.begin()
+
+
+class MeDZO(MOSSPlusPlus):
+    """Options are cells of n points on [0, 1], written as their number; n + j is mixture j (Hadiji 2019)."""
+
+    def __init__(self, n: int, T: int, beta: float, scale: float) -> None:
+        super().__init__(n, T, beta, scale, lambda i, K: list(range(K)), empirical=False)
+
+    def points(self, cell: int) -> list[int]:
+        """Arms a with a/n in [cell/K, (cell + 1)/K)."""
+        return [a for a in range(self.n) if cell * self.n <= a * self.K < (cell + 1) * self.n]
+
+    def update(self, choice: int, reward: float) -> None:
+        measure = [0.0] * self.n
+        for chosen, count in [*self.counts.items(), (choice, 1)]:
+            spread = self.points(chosen) if chosen < self.n else []
+            for a in spread:
+                measure[a] += count / self.length / len(spread)
+            if chosen >= self.n:
+                earlier = self.q[chosen - self.n]
+                measure = [m + count / self.length * b for m, b in zip(measure, earlier, strict=True)]
+        made = len(self.q)
+        super().update(choice, reward)
+        if len(self.q) > made:
+            self.q[-1] = measure

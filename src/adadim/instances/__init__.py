@@ -7,6 +7,7 @@ from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
+from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.powers import powers
@@ -19,6 +20,7 @@ __all__ = [
     "clicks",
     "contexts",
     "expressive_levels",
+    "interval",
     "lower_bound",
     "many_best",
     "parameter",

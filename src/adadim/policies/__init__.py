@@ -23,6 +23,7 @@ from adadim.policies.masters import (
     UCBCorral,
 )
 from adadim.policies.masters.bounds import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.medzo import MeDZO
 from adadim.policies.moss import MOSS
 from adadim.policies.mosspp import MOSSPlusPlus
 from adadim.policies.regret_balancing_linear import RegretBalancingLinear
@@ -53,6 +54,7 @@ __all__ = [
     "LinUCBPlusPlusCorral",
     "LinearBound",
     "MOSSPlusPlus",
+    "MeDZO",
     "ParallelMOSS",
     "Policy",
     "PowerBound",

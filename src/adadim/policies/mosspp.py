@@ -72,7 +72,8 @@ class IteratedMOSSLearner(IteratedLearner):
     def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams, problem.arms)
         self.policy = policy
-        self.noise = 2.0 * problem.noise if policy.scale is None else policy.scale
+        # Factor on the width of an arm: a number, or one for each replication (R, 1).
+        self.noise: Any = 2.0 * problem.noise if policy.scale is None else float(policy.scale)
 
     def sizes(self) -> Sequence[int]:
         """K_i of every iteration."""
@@ -116,18 +117,23 @@ class MOSSSolver:
     def scale(self, rows: Rows) -> Any:
         """Factor on the width of each arm and mixture-arm."""
         learner = self.learner
+        noise = learner.noise if isinstance(learner.noise, float) else rows.of(learner.noise)
         if learner.policy.scale is not None or not self.virtual:
-            return learner.noise
+            return noise
         virtual = 2.0 * rows.of(learner.virtual_noise(self.virtual))
-        real = learner.noise + 0.0 * rows.of(self.pulls)[:, : self.count]
+        real = noise + 0.0 * rows.of(self.pulls)[:, : self.count]
         return learner.xp.concat([real, virtual], axis=-1)
+
+    def arms(self, local: Array, rows: Rows) -> Array:
+        """The arms at some positions among those in play."""
+        return rows.at(self.sample, local)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         pulls, xp = rows.of(self.pulls), self.learner.xp
         # K_h = K_i + i - 1: mixture-arms compete too.
         index = moss_index(pulls, rows.of(self.sums), self.horizon, self.count + self.virtual, self.scale(rows))
         local = self.learner.largest(index, rows, self.learner.policy.ties)
-        real = rows.at(self.sample, clamp(local, None, self.count - 1))
+        real = self.arms(clamp(local, None, self.count - 1), rows)
         choice = xp.where(local < self.count, real, local - self.count + self.learner.problem.arms)
         return choice, {"local": local}
 

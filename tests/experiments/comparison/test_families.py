@@ -36,7 +36,7 @@ def test_names_are_unique_and_the_splits_disjoint():
     assert len(HELD_OUT) >= 16
 
 
-WITHOUT_DIMENSION = {"many_best"}  # unrelated arms: there is no d* to adapt to
+WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 
 
 @both

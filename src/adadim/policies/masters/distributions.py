@@ -11,7 +11,7 @@ from adadim.backend.arrays import Array, indices, is_numpy, like, namespace
 from adadim.backend.kernels import log_barrier_kernel
 from adadim.backend.rows import Rows
 
-__all__ = ["Exp3P", "LogBarrier", "MasterDistribution", "log_barrier_step"]
+__all__ = ["Exp3P", "LogBarrier", "MasterDistribution", "exploration_rate", "log_barrier_step"]
 
 ACCURACY = 1e-13
 MAX_STEPS = 200
@@ -124,6 +124,22 @@ class LogBarrier:
         rare = 1.0 / pbar > rho
         rows.put(self.rho, xp.where(rare, 2.0 / pbar, rho))
         rows.put(self.eta, xp.where(rare, self.growth * eta, eta))
+
+
+def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) -> float:
+    """The single rate q of EXP3.P in Pacchiano et al. (2020): T^(-1/3), T being the rounds of the master.
+
+    With a known base regret c sqrt(t) it is T^(-1/3) M^(-2/3) c^(2/3).
+
+    Examples
+    --------
+    >>> round(exploration_rate(1000, 4), 6), round(exploration_rate(1000, 4, base_regret=1.0), 6)
+    (0.1, 0.039685)
+    """
+    rate: float = rounds ** (-1 / 3)
+    if base_regret is not None:
+        rate *= (base_regret / bases) ** (2 / 3)
+    return min(1.0, rate)
 
 
 class Exp3P:

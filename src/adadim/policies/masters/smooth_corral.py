@@ -14,7 +14,7 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.iterations import check_beta
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range
-from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution
+from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution, exploration_rate
 from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
 from adadim.problem import Problem
@@ -42,9 +42,15 @@ class SmoothCorral(Policy):
     beta : float in [0.5, 1)
         Learning rate eta = T^-beta, which is where on the Pareto frontier the guarantee lies.
     eta : float, optional
-        Learning rate, instead of T^-beta.
+        Learning rate, instead of T^-beta; with ``tuning="single-rate"`` that of EXP3.P, instead of q/M.
     master : {"corral", "exp3p"}
-        Log-barrier mirror descent or EXP3.P (which takes its textbook tuning, not `eta`).
+        Log-barrier mirror descent or EXP3.P, which explores and learns at the rates of `tuning`.
+    tuning : {"textbook", "single-rate"}
+        Of EXP3.P. "textbook": bias, learning rate and uniform mass each of order sqrt(ln(M) / (M T)). "single-rate":
+        uniform mass q and bias q/2, q = T^(-1/3), with learning rate q/M (``eta=1`` is the source's, with which one
+        gain at a small probability decides the rest of the run).
+    base_regret : float, optional
+        c, if the bases have regret c sqrt(t): then q = T^(-1/3) (c/M)^(2/3).
     feedback : {"step2", "mean", "sum"}
         Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
     loss_range : (float, float)
@@ -56,7 +62,9 @@ class SmoothCorral(Policy):
     Notes
     -----
     With bases whose regret is O~(sqrt(d_i t)) with high probability, the regret is O~(T^max(beta, 1 + alpha - beta))
-    for d* = T^alpha (appendix C of the paper), without an expressive action set.
+    for d* = T^alpha (appendix C of the paper), without an expressive action set. With EXP3.P and bases of regret d t^a
+    it is O~(sqrt(MT) + M^((1-a)/(2-a)) T^(1/(2-a)) d), T^(2/3) for a = 1/2, which is off the frontier; how exactly the
+    source sets EXP3.P's learning rate and bias is unverified.
 
     Examples
     --------
@@ -73,6 +81,8 @@ class SmoothCorral(Policy):
     beta: float = 0.5
     eta: float | None = None
     master: Literal["corral", "exp3p"] = "corral"
+    tuning: Literal["textbook", "single-rate"] = "textbook"
+    base_regret: float | None = None
     feedback: Feedback = "step2"
     loss_range: tuple[float, float] = (-1.0, 1.0)
     replay: bool = True
@@ -85,6 +95,9 @@ class SmoothCorral(Policy):
         if self.eta is not None:
             positive(self.eta, "eta", "the learning rate, e.g. 0.02")
         one_of(self.master, "master", ("corral", "exp3p"))
+        one_of(self.tuning, "tuning", ("textbook", "single-rate"))
+        if self.base_regret is not None:
+            positive(self.base_regret, "base_regret", "c in the bases' regret c sqrt(t), or None")
         one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
         flag(self.replay, "replay")
 
@@ -93,7 +106,10 @@ class SmoothCorral(Policy):
         replications = int(reference.shape[0])
         rounds = math.ceil(horizon / 2) if self.replay else horizon
         if self.master == "exp3p":
-            return Exp3P(replications, bases, rounds, reference=reference)
+            if self.tuning == "textbook":
+                return Exp3P(replications, bases, rounds, reference=reference)
+            q = exploration_rate(rounds, bases, self.base_regret)
+            return Exp3P(replications, bases, rounds, self.eta or q / bases, q, q / 2, reference)
         return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds, reference)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:

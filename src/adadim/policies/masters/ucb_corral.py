@@ -25,7 +25,7 @@ RELEASED_QUANTILE = 0.51
 
 @dataclass(frozen=True)
 class UCBCorral(Policy):
-    """Play the base with the largest optimistic value, where the median of S independent copies stands for a base.
+    """Play the base with the largest optimistic value, judged by the median of S independent copies.
 
     A round of the master is S steps: each copy of the chosen base plays once. The median makes a bound that holds in
     expectation hold with high probability. Use it when every base owns its arms and one of them owns the best, with
