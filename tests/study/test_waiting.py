@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from small_studies import one_instance
@@ -88,3 +89,22 @@ def test_a_short_wait_is_silent(folder, holder):
     run(one_instance(), folder, jobs=1, batch=2)  # a warning would fail the test
     watcher.wait()
     assert time.monotonic() - began > 0.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /dev/shm")
+def test_a_run_removes_what_a_killed_one_shared(folder):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = Path(f"/dev/shm/joblib_memmapping_folder_{dead.pid}_x_y")
+    semaphore = Path(f"/dev/shm/sem.loky-{dead.pid}-x")
+    living = Path(f"/dev/shm/joblib_memmapping_folder_{os.getpid()}_x_y")
+    for path in (left, living):
+        path.mkdir()
+    semaphore.touch()
+    try:
+        lines = [f"{number} {socket.gethostname()}\n" for number in (dead.pid, os.getpid())]
+        (folder / "blocks" / ".lock").write_text("".join(lines))
+        with Store(folder).registered():
+            assert (left.exists(), semaphore.exists(), living.exists()) == (False, False, True)
+    finally:
+        living.rmdir()

@@ -57,7 +57,7 @@ def lower_bound(
         raise InvalidValueError(f"target must be in 0..{family.arms_count}, got {shown(target)}")
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
-    if intrinsic_dim not in (None, true_dim):
+    if intrinsic_dim is not None and not (is_integer(intrinsic_dim) and intrinsic_dim == true_dim):
         raise InvalidValueError(
             f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {shown(intrinsic_dim)}"
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +72,11 @@ class Locks:
         """Be listed among the runs."""
         own = f"{os.getpid()} {socket.gethostname()}"
         with self.folder(waiting) as handle:
-            self._write(handle, [*(line for line in self._lines(handle) if _alive(line)), own])
+            lines = self._lines(handle)
+            for line in lines:
+                if _is_gone(line):
+                    _remove_shared(line.partition(" ")[0])
+            self._write(handle, [*(line for line in lines if _alive(line)), own])
         try:
             yield
         finally:
@@ -143,6 +149,22 @@ def _alive(line: str) -> bool:
     except OSError:  # another user's
         return True
     return True
+
+
+def _is_gone(line: str) -> bool:
+    """Whether a line names a run of this machine that ended without taking itself off the list."""
+    number, _, host = line.partition(" ")
+    return number.isascii() and number.isdigit() and host == socket.gethostname() and not _alive(line)
+
+
+def _remove_shared(number: str) -> None:
+    """Remove what joblib kept in shared memory for a run that was killed together with all its processes."""
+    for folder in {Path("/dev/shm"), Path(tempfile.gettempdir())}:
+        for path in folder.glob(f"joblib_memmapping_folder_{number}_*"):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in folder.glob(f"sem.loky-{number}-*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _stopped(number: str, host: str) -> str:
