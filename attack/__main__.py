@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from attack import damage
 from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
 from attack.processes import environments, kills, names, together
@@ -34,8 +35,11 @@ def attacked(subject: str, share: float = 1.0) -> Tally:
     attack, count = SUBJECTS[subject]
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
+        inside = Path(folder).resolve() / "a" / "b"  # what a bad path such as ../x makes stays in the folder
+        inside.mkdir(parents=True)
         try:
-            return attack(max(1, round(share * count)), Path(folder).resolve())
+            os.chdir(inside)
+            return attack(max(1, round(share * count)), inside)
         finally:
             os.chdir(here)
 
@@ -45,7 +49,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m attack", description=__doc__)
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}; by default all")
     parser.add_argument("--share", type=float, default=1.0, help="share of the cases to try")
+    parser.add_argument("--seed", type=int, default=0, help="which of many attacks")
     options = parser.parse_args()
+    damage.seed = options.seed
     failed = 0
     print(f"| {'subject':18} | {'cases':>6} | {'checks':>6} | {'failed':>6} | {'seconds':>7} |", flush=True)
     print(f"|{'-' * 20}|{'-' * 7}:|{'-' * 7}:|{'-' * 7}:|{'-' * 8}:|")

@@ -13,7 +13,7 @@ import numpy as np
 
 import adadim
 from adadim import instances, policies, study, theory
-from attack.damage import BAD
+from attack.damage import BAD, generator
 from attack.tally import Tally
 
 BAD_VALUES = (
@@ -27,7 +27,10 @@ EXTRA = {
     "polynomials": {"variables": 2},
     "pca": {"data": "wine"},
     "lower_bound": {"horizon": 64, "alpha": 0.5},
+    "interval": {"arms": 6, "horizon": 12},
+    "many_best": {"arms": 6, "horizon": 12, "share": 0.5},
 }
+WHOLE = ("lower_bound", "interval", "many_best")  # they take no sizes but their own
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
 THEORY: dict[str, dict[str, Any]] = {
@@ -52,7 +55,7 @@ Case = tuple[str, Callable[..., Any], dict[str, Any]]
 
 def calls(count: int, folder: Path) -> Tally:
     """Replace one argument of a good call by a bad value."""
-    tally, draw = Tally(), np.random.default_rng(6)
+    tally, draw = Tally(), generator(6)
     cases = list(_cases(folder))
     for case in cases:
         tally.attempt(f"{case[0]} as it should be", lambda case=case: case[1](**case[2]), ("nothing is wrong",))
@@ -90,7 +93,7 @@ def _cases(folder: Path) -> Iterator[Case]:
         if name in THEORY:
             yield f"theory.{name}", getattr(theory, name), THEORY[name]
     for kind in study.instance_kinds():
-        sizes = EXTRA[kind] if kind == "lower_bound" else {**SIZES, **EXTRA.get(kind, {})}
+        sizes = EXTRA[kind] if kind in WHOLE else {**SIZES, **EXTRA.get(kind, {})}
         call = getattr(instances, kind)
         more = {k: p.default for k, p in inspect.signature(call).parameters.items() if p.default is not p.empty}
         yield f"instances.{kind}", lambda call=call, **options: call(**options).means, {**more, **sizes}

@@ -15,6 +15,14 @@ BAD = (
 )  # fmt: skip
 
 
+seed = 0
+
+
+def generator(subject: int) -> np.random.Generator:
+    """The draws of a subject; `seed` chooses among the attacks."""
+    return np.random.default_rng(subject + 1000 * seed)
+
+
 def damaged(data: bytes, draw: np.random.Generator) -> bytes:
     """Some bytes with one of several kinds of damage."""
     kind, at = draw.integers(8), int(draw.integers(max(1, len(data))))

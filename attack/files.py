@@ -15,7 +15,7 @@ import numpy as np
 import adadim
 from adadim import policies
 from adadim.study import Study, load, schema, status, toml
-from attack.damage import changed, damaged
+from attack.damage import changed, damaged, generator
 from attack.tally import Tally
 from attack.worlds import TABLE, contents, small_folder, study
 
@@ -24,7 +24,7 @@ KEYS = ("mine.toml", "instances", "policies", "trials", "seed", "record", "only"
 
 def study_files(count: int, folder: Path) -> Tally:
     """TOML files with changed tables and with damaged bytes: refused as a study, or a study that can be checked."""
-    tally, draw = Tally(), np.random.default_rng(1)
+    tally, draw = Tally(), generator(1)
     file = folder / "mine.toml"
     good = study().to_toml().encode()
     for i in range(count):
@@ -47,7 +47,7 @@ def study_files(count: int, folder: Path) -> Tally:
 
 def results_folders(count: int, folder: Path) -> Tally:
     """Folders with manifests that are damaged or changed, with or without a fitting digest, and with odd files."""
-    tally, draw = Tally(), np.random.default_rng(2)
+    tally, draw = Tally(), generator(2)
     good = small_folder(folder / "good")
     csv = load(good).frame().write_csv()
     text = (good / "manifest.json").read_bytes()
@@ -111,7 +111,7 @@ def _litter(here: Path, draw: np.random.Generator) -> None:
 
 def damaged_blocks(count: int, folder: Path) -> Tally:
     """Blocks with damaged bytes: each is noticed, and nothing else is changed by reading; running mends it."""
-    tally, draw = Tally(), np.random.default_rng(3)
+    tally, draw = Tally(), generator(3)
     good = small_folder(folder / "good")
     csv, before = load(good).frame().write_csv(), contents(good)
     paths = sorted((good / "blocks").glob("*.parquet"))
@@ -136,7 +136,7 @@ def damaged_blocks(count: int, folder: Path) -> Tally:
 
 def learner_files(count: int, folder: Path) -> Tally:
     """Saved learners with damaged bytes: refused, or they go on as the saved one."""
-    tally, draw = Tally(), np.random.default_rng(4)
+    tally, draw = Tally(), generator(4)
     problem = adadim.Problem(np.eye(4)[:, :3] * 0.9, horizon=40, noise=0.1, reward_range=1.0)
     chosen = [kind() for name, kind in policies.kinds().items() if name not in ("Single",)]
     file = folder / "learner.npz"

@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 from adadim.study import load, run
+from attack.damage import generator
 from attack.tally import Tally
 from attack.worlds import SPHERE, TABLE, contents, study
 
@@ -62,7 +61,7 @@ def _ended(tally: Tally, process: subprocess.Popen[str], what: str) -> None:
 
 def kills(count: int, folder: Path) -> Tally:
     """Stop a run at any moment by any signal: nothing is left behind, and the next run completes it, byte for byte."""
-    tally, draw = Tally(), np.random.default_rng(7)
+    tally, draw = Tally(), generator(7)
     plan = study(instances=LONG, policies=POLICIES, only={}, trials=40, record=4)
     run(plan, folder / "whole", jobs=2, batch=1)
     wanted = contents(folder / "whole")
@@ -138,7 +137,7 @@ def environments(count: int, folder: Path) -> Tally:
 
 def names(count: int, folder: Path) -> Tally:
     """Names of studies, instances, policies and folders that look like paths, patterns and markup."""
-    tally, draw = Tally(), np.random.default_rng(8)
+    tally, draw = Tally(), generator(8)
     pieces = ["..", "/", "\\", "[/]", "[red]", "[", "]", "*", "?", "~", "$HOME", "{0}", "%s", "\n", "\x1b[2J", "\x00",
               "a", "é", "\U0001f600", " ", ".", "-", "--out", "'", '"', ":", "#", "$x$", "\u202e", "|"]  # fmt: skip
     outside = folder / "outside"

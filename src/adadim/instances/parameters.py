@@ -84,8 +84,7 @@ def linear_instance(
 
 def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
-    for name, value in sizes.items():
-        integer(value, name)
+    sizes = {name: integer(value, name) for name, value in sizes.items()}  # NumPy's small ones would overflow
     numbers = check_replications(replications)
     # Drawn, then laid out feature by feature; and what generators keep for each feature while they draw.
     cells = len(numbers) * sizes.get("arms", 1) * sizes.get("dim", 1)

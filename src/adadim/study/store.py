@@ -61,7 +61,7 @@ class Store:
 
     def open(self, study: Study) -> dict[str, Any]:
         """Make the folder ready for a study: check what is there, write the manifest, remove temporary files."""
-        if self.manifest.exists() and (found := self.describe()["study"]["name"]) != study.name:
+        if self._has_manifest() and (found := self.describe()["study"]["name"]) != study.name:
             raise StoreError(
                 f"{self.manifest}: this folder holds the results of the study {found!r}, not of {study.name!r}; choose "
                 "another folder, or give the study that name if it is the same one"
@@ -76,7 +76,7 @@ class Store:
             for name in self._names(self.folder):
                 if MANIFEST_PARTIAL.fullmatch(name):
                     self._remove(self.folder / name)
-            if not self.manifest.exists() or self._read(self.manifest) != data:
+            if not self._has_manifest() or self._read(self.manifest) != data:
                 write_whole(self.manifest, data, StoreError)
         self._remove_leftovers()
         return content
@@ -87,7 +87,7 @@ class Store:
 
     def describe(self) -> dict[str, Any]:
         """Contents of the manifest."""
-        if not self.manifest.exists():
+        if not self._has_manifest():
             raise StoreError(
                 f"{self.manifest}: there is none, so this is not a results folder; name one that a study was run in"
             )
@@ -155,6 +155,12 @@ class Store:
                 StoreWarning,
                 stacklevel=4,
             )
+
+    def _has_manifest(self) -> bool:
+        try:
+            return self.manifest.exists()
+        except OSError as error:  # a name that is too long, for instance
+            raise explained(error, self.manifest, StoreError) from error
 
     def _read(self, path: Path) -> bytes:
         try:

@@ -81,17 +81,25 @@ def dominates(
     False
     """
     points = np.asarray(real_array(np.linspace(0.0, 1.0, 1001) if grid is None else grid, "grid"))
-    check_alphas(points)
+    require(bool(np.all((points >= 0.0) & (points <= 1.0))), "grid", "be alphas in [0, 1]", grid)
     require(points.ndim == 1 and points.size > 0, "grid", "be a non-empty list of alphas", grid)
     for name, rate in (("rate_a", rate_a), ("rate_b", rate_b)):
         if not callable(rate):
             raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
-    a, b = (np.asarray(real_array(r(points), n)) for n, r in (("rate_a", rate_a), ("rate_b", rate_b)))
+    a, b = _rates(rate_a, "rate_a", points), _rates(rate_b, "rate_b", points)
     for name, values in (("rate_a", a), ("rate_b", b)):
         wants = f"map {points.size} alphas to as many rates"
         ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
         require(ok, name, wants, values)
     return bool(np.all(a <= b + 1e-12) and np.any(a < b - 1e-12))
+
+
+def _rates(rate: Callable[[FloatArray], ArrayLike], name: str, points: FloatArray) -> FloatArray:
+    try:
+        found = rate(points)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"{name} must map an array of alphas to as many rates, but raised: {error}") from error
+    return np.asarray(real_array(found, name))
 
 
 def recommended_beta(alpha_hat: float) -> float:
