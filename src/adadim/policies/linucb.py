@@ -109,6 +109,11 @@ class LinUCB(Policy):
         noise = problem.noise if isinstance(self.radius, str) else 0.0  # a number needs no noise scale
         return self.scale * fixed_radius(self.radius, noise, problem.horizon, arms, self.ridge, self.theta_norm)
 
+    def adaptive_radius(self, problem: Problem, logdet: Array) -> Array:
+        """Radius of the rule "oful", which depends on the data: one for each replication, (n, 1)."""
+        delta = 1 / math.sqrt(problem.horizon)
+        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet)[:, None]
+
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
@@ -144,9 +149,7 @@ class LinUCBLearner(Learner):
         policy, rows = self.policy, rows or self.everyone
         if policy.radius != "oful":
             return self._radius
-        logdet, delta = rows.of(self.posterior.logdet), 1 / math.sqrt(self.problem.horizon)
-        value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
-        return policy.scale * value
+        return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet))
 
     def scores(self, rows: Rows | None = None) -> Array:
         """Optimistic score of every arm of the (truncated) set, in each replication (by default all)."""
@@ -216,9 +219,7 @@ class ContextLinUCBLearner(Learner):
         policy = self.policy
         if policy.radius != "oful":
             return self._radius
-        logdet, delta = rows.of(self.posterior.logdet), 1 / math.sqrt(self.problem.horizon)
-        value = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)[:, None]
-        return policy.scale * value
+        return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
