@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.clock import Clock
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
@@ -122,14 +123,24 @@ class EvidenceLearner(LinUCBLearner):
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         reference, count = problem.reference, len(problem)
         weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
-        tapered = problem.actions.in_like_units(RAW).rescaled().weighted(like(weights, reference))
-        super().__init__(policy.linucb(), problem, streams, tapered)
+        self.weights = like(weights, reference)
+        super().__init__(policy.linucb(), problem, streams, self._tapered(problem))
         self.tuning = policy
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
         self.radii = self.zeros(1) + 1.0
         self.clock = Clock(reference) if problem.endless else None
+
+    def _tapered(self, problem: Problem) -> ActionSet:
+        """Arms in units in which those of round 1 are alike, with the smallest ridge."""
+        first = problem.first_arms
+        return problem.actions.in_like_units(RAW, first).rescaled(first).weighted(self.weights)
+
+    def arms_added(self) -> None:
+        divided = like(np.sqrt(RIDGES[0] / self.ridge), self.features)[:, None, None]
+        self.features[...] = self._tapered(self.problem).base * divided
+        super().arms_added()
 
     def radius(self, rows: Rows | None = None) -> Array:
         """Current multiplier of the width, one per replication (by default all)."""

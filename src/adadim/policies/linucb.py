@@ -10,13 +10,13 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.policies.clock import Clock
 from adadim.policies.confidence import (
     Bonus,
     Radius,
@@ -139,6 +139,7 @@ class LinUCBLearner(Learner):
     """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
     fixed_operations = True
+    takes_new_arms = True
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
         super().__init__(problem, streams)
@@ -174,7 +175,7 @@ class LinUCBLearner(Learner):
         scores = self.scores(rows)
         if not self._all_arms and rows.allowed is not None:
             allowed = rows.allowed[:, self._pull]
-            if not as_numpy(allowed).any(axis=1).all():
+            if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
                 raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.policy.dim}) uses")
             rows = rows.offering(None, allowed)
         chosen = self.largest(scores, rows, self.policy.ties)
@@ -184,6 +185,10 @@ class LinUCBLearner(Learner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
+
+    def arms_added(self) -> None:
+        state = self.posterior
+        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
 
     def check_arms(self, arms: Array) -> None:
         if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():

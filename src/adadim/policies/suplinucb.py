@@ -141,6 +141,8 @@ class Levels:
         chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
         undecided = np.ones(count, dtype=bool)
         alive = like(np.ones((count, self.actions.arms + self.extra), dtype=bool), self.actions.base)
+        if rows.allowed is not None:
+            alive = rows.allowed
         lowest = like(0.0, self.actions.base) - math.inf
         for level in range(self.count):
             mean, width2 = self.statistics(level, rows)
@@ -163,6 +165,13 @@ class Levels:
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
         return like(chosen, self.actions.base), {"level": like(chosen_by, self.actions.base)}
 
+    def arms_added(self) -> None:
+        """Let arms that were added to the actions enter with what each level knows."""
+        everyone = Rows.all(self.actions.base)
+        for state in self._posteriors:
+            if state is not None:
+                state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
+
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Give the rewards to the levels that chose the arms."""
         ids, levels = rows.ids, as_numpy(memo["level"])
@@ -184,7 +193,7 @@ class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
     takes_any_arm = False
-    no_allowed = "the levels of SupLinUCB compare all arms; use LinUCB or adadim.recommended(problem) with allowed="
+    takes_new_arms = True
 
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -195,11 +204,16 @@ class SupLinUCBLearner(Learner):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+        if rows.allowed is not None:
+            rows = rows.offering(None, rows.allowed[:, self._pull])
         chosen, memo = self.levels.choose(self.radius, draws, rows)
         return self._pull[chosen], {**memo, "within": chosen}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.levels.absorb(memo["within"], rewards, rows, memo)
+
+    def arms_added(self) -> None:
+        self.levels.arms_added()
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Rounds spent at each level and rounds of pure exploitation."""
