@@ -26,13 +26,16 @@ PLAY = {
     "Corral": adadim.Corral(eta=0.3),
     "Corral importance": adadim.Corral(feedback="importance", eta=0.2),
     "balancing": adadim.DynamicBalancing(bound="sqrt", c=0.1),
+    "SupLinUCB": adadim.SupLinUCB(radius=0.1),
+    "SupLinUCB dim": adadim.SupLinUCB(radius=0.05, dim=3),
+    "Smooth Corral": adadim.SmoothCorral(loss_range=(-0.5, 0.5)),
+    "Smooth Corral, no replay": adadim.SmoothCorral(replay=False, master="exp3p"),
 }
 REFUSE = {
     "UCB": (adadim.UCB(), "knows arms by their number.*use LinUCB"),
-    "SupLinUCB": (adadim.SupLinUCB(), "knows arms by their number.*use LinUCB"),
     "LinUCB++": (adadim.LinUCBPlusPlus(), "a mixture-arm replays arms of earlier rounds.*use DynamicBalancing"),
     "LinUCB++Corral": (adadim.LinUCBPlusPlusCorral(), "a mixture-arm replays arms of earlier rounds"),
-    "Smooth Corral": (adadim.SmoothCorral(), "a replay is an arm of an earlier round.*use Corral"),
+    "Smooth Corral": (adadim.SmoothCorral(bases=(adadim.LinTS(),)), "bases LinUCB, Greedy and Tapered.*or Corral"),
     "Corral of UCB": (adadim.Corral(bases=(adadim.UCB(), adadim.LinUCB())), "knows arms by their number"),
 }
 

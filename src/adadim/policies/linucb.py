@@ -243,6 +243,16 @@ class ContextLinUCBLearner(Learner):
             return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
         return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
 
+    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
+        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
+        assert row.features is not None
+        mean, width2 = state.predict(self._seen(row.features), Rows.all(state.theta))
+        radius = self._radius
+        if self.policy.radius == "oful":
+            radius = self.policy.adaptive_radius(self.problem, state.logdet)
+        scores = self.policy.scores(mean, width2, radius, state.pulls)
+        return int(self.largest(scores, row, self.policy.ties)[0])
+
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
         seen = self._seen(rows.features)
