@@ -240,7 +240,7 @@ class Learner(ABC):
         parts, left = self._answered(wanted)
         if not self.takes_any_arm:
             for at, (_, chosen, _) in parts:
-                if (as_numpy(given[at]) != as_numpy(chosen)).any():
+                if given[at].tolist() != chosen.tolist():
                     raise ForeignArmError(
                         f"{type(self).__name__} learns only from the arms it chose: select() gave "
                         f"{as_numpy(chosen).tolist()}, update got {as_numpy(given[at]).tolist()}"

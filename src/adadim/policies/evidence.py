@@ -228,9 +228,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
-        second = np.tril(state.second[r])
-        spectrum, basis = np.linalg.eigh(second + np.tril(second, -1).T)
-        logs, variance = _evidence(spectrum, (basis.T @ state.b[r]) ** 2, squares, n, RIDGES * scale)
+        second, b = state.moments(r)
+        spectrum, basis = np.linalg.eigh(second)
+        logs, variance = _evidence(spectrum, (basis.T @ b) ** 2, squares, n, RIDGES * scale)
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         state.refresh(r, RIDGES[chosen] * scale)
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))

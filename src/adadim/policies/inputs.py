@@ -39,6 +39,8 @@ def checked_rows(problem: Problem, rows: Any) -> Rows:
 
 def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
     """One arm for each of `count` replications."""
+    if type(arms) is int and count == 1 and 0 <= arms < problem.arms:  # the usual case, and the quickest
+        return like(np.array([arms]), problem.reference)
     array = in_library(problem, arms, "arms")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -53,6 +55,8 @@ def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
 
 def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
     """One reward for each of `count` replications, as floats."""
+    if type(rewards) is float and count == 1 and math.isfinite(rewards):  # the usual case, and the quickest
+        return like(np.array([rewards]), problem.reference)
     array = in_library(problem, rewards, "rewards")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -99,7 +103,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
         raise InvalidValueError(f"this round has {array.shape[1]} arms, more than the problem's arms = {problem.arms}")
     xp = namespace(array)
     array = array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
-    if not math.isfinite(float(xp.sum(array))) and not bool(xp.all(xp.isfinite(array))):
+    # A finite sum is quick to find, and has no summand that is not.
+    total = np.add.reduce(array, axis=None) if is_numpy(array) else xp.sum(array)
+    if not math.isfinite(total) and not bool(xp.all(xp.isfinite(array))):
         bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
         raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
     return array

@@ -261,7 +261,7 @@ class ContextLinUCBLearner(Learner):
         chosen = self.largest(scores, rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+        return chosen, {"features": seen[np.arange(len(chosen)), chosen] if len(chosen) > 1 else seen[0, chosen]}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
