@@ -23,7 +23,7 @@ from adadim.backend.arrays import (
 )
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
-from adadim.checks import integer, is_number, one_of, positive, shown
+from adadim.checks import flag, integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
@@ -57,6 +57,10 @@ class Problem:
     arms, dim : int, optional
         Of a contextual problem: the largest number of arms K in a round, and the number of features d. With `features`,
         `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
+    disjoint : bool
+        Of a contextual problem: a round brings one context of `dim` covariates for all arms, and each arm has a
+        parameter of its own. `LinUCB`, `Greedy` and `Random` play it; for others multiply arms and covariates out
+        (`adadim.interactions`).
     arrives : int array (K,) or (R, K), optional
         Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
         expressive set arrive with their truncations.
@@ -86,7 +90,11 @@ class Problem:
         arms: int | None = None,
         dim: int | None = None,
         arrives: Any = None,
+        disjoint: bool = False,
     ) -> None:
+        self.disjoint = flag(disjoint, "disjoint")
+        if disjoint and features is not None:
+            raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
         self._arrives: np.ndarray[Any, Any] | None = None
         self.contextual = features is None
         if features is None:

@@ -104,6 +104,12 @@ class Learner(ABC):
     )
     """Why it cannot play where features come with each round; empty if it can."""
 
+    no_disjoint = (
+        "this policy learns one parameter for all arms: multiply arms and covariates out, "
+        "ask(adadim.interactions(context, arms)) on Problem(arms=, dim=), or use LinUCB"
+    )
+    """Why it cannot play where each arm has a parameter of its own; empty if it can."""
+
     no_growing: str | None = None
     """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
 
@@ -120,6 +126,8 @@ class Learner(ABC):
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
+        if problem.disjoint and self.no_disjoint:
+            raise InvalidValueError(self.no_disjoint)
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
             raise InvalidValueError(reason)
         self.problem, self.streams = problem, streams

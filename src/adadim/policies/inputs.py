@@ -75,6 +75,9 @@ def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
 def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
     """What `count` replications are offered this round: features (count, K_t, d) and a mask (count, K_t), or None."""
     offered = None
+    if problem.disjoint:
+        offered = _checked_contexts(problem, features, count)
+        return offered, None if allowed is None else _checked_mask(problem, allowed, count, problem.arms)
     if problem.contextual:
         offered = _checked_features(problem, features, count)
     elif features is not None:
@@ -83,6 +86,26 @@ def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> 
         )
     arms = problem.arms if offered is None else int(offered.shape[1])
     return offered, None if allowed is None else _checked_mask(problem, allowed, count, arms)
+
+
+def _checked_contexts(problem: Problem, context: Any, count: int) -> Array:
+    if type(context) is not np.ndarray:
+        if context is None or isinstance(context, str):
+            raise InvalidValueError(f"a context comes with each round of this problem: ask(context), ({problem.dim},)")
+        context = np.asarray(context)
+    array = context[None] if context.ndim == 1 and count == 1 else context
+    if array.shape != (count, problem.dim):
+        raise InvalidValueError(
+            f"the context must have shape ({problem.dim},) or ({count}, {problem.dim}), got {np.shape(context)}"
+        )
+    if array.dtype != np.float64:
+        if array.dtype.kind not in "fiub":
+            raise InvalidTypeError(f"the context must be real numbers, got dtype {array.dtype}")
+        array = array.astype(np.float64)
+    if not math.isfinite(np.add.reduce(array, axis=None)) and not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InvalidValueError(f"the context must be finite, but covariate {column} is not (row {row})")
+    return array
 
 
 def _checked_features(problem: Problem, features: Any, count: int) -> Array:

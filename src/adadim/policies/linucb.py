@@ -27,6 +27,7 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
+from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
@@ -129,7 +130,13 @@ class LinUCB(Policy):
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
 
+    def checked_dim(self, problem: Problem) -> int:
+        """Number of features that it learns in."""
+        return problem.dim if self.dim is None else integer(self.dim, "dim", most=problem.dim)
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.disjoint:
+            return DisjointLinUCBLearner(self, problem, streams)
         if problem.contextual:
             return ContextLinUCBLearner(self, problem, streams)
         return LinUCBLearner(self, problem, streams)
@@ -229,7 +236,7 @@ class ContextLinUCBLearner(Learner):
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        self.dim = policy.checked_dim(problem)
         self.weights = weights
         self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
         self.clock = policy.clock(problem)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
+from scipy.linalg.blas import daxpy, dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf
 
 from adadim.backend.arrays import Array
@@ -94,21 +94,25 @@ class ContextPosterior:
 
     def absorb(self, x: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
-        for r, vector, reward in zip(rows.ids.tolist(), np.ascontiguousarray(x), rewards.tolist(), strict=True):
+        self.learn(rows.ids.tolist(), x, rewards)
+
+    def learn(self, numbers: list[int], x: Array, rewards: Array) -> None:
+        """The same for replications by their positions."""
+        for r, vector, reward in zip(numbers, np.ascontiguousarray(x), rewards.tolist(), strict=True):
             self._absorb(r, vector, reward)
 
     def _absorb(self, r: int, x: Array, reward: float) -> None:
         w, theta = self.inverse[r], self.theta[r]
-        u = w @ x
-        scale = 1.0 + float(x @ u)
-        theta += ((reward - float(x @ theta)) / scale) * u
+        u = w.dot(x)
+        scale = 1.0 + float(x.dot(u))
+        daxpy(u, theta, a=(reward - float(x.dot(theta))) / scale)
         dger(-1.0 / scale, u, u, a=w.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
         self.logdet[r] += math.log(scale)
+        self.squares[r] += reward * reward
         self.pulls[r] += 1
         n = self._fill[r]
         self._x[r, n], self._rewards[r, n] = x, reward
         self._fill[r] = n + 1
-        self.squares[r] += reward * reward
         if n + 1 == BLOCK:
             self._fold(r)
             if self._since[r] >= REFRESH:
