@@ -216,6 +216,21 @@ class Problem:
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
 
+    def to(self, device: str) -> Problem:
+        """The same problem for torch tensors on a device ("cpu", "cuda", "cuda:1"); learners compute there.
+
+        Examples
+        --------
+        >>> problem = Problem(arms=3, dim=2, horizon=10, noise=0.1).to("cpu")
+        >>> type(problem.reference).__name__
+        'Tensor'
+        """
+        if not self.contextual:
+            return self.with_actions(self.actions.to(device), self.replications, self.reward_range)
+        moved = copy.copy(self)
+        moved.reference = to_torch(self.reference, device)
+        return moved
+
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
         changed = copy.copy(self)
@@ -364,8 +379,8 @@ class Instance:
         >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
         >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
         """
-        moved, problem = copy.copy(self), self.problem
-        moved.problem = problem.with_actions(problem.actions.to(device), problem.replications, problem.reward_range)
+        moved = copy.copy(self)
+        moved.problem = self.problem.to(device)
         moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
         moved.theta = None if self.theta is None else to_torch(self.theta, device)
         moved.everyone = Rows.all(moved.means)

@@ -23,7 +23,14 @@ from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
 from adadim.dimension import Dimension, Levels, Prior
-from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
+from adadim.errors import (
+    DecisionError,
+    DeviceError,
+    ForeignArmError,
+    InvalidTypeError,
+    InvalidValueError,
+    NotSelectedError,
+)
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
 from adadim.policies.inputs import (
     checked_arms,
@@ -110,6 +117,9 @@ class Learner(ABC):
     )
     """Why it cannot play where each arm has a parameter of its own; empty if it can."""
 
+    contexts_on_devices = False
+    """Whether it can play with torch where features come with each round."""
+
     no_growing: str | None = None
     """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
 
@@ -126,6 +136,11 @@ class Learner(ABC):
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
+        if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
+            raise DeviceError(
+                "this policy computes with NumPy where features come with each round, not with torch; LinUCB, Greedy, "
+                "TaperedLinUCB and Random do either"
+            )
         if problem.disjoint and self.no_disjoint:
             raise InvalidValueError(self.no_disjoint)
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):

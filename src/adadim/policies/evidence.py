@@ -192,6 +192,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     The ridges are relative to the longest arm offered so far, since nobody knows the longest beforehand.
     """
 
+    contexts_on_devices = False
+    fixed_operations = False
+
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         weights = taper_weights(policy.taper, problem.dim)
         super().__init__(policy.linucb(), problem, streams, weights)

@@ -114,6 +114,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     array = np.asarray(features) if isinstance(features, list | tuple) else features
     if not is_array(array) or is_numpy(array) != is_numpy(problem.reference):
         raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
+    if not is_numpy(array) and device_of(array) != device_of(problem.reference):
+        there = device_of(problem.reference)
+        raise InvalidValueError(f"features are on {device_of(array)}, but the problem is on {there}")
     if array.ndim == 2 and count == 1:
         array = array[None]
     if array.ndim != 3 or array.shape[0] != count or 0 in tuple(array.shape):

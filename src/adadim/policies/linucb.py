@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
@@ -32,6 +32,7 @@ from adadim.policies.inputs import logged_features
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.device_context import DeviceContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -232,13 +233,19 @@ class ContextLinUCBLearner(Learner):
 
     takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    contexts_on_devices = True
+    fixed_operations = True
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
         self.policy = policy
         self.dim = policy.checked_dim(problem)
         self.weights = weights
-        self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
+        self.posterior: Any = (
+            ContextPosterior(len(problem), self.dim, policy.ridge)
+            if is_numpy(problem.reference)
+            else DeviceContextPosterior(problem.reference, self.dim, policy.ridge)
+        )
         self.clock = policy.clock(problem)
         self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
 
@@ -268,14 +275,14 @@ class ContextLinUCBLearner(Learner):
         chosen = self.largest(scores, rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"features": seen[np.arange(len(chosen)), chosen] if len(chosen) > 1 else seen[0, chosen]}
+        return chosen, {"features": seen[indices(chosen), chosen] if len(chosen) > 1 else seen[0, chosen]}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
 
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+            self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
 
     def _seen(self, features: Array) -> Array:
         """The features that it learns from."""

@@ -38,6 +38,7 @@ class RandomLearner(Learner):
     takes_new_arms = True
     no_contexts = ""
     no_disjoint = ""
+    contexts_on_devices = True
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         xp, draws = self.xp, self.draws.uniforms(rows)
