@@ -12,6 +12,7 @@ take all replications at once (`device`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -126,7 +127,8 @@ class Posterior(ABC):
             return None, *_whitened(arms, n, self.ridge)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
-        return factor, xp.linalg.solve(factor, arms.T), 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+        solve = partial(solve_triangular, lower=True) if is_numpy(arms) else xp.linalg.solve
+        return factor, solve(factor, arms.T), 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
     @abstractmethod
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
