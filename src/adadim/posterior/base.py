@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr_multiply, solve_triangular
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, zeros
@@ -111,24 +111,25 @@ class Posterior(ABC):
         xp = self.actions.xp
         for i, r in enumerate(rows.ids.tolist()):
             arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
-            factor, whitened, logdet = self._factored(arms, n)
+            factor, whitened, weights, logdet = self._factored(arms, n, sums[i])
             self.width2[r] = xp.sum(whitened * whitened, axis=0)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
-            self.mean[r] = whitened.T @ (whitened @ sums[i])
+            self.mean[r] = whitened.T @ weights
             self.logdet[r] = logdet - self.actions.dim * np.log(self.ridge)
             self.counts[r], self.sums[r] = counts[i], sums[i]
             self.pulls[r] = xp.sum(counts[i])
             self.squares[r] = np.nan if squares is None else squares[i]
             self.restart(r, factor, whitened)
 
-    def _factored(self, arms: Array, n: Array) -> tuple[Array | None, Array, Array]:
-        """Cholesky factor L of V, L^-1 A^T and ln det V; no L but only L^-1 A^T, turned, where QR is needed."""
+    def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
+        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
         xp = self.actions.xp
         if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
-            return None, *_whitened(arms, n, self.ridge)
+            return None, *_whitened(arms, n, sums, self.ridge)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
         solve = partial(solve_triangular, lower=True) if is_numpy(arms) else xp.linalg.solve
-        return factor, solve(factor, arms.T), 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+        whitened = solve(factor, arms.T)
+        return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
     @abstractmethod
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
@@ -138,16 +139,17 @@ class Posterior(ABC):
         """
 
 
-def _whitened(arms: Array, n: Array, ridge: float) -> tuple[Array, Array]:
-    """M^-T A^T for a root M of V = M^T M, and ln det V, by QR of the root that the data are.
+def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the root that the data are.
 
     Rows sorted by size and columns pivoted make the error of each row small against that row (Cox and Higham 1998,
     "Stability of Householder QR factorization for weighted least squares problems").
     """
-    pulled = np.flatnonzero(n)
-    data = np.concatenate([np.sqrt(n[pulled])[:, None] * arms[pulled], np.sqrt(ridge) * np.eye(arms.shape[1])])
+    pulled, dim = np.flatnonzero(n), arms.shape[1]
+    root = np.sqrt(n[pulled])
+    data = np.concatenate([root[:, None] * arms[pulled], np.sqrt(ridge) * np.eye(dim)])
     order = np.argsort(-np.abs(data).max(axis=1), kind="stable")
-    triangle, columns = qr(data[order], mode="r", pivoting=True)
-    triangle = triangle[: len(columns)]
+    means = np.concatenate([sums[pulled] / root, np.zeros(dim)])
+    weights, triangle, columns = qr_multiply(data[order], means[order], pivoting=True)
     whitened = solve_triangular(triangle, arms[:, columns].T, trans="T")
-    return whitened, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
+    return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
