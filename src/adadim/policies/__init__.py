@@ -26,10 +26,12 @@ from adadim.policies.masters.bounds import Bound, LinearBound, PowerBound, SqrtB
 from adadim.policies.medzo import MeDZO
 from adadim.policies.moss import MOSS
 from adadim.policies.mosspp import MOSSPlusPlus
+from adadim.policies.prefix_linucb import PrefixLinUCB
 from adadim.policies.regret_balancing_linear import RegretBalancingLinear
 from adadim.policies.single import Single
 from adadim.policies.suplinucb import SupLinUCB
 from adadim.policies.tapered import TaperedLinUCB
+from adadim.policies.two_prior import TwoPriorLinUCB
 from adadim.policies.ucb import UCB
 from adadim.policies.uniform import Random
 
@@ -58,6 +60,7 @@ __all__ = [
     "ParallelMOSS",
     "Policy",
     "PowerBound",
+    "PrefixLinUCB",
     "Random",
     "RegretBalancing",
     "RegretBalancingLinear",
@@ -68,6 +71,7 @@ __all__ = [
     "SupLinUCB",
     "TaperedLinUCB",
     "TsallisCorral",
+    "TwoPriorLinUCB",
     "UCBCorral",
 ]
 

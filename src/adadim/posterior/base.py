@@ -12,7 +12,6 @@ take all replications at once (`device`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
 
 import numpy as np
 from scipy.linalg import qr_multiply, solve_triangular
@@ -22,6 +21,7 @@ from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
+from adadim.posterior.factor import forward_solve
 
 __all__ = ["Posterior", "check_precision"]
 
@@ -127,8 +127,7 @@ class Posterior(ABC):
             return None, *_whitened(arms, n, sums, self.ridge)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
-        solve = partial(solve_triangular, lower=True) if is_numpy(arms) else xp.linalg.solve
-        whitened = solve(factor, arms.T)
+        whitened = forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
     @abstractmethod
