@@ -111,7 +111,7 @@ class PrefixLearner(Learner):
             generator = self.normal_streams.generators[r]
             return model.drawn(generator.random(), generator.standard_normal(self.problem.dim), self.scale * noise)
         mean, within, between = model.predict()
-        return mean + self.radius * np.sqrt(noise * noise * within + between)
+        return np.asarray(mean + self.radius * np.sqrt(noise * noise * within + between))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         scores = like(np.array([self.scores(r) for r in rows.ids.tolist()]), self.problem.reference)
@@ -125,9 +125,8 @@ class PrefixLearner(Learner):
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         counts, sums = (np.array([getattr(m, name) for m in self.models]) for name in ("counts", "sums"))
         squares = np.array([m.squares for m in self.models])
-        reference = self.problem.reference
-        data = (like(part, reference) for part in (np.arange(self.problem.arms), counts, sums, squares))
-        return dimension_of_arms(self.problem.actions, *data, levels, prior)
+        everywhere = np.arange(self.problem.arms)
+        return dimension_of_arms(self.problem.actions, everywhere, counts, sums, squares, levels, prior)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Pulls, the likeliest d*, and the ridge and noise believed in, of each replication."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
+from adadim.checks import positive
 from adadim.dimension import Dimension, Levels, Prior
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.evidence import EvidenceLearner, EvidenceLinUCB
@@ -18,6 +20,8 @@ from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["TwoPriorLinUCB"]
+
+EVEN = 1e-9  # a difference of log evidences that is rounding
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class TwoPriorLinUCB(Policy):
         How fast importance fades, as in `EvidenceLinUCB`.
     decay : float
         Prior of d*, as in `PrefixLinUCB`.
-    prefix_taper : float
-        Taper inside every prefix, as in `PrefixLinUCB`.
+    odds : float
+        How much likelier it is beforehand that importance ends than that it fades.
     scale, factor, ties
         As in `EvidenceLinUCB`.
 
@@ -46,26 +50,27 @@ class TwoPriorLinUCB(Policy):
     Examples
     --------
     >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=200, dim=60, intrinsic_dim=2, horizon=500, replications=range(4))
+    >>> instance = adadim.instances.sphere(arms=200, dim=30, intrinsic_dim=15, horizon=300, noise=0.02)
     >>> outcome = adadim.simulate(adadim.TwoPriorLinUCB(), instance)
     >>> outcome.learner.describe()[0]["belief"]
     'prefix'
     """
 
     taper: float = 1.75
-    decay: float = 0.0
-    prefix_taper: float = 0.0
+    decay: float = 1.0
+    odds: float = 1.0
     scale: float = 0.35
     factor: float = 20.0
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
+        positive(self.odds, "odds", "prior odds of features that stop mattering, e.g. 1")
         self.beliefs()
 
     def beliefs(self) -> tuple[EvidenceLinUCB, PrefixLinUCB]:
         """The two policies inside."""
         shared: dict[str, Any] = {"scale": self.scale, "factor": self.factor, "ties": self.ties}
-        return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(taper=self.prefix_taper, decay=self.decay, **shared)
+        return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return TwoPriorLearner(self, problem, streams)
@@ -77,12 +82,13 @@ class TwoPriorLearner(Learner):
     def __init__(self, policy: TwoPriorLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         fading, prefix = policy.beliefs()
+        self.advantage = math.log(policy.odds)
         self.fading = EvidenceLearner(fading, problem, streams.child(0))
         self.prefix = PrefixLearner(prefix, problem, streams.child(1))
 
     def ends(self, r: int) -> bool:
         """Whether the features more likely stop mattering than fade, in one replication."""
-        return bool(self.prefix.models[r].total > self.fading.totals[r])
+        return bool(self.prefix.models[r].total + self.advantage > self.fading.totals[r] + EVEN)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         ends = np.array([self.ends(r) for r in rows.ids.tolist()])

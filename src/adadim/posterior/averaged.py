@@ -31,7 +31,8 @@ def prefix_evidences(
     --------
     >>> import numpy as np
     >>> prefix_evidences(np.eye(2), np.array([1.0, 0.0]), 1.5, 3, np.array([1.0, 10.0]), taper=0.0).round(3)
-    array([[-0.347, -0.693], [-0.513, -0.561]])
+    array([[-0.347, -0.693],
+           [-0.562, -0.61 ]])
     """
     dim = len(gram)
     logdets, residuals = np.zeros((len(ridges), dim)), np.zeros((len(ridges), dim))
