@@ -35,6 +35,7 @@ class RandomLearner(Learner):
     """State of `Random`: nothing but its random numbers."""
 
     fixed_operations = True
+    takes_new_arms = True
     no_contexts = ""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:

@@ -31,16 +31,20 @@ EPSILON = float(np.finfo(float).eps)
 # EPSILON n |a|^2 / ridge, and the QR factor of its root by the root of that: QR takes over where Cholesky is not exact.
 CHOLESKY_ERROR = 1e-9
 LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
-LARGEST_DEVICE_ERROR = 1e-5  # of the bound for Cholesky: what runs on a device is not refactored
+LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
+ENDLESS = 10**6  # rounds
 
 
-def check_precision(actions: ActionSet, ridge: float, horizon: int) -> None:
+def check_precision(actions: ActionSet, ridge: float, horizon: int | None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
+
+    Where there is no end (None), a million pulls are looked at.
 
     Examples
     --------
     >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
     """
+    horizon = ENDLESS if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms())) / ridge
     on_host = is_numpy(actions.base)
     if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
