@@ -462,7 +462,7 @@ class Agent:
             learner: Any = self._learner
             if not isinstance(learner, EstimatesFromSums):
                 learner = recommended(self._problem).start(self._problem)
-                learner.restart(self._model.sums.at(self._last + 1), self._last)
+                learner.restart(self._model.sums.at(self._last + 1))
             mean, width = learner.estimates(_after(before, rows))
         return {name: (float(m), float(w)) for name, m, w in zip(names, mean, width, strict=True)}
 
@@ -627,7 +627,7 @@ class Agent:
         model = self._model
         state = (model.generation, model.seq, number if model.half_life else None)
         if state != self._known:
-            self._learner.restart(model.sums.at(number), number - 1)
+            self._learner.restart(model.sums.at(number))
             self._known = state
 
     def _from_catalogue(

@@ -27,7 +27,7 @@ def choose(
     """
     generator = Streams(seed, Purpose.POLICY, [number]).generators[0]
     uniform = np.array([generator.random()])
-    scores = learner.scores_of(features, generator, 1 + DRAWS if learner.draws_scores else 1)
+    scores = learner.scores_of(features, number - 1, generator, 1 + DRAWS if learner.draws_scores else 1)
     if costs is not None:
         scores = scores - costs
     chosen = int(argmax(scores[:1], uniform if ties == "random" else None)[0])

@@ -17,12 +17,10 @@ from adadim.problem import Problem
 
 __all__ = ["checked_policy", "policy_of", "problem_of"]
 
-HORIZON = 10**6  # rounds that confidence radii are made for
-
 
 def problem_of(settings: Mapping[str, Any], noise: float | None) -> Problem:
     """The problem that an agent's learner plays."""
-    return Problem(arms=settings["arms"], dim=settings["dim"], horizon=HORIZON, noise=noise)
+    return Problem(arms=settings["arms"], dim=settings["dim"], horizon=None, noise=noise)
 
 
 def kinds_of(plugins: Mapping[str, type[Policy]] | None) -> dict[str, Any]:

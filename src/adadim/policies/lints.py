@@ -121,13 +121,13 @@ class LinTSLearner(Learner):
         for x, gained in logged_features(self.problem, arms, rewards):
             self.factor.absorb(x[:, : self.dim], gained, self.everyone)
 
-    def restart(self, sums: Moments, rounds: int) -> None:
+    def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""
         second, moment = sums.seen(self.dim, None)
         squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
         self.factor.rebuild(second[None], moment[None], squares, pulls, self.everyone)
 
-    def scores_of(self, features: Array, generator: np.random.Generator, draws: int = 1) -> Array:
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
         drawn = generator.standard_normal((draws, self.dim))
         thetas = (self.factor.w + self.deviation * drawn) @ self.factor.inverse[0] * self.factor.weights

@@ -27,12 +27,17 @@ class LearnsFromSums(Protocol):
 
     draws_scores: bool
 
-    def restart(self, sums: Moments, rounds: int) -> None:
-        """Forget everything, and know what these sums say, `rounds` decisions having been made."""
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
         ...
 
-    def scores_of(self, features: FloatArray, generator: np.random.Generator, draws: int = 1) -> FloatArray:
-        """Scores (n, K) of arms (K, d), the largest of which is chosen: `draws` of them if they are random, else 1."""
+    def scores_of(
+        self, features: FloatArray, rounds: int, generator: np.random.Generator, draws: int = 1
+    ) -> FloatArray:
+        """Scores (n, K) of arms (K, d), the largest of which is chosen; n is `draws` if they are random, else 1.
+
+        `rounds` is the number of decisions made before, for radii that grow with it.
+        """
         ...
 
 

@@ -54,9 +54,9 @@ class RandomLearner(Learner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         return
 
-    def restart(self, sums: Moments, rounds: int) -> None:
+    def restart(self, sums: Moments) -> None:
         """Nothing: it does not learn."""
 
-    def scores_of(self, features: Array, generator: np.random.Generator, draws: int = 1) -> Array:
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Infinity for every arm, (1, K): all tie, whatever is subtracted for their costs."""
         return np.full((1, len(features)), math.inf)
