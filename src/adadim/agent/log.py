@@ -294,6 +294,7 @@ class Log:
         """Give the room of what was dropped back to the system."""
         with contextlib.suppress(sqlite3.OperationalError):  # another process is writing: next time
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     # Arms
 
