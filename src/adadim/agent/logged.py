@@ -109,8 +109,9 @@ def _frame(rows: list[Any]) -> Any:
     number, time, arm, probability, policy, features, context, offered, offers, reward = columns
 
     def vectors(name: str, stored: Iterable[bytes | None]) -> Any:
-        series = pl.Series(name, [None if blob is None else as_matrix(blob, 1)[:, 0] for blob in stored])
-        return series.cast(numbers)  # vectors of one length would become arrays, and batches differ in that
+        return pl.Series(
+            name, [None if blob is None else as_matrix(blob, 1)[:, 0].tolist() for blob in stored], numbers
+        )
 
     return pl.DataFrame(
         [
