@@ -21,6 +21,7 @@ from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -222,11 +223,19 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         super().absorb(arms, rewards, rows, memo)
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
-            self._take_stock(r)
+            self._take_stock(r, int(self.posterior.pulls[r]))
 
-    def _take_stock(self, r: int) -> None:
-        """Choose ridge, noise and radius of one replication by what it has seen."""
-        state, n = self.posterior, int(self.posterior.pulls[r])
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
+        self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
+        self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
+        super().restart(sums)
+        if sums.weight:
+            self._take_stock(0, sums.weight)
+
+    def _take_stock(self, r: int, n: float) -> None:
+        """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""
+        state = self.posterior
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
@@ -295,7 +304,7 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
 
 
 def _evidence(
-    spectrum: FloatArray, fitted: FloatArray, squares: float, n: int, grid: FloatArray
+    spectrum: FloatArray, fitted: FloatArray, squares: float, n: float, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
     spectrum, ridges = np.maximum(spectrum, 0.0), grid[:, None]

@@ -28,9 +28,11 @@ from adadim.policies.confidence import (
     optimism,
 )
 from adadim.policies.inputs import logged_features
+from adadim.policies.sums import deviations
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -225,6 +227,7 @@ class ContextLinUCBLearner(Learner):
 
     takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
@@ -256,12 +259,14 @@ class ContextLinUCBLearner(Learner):
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
         seen = self._seen(rows.features)
-        mean, width2 = self.posterior.predict(seen, rows)
-        scores = self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
-        chosen = self.largest(scores, rows, self.policy.ties)
+        chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
         return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+
+    def _scores(self, seen: Array, rows: Rows) -> Array:
+        mean, width2 = self.posterior.predict(seen, rows)
+        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
@@ -269,6 +274,22 @@ class ContextLinUCBLearner(Learner):
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
             self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        self.posterior.restart(0, sums, self.weights)
+        self.posterior.refresh(0, float(self.posterior.ridge[0]))
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
+        if self.clock is not None:
+            self.clock.set(self.everyone, rounds)
+        return self._scores(self._seen(features[None]), self.everyone)
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
+        mean, width2 = self.posterior.predict(self._seen(features[None]), self.everyone)
+        return mean[0], deviations(width2[0], self.problem, self.posterior.residual(0), int(self.posterior.pulls[0]))
 
     def _seen(self, features: Array) -> Array:
         """The features that it learns from."""
