@@ -22,7 +22,7 @@ from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
-from adadim.dimension import Dimension, Levels, Prior
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
 from adadim.policies.inputs import (
@@ -167,6 +167,10 @@ class Learner(ABC):
     def check_arms(self, arms: Array) -> None:
         """Raise unless it can learn from these arms, all of them arms of the problem."""
         return
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
+        return None
 
     def descriptions(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers."""
@@ -321,8 +325,9 @@ class Learner(ABC):
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
 
-        Of R replications the result has a first axis of length R. Linear learners have it: `LinUCB`, `TaperedLinUCB`,
-        `EvidenceLinUCB` and `Greedy`.
+        Of R replications the result has a first axis of length R. Learners that keep what they have seen have it: the
+        linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), and on NumPy
+        masters whose bases are linear and see the rewards as they are.
 
         Examples
         --------
@@ -332,6 +337,9 @@ class Learner(ABC):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
+        seen = None if self.problem.contextual else self.pull_sums()
+        if seen is not None:
+            return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "

@@ -12,7 +12,6 @@ from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import not_negative, one_of, positive
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
@@ -122,11 +121,9 @@ class PrefixLearner(Learner):
         for r, arm, reward in pulls:
             self.models[r].absorb(arm, reward)
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+    def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums = (np.array([getattr(m, name) for m in self.models]) for name in ("counts", "sums"))
-        squares = np.array([m.squares for m in self.models])
-        everywhere = np.arange(self.problem.arms)
-        return dimension_of_arms(self.problem.actions, everywhere, counts, sums, squares, levels, prior)
+        return counts, sums, np.array([m.squares for m in self.models])
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Pulls, the likeliest d*, and the ridge and noise believed in, of each replication."""

@@ -12,7 +12,6 @@ from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import positive
-from adadim.dimension import Dimension, Levels, Prior
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.evidence import EvidenceLearner, EvidenceLinUCB
 from adadim.policies.prefix_linucb import PrefixLearner, PrefixLinUCB
@@ -102,8 +101,8 @@ class TwoPriorLearner(Learner):
         self.fading.absorb(arms, rewards, rows, memo)
         self.prefix.absorb(arms, rewards, rows, memo)
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        return self.prefix.dimension(levels, prior)
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        return self.prefix.pull_sums()
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the likelier belief says, and which it is."""

@@ -155,6 +155,9 @@ class SmoothCorralLearner(MasterLearner):
     def sequence(self) -> Hashable:
         return self.smoothed.sequence()
 
+    def pull_sums(self) -> None:
+        return None  # the bases do not learn from replays
+
     def descriptions(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
         p = self.smoothed.master.probabilities(self.everyone)
