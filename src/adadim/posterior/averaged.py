@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.posterior.factor import ArmFactor, forward_solve, log_evidence, prior_precisions
+from adadim.posterior.factor import ArmFactor, averaged_arms, forward_solve, log_evidence, prior_precisions
 
 __all__ = ["AveragedPrefixes", "prefix_evidences"]
 
@@ -126,8 +126,7 @@ class AveragedPrefixes:
 
     def predict(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean of every arm, its squared width within prefixes, in units of the noise, and the spread between them."""
-        mean, within, between = self.factor.averaged(self.chances[None])
-        return mean[0], within[0], between[0]
+        return averaged_arms(self.factor.z[0], self.factor.w[0], self.chances)
 
     def drawn(self, uniform: float, normals: FloatArray, deviation: float) -> FloatArray:
         """Means of the arms under parameters drawn from the posterior, `deviation` the noise times a factor."""

@@ -27,7 +27,15 @@ from adadim.backend.arrays import Array, clamp, device_of, is_numpy, like, names
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
 
-__all__ = ["ArmFactor", "ContextFactor", "PrefixFactor", "forward_solve", "log_evidence", "prior_precisions"]
+__all__ = [
+    "ArmFactor",
+    "ContextFactor",
+    "PrefixFactor",
+    "averaged_arms",
+    "forward_solve",
+    "log_evidence",
+    "prior_precisions",
+]
 
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
@@ -210,8 +218,8 @@ class ArmFactor(PrefixFactor):
         active = max(1, int(xp.sum(xp.any(tail > tolerance, axis=0))))  # the tail falls: these come first
         chances = xp.concat([probabilities[:, : active - 1], tail[:, active - 1 : active]], axis=-1)[:, :, None]
         if is_numpy(self.z):
-            parts = zip(self.z[:, :active], self.w[:, :active], tail[:, :active], chances[..., 0], strict=True)
-            mean, within, between = (np.array(part) for part in zip(*(_averaged(*p) for p in parts), strict=True))
+            parts = zip(self.z[:, :active], self.w[:, :active], chances[..., 0], strict=True)
+            mean, within, between = (np.array(part) for part in zip(*(averaged_arms(*p) for p in parts), strict=True))
             return mean, within, between
         z, tail = self.z[:, :active], tail[:, :active, None]
         steps = z * self.w[:, :active, None]
@@ -223,8 +231,8 @@ class ArmFactor(PrefixFactor):
         """Learn from one pull in each replication of `rows`."""
         if is_numpy(self.z):
             ids = rows.positions
-            self.turn(self.z, self.z[ids, :, arms], rewards, ids)
-            self._count(rewards, ids)
+            self.turn(self.z, self.z[ids, :, arms], rewards, rows.index)
+            self._count(rewards, rows.index)
             self.counts[ids, arms] += 1
             self.sums[ids, arms] += rewards
             return
@@ -328,8 +336,9 @@ def forward_solve(factor: Array, right: Array) -> Array:
     return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
 
-def _averaged(z: Array, w: Array, tail: Array, chances: Array) -> tuple[Array, Array, Array]:
-    """Mean, and squared widths within and between prefixes, of one replication (NumPy)."""
+def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Array]:
+    """`ArmFactor.averaged` of one replication (NumPy): z (d, K), w (d,) and P(d* = m), (d,)."""
+    tail = np.cumsum(chances[::-1])[::-1]
     mean = (tail * w) @ z
     spread = _running(z * w[:, None])
     spread -= mean
