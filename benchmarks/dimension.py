@@ -260,8 +260,8 @@ def show(report: dict[str, Any]) -> None:
     if found := report.get("decision"):
         each = {name: 1e6 * found[f"{name}_seconds"] / found["rounds"] for name in ("gram", "prefix")}
         print(
-            f"\ndecision, K = {found['arms']}, d = {found['dim']}, d* = {found['intrinsic_dim']}: LinUCB in the Gram form "
-            f"{each['gram']:.0f} us a round, PrefixLinUCB with {found['features_in_use']} features in use "
+            f"\ndecision, K = {found['arms']}, d = {found['dim']}, d* = {found['intrinsic_dim']}: LinUCB in the Gram "
+            f"form {each['gram']:.0f} us a round, PrefixLinUCB with {found['features_in_use']} features in use "
             f"{each['prefix']:.0f} us ({found['prefix_over_gram']:.1f} times)"
         )
 

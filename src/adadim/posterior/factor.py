@@ -37,6 +37,7 @@ __all__ = [
     "prior_precisions",
 ]
 
+FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -340,8 +341,11 @@ def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Arr
     """`ArmFactor.averaged` of one replication (NumPy): z (d, K), w (d,) and P(d* = m), (d,)."""
     tail = np.cumsum(chances[::-1])[::-1]
     mean = (tail * w) @ z
-    spread = _running(z * w[:, None])
-    spread -= mean
+    if len(w) <= FEW:
+        spread = ((np.tri(len(w)) - tail) * w) @ z
+    else:
+        spread = _running(z * w[:, None])
+        spread -= mean
     spread *= spread
     return mean, np.einsum("j,jk,jk->k", tail, z, z), chances @ spread
 
@@ -357,6 +361,11 @@ def _running(steps: Array) -> Array:
 
 def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:
     """Turn the columns (d, C) of one replication in place (NumPy)."""
+    if len(p) <= FEW:
+        matrix = np.tri(len(p), k=-1) * (-shrink * pull)[:, None] * p
+        matrix[range(len(p)), range(len(p))] = shrink
+        columns[:] = matrix @ columns
+        return
     running = _running(columns[:-1] * p[:-1, None])
     running *= pull[1:, None]
     columns[1:] -= running
