@@ -91,6 +91,12 @@ class ContextPosterior:
         if self.pulls[r] % REFRESH == 0:
             self.refresh(r, float(self.ridge[r]))
 
+    def forget(self, r: int) -> None:
+        """Forget all pulls of a replication."""
+        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
+        for moments in (self.theta, self.b, self.second, self.squares, self.logdet, self.pulls):
+            moments[r] = 0
+
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         identity = np.eye(self.dim)
