@@ -27,9 +27,10 @@ from adadim.checks import integer, one_of, positive
 from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
-__all__ = ["Instance", "Problem"]
+__all__ = ["Instance", "Problem", "Sets"]
 
 Rewards = Literal["gaussian", "bernoulli"]
+Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
 
 @unchanging
@@ -52,6 +53,15 @@ class Problem:
         Replication numbers, which key the random streams; ``range(R)`` by default.
     arms, dim : int, optional
         Of a contextual problem: the largest number of arms K in a round, and the number of features d.
+    sets : {"iid", "adversarial"}, optional
+        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
+        independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
+        it starts. Sets that are given are "fixed".
+
+    Attributes
+    ----------
+    sets : str or None
+        "fixed", "growing", "iid" or "adversarial"; None if nobody has said.
 
     Examples
     --------
@@ -73,8 +83,12 @@ class Problem:
         replications: Sequence[int] | None = None,
         arms: int | None = None,
         dim: int | None = None,
+        sets: Sets | None = None,
     ) -> None:
         self.contextual = features is None
+        if sets is not None:
+            one_of(sets, "sets", ("iid", "adversarial") if features is None else ("fixed",))
+        self.sets: Sets | None = sets if features is None else "fixed"
         if features is None:
             self.arms = integer(arms, "arms", meaning="the largest number of arms in a round")
             self.dim = integer(dim, "dim", meaning="the number of features")

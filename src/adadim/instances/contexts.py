@@ -130,7 +130,7 @@ def contexts(
     one_of(law, "law", LAWS)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     vector = parameter(theta, intrinsic_dim, dim)
-    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications)
+    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
 
 

@@ -139,6 +139,8 @@ def theory_first_phase(dim: int, noise: float, delta: float, least: float, most:
 class ALBDimLearner(RoundLearner):
     """State of `ALBDim`: the phase, the regression of its play, and the moments of all exploration."""
 
+    needs_sets = "iid"
+
     def __init__(self, policy: ALBDim, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.dims = policy, class_dims(policy.dims, problem.dim)
@@ -152,7 +154,7 @@ class ALBDimLearner(RoundLearner):
     def exploring(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Whether the next round is one of random arms, in each replication."""
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
-        return self.step[rows.ids] >= np.array(play)
+        return np.asarray(self.step[rows.ids] >= np.array(play))
 
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
         allowed, uniforms = self.offered_mask(features, rows), self.chance.uniforms(rows)

@@ -75,8 +75,7 @@ def paired_estimate(x: FloatArray, y: FloatArray) -> FloatArray:
     array([ 0.5 , -0.25])
     """
     pairs = len(x) // 2 * 2
-    found: FloatArray = np.linalg.lstsq(x[0:pairs:2] - x[1:pairs:2], y[0:pairs:2] - y[1:pairs:2], rcond=None)[0]
-    return found
+    return np.asarray(np.linalg.lstsq(x[0:pairs:2] - x[1:pairs:2], y[0:pairs:2] - y[1:pairs:2], rcond=None)[0])
 
 
 def first_norm(norm: float, noise: float, dim: int, pairs: int, delta: float) -> float:
@@ -176,6 +175,8 @@ class ALBNorm(Policy):
 class ALBNormLearner(RoundLearner):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
 
+    needs_sets = "fresh"
+
     no_allowed = (
         "this policy compares pulls of one arm with each other and starts by pulling every arm, so it needs all arms "
         "in every round; use OSOM or LinUCB with allowed="
@@ -197,7 +198,7 @@ class ALBNormLearner(RoundLearner):
 
     def length(self, r: int) -> int:
         """Rounds of the current epoch of a replication."""
-        return self.policy.first_epoch * 2 ** (int(self.epoch[r]) - 1)
+        return self.policy.first_epoch << (int(self.epoch[r]) - 1)
 
     def radius(self, r: int, t: int) -> float:
         """Radius after t rounds of the current epoch of a replication."""

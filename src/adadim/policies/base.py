@@ -25,6 +25,7 @@ from adadim.dimension import Dimension, Levels, Prior
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
 from adadim.policies.inputs import checked_arms, checked_offer, checked_rewards, checked_rows, in_library
+from adadim.policies.laws import Need, warn_about_sets
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
@@ -47,10 +48,8 @@ class Policy(ABC):
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        learner = self.learner(
-            problem, Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
-        )
-        learner.origin = self
+        learner = _started(self, problem, seed)
+        warn_about_sets(type(self).__name__, learner.needs_sets, problem)
         return learner
 
     @abstractmethod
@@ -94,6 +93,9 @@ class Learner(ABC):
         "or adadim.recommended(problem)"
     )
     """Why it cannot play where features come with each round; empty if it can."""
+
+    needs_sets: Need = "any"
+    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
 
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
@@ -365,6 +367,13 @@ def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
-    learner = policy.start(problem)
+    learner = _started(policy, problem, 0)
     restore_state(learner, state)
+    return learner
+
+
+def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
+    streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+    learner = policy.learner(problem, streams)
+    learner.origin = policy
     return learner

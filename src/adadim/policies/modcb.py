@@ -150,7 +150,7 @@ class ModCB(Policy):
         log = math.log(2 / self._delta0(classes, horizon))
         spread = math.sqrt(dim) * math.log(2 * dim / self._delta0(classes, horizon)) ** 2
         first = self.tau**6 / self.gam**4 * spread / (arms**self.kappa * t ** (1 - self.kappa))
-        return self.c1 * (first + self.tau**10 / self.gam**8 * dim * log / t)
+        return float(self.c1 * (first + self.tau**10 / self.gam**8 * dim * log / t))
 
     def first_test(self, dim: int, arms: int, classes: int, horizon: int) -> float:
         """tmin_m of the theory: no test against a class of this dimension is made before.
@@ -161,7 +161,7 @@ class ModCB(Policy):
         288.482383
         """
         log = math.log(2 / self._delta0(classes, horizon))
-        return self.c2 * (self.tau**4 / self.gam**2 * dim * log + log ** (1 / (1 - self.kappa)) + arms) + 1
+        return float(self.c2 * (self.tau**4 / self.gam**2 * dim * log + log ** (1 / (1 - self.kappa)) + arms) + 1)
 
     def quantile(self, classes: int, horizon: int) -> float:
         """How many standard errors of residual make it leave a class.
@@ -204,6 +204,8 @@ class _Forms:
 class ModCBLearner(RoundLearner):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
+    needs_sets = "iid"
+
     def __init__(self, policy: ModCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.dims = policy, class_dims(policy.dims, problem.dim)
@@ -233,7 +235,8 @@ class ModCBLearner(RoundLearner):
             self.second[rows.ids] += features.swapaxes(-1, -2) @ features
             self.seen[rows.ids] += features.shape[1]
         labels = np.where(explore < rate, -1, self.current[rows.ids])
-        arms, parts = np.zeros(len(rows), dtype=np.int64), []
+        arms = np.zeros(len(rows), dtype=np.int64)
+        parts: list[tuple[Any, Memo]] = []
         for label in np.unique(labels).tolist():
             at = np.flatnonzero(labels == label)
             if label < 0:

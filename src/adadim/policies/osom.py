@@ -156,6 +156,8 @@ class OSOM(Policy):
 class OSOMLearner(RoundLearner):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
+    needs_sets = "fresh"
+
     def __init__(self, policy: OSOM, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.ball = policy, policy.radius(problem)

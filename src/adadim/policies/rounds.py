@@ -81,7 +81,10 @@ class Offers:
 
     def of(self, rows: Rows) -> FloatArray:
         """Features (n, K, d) that the replications of `rows` are offered."""
-        offered: FloatArray = rows.features if self.fixed is None else self.fixed[rows.ids]
+        if self.fixed is not None:
+            return np.asarray(self.fixed[rows.ids])
+        assert rows.features is not None
+        offered: FloatArray = rows.features
         return offered
 
 

@@ -183,6 +183,7 @@ class Levels:
 class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
+    needs_sets = "oblivious"
     takes_any_arm = False
     no_allowed = "the levels of SupLinUCB compare all arms; use LinUCB or adadim.recommended(problem) with allowed="
 

@@ -149,7 +149,7 @@ class EpochBalancingLearner(RoundLearner):
 
     def active(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Which bases are still in, (n, M)."""
-        return np.arange(len(self.dims)) >= self.smallest[rows.ids][:, None]
+        return np.asarray(np.arange(len(self.dims)) >= self.smallest[rows.ids][:, None])
 
     def probabilities(self, rows: Rows) -> FloatArray:
         """p_i, (n, M)."""

@@ -119,6 +119,7 @@ class SmoothCorral(Policy):
 class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
+    needs_sets = "iid"
     no_contexts = (
         "a replay is an arm of an earlier round, so this policy needs arms that stay, and this problem has others in "
         "each round; use Corral, DynamicBalancing or adadim.recommended(problem)"
