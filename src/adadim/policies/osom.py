@@ -94,6 +94,9 @@ class OSOM(Policy):
 
     Parameters
     ----------
+    model : {"both", "simple", "complex"}
+        Start with the simple model and test it, or keep to one: "simple" is UCB on the arms, whatever their features;
+        "complex" is OFUL with a mean for each arm.
     variant : {"ellipsoid", "ball"}
         "ellipsoid": theta within the OFUL radius of its estimate, in the norm of the design. "ball": the source's
         radius, whose test never changes the model at its own experiment's scale.
@@ -122,6 +125,7 @@ class OSOM(Policy):
     'complex'
     """
 
+    model: Literal["both", "simple", "complex"] = "both"
     variant: Literal["ellipsoid", "ball"] = "ellipsoid"
     delta: float | None = None
     rho: float | None = None
@@ -129,6 +133,7 @@ class OSOM(Policy):
     theta_norm: float = 1.0
 
     def __post_init__(self) -> None:
+        one_of(self.model, "model", ("both", "simple", "complex"))
         one_of(self.variant, "variant", ("ellipsoid", "ball"))
         if self.delta is not None:
             between(self.delta, "delta", 0, 1, "()")
@@ -165,7 +170,7 @@ class OSOMLearner(RoundLearner):
         self.regression = RoundRegression(problem, self.offers, problem.dim, RIDGE)
         # Sum of (optimistic value - reward), and twice the sum of the optimism about theta.
         self.shortfall, self.optimism = np.zeros(len(problem)), np.zeros(len(problem))
-        self.complex = np.zeros(len(problem), dtype=bool)
+        self.complex = np.full(len(problem), policy.model == "complex")
         self.changed_at = np.zeros(len(problem), dtype=np.int64)
 
     def index(self, rows: Rows, arms: int) -> FloatArray:
@@ -195,7 +200,8 @@ class OSOMLearner(RoundLearner):
         spent = 2.0 * (self.ball(t - 1) if self.policy.variant == "ball" else bonus[each, full])
         # Line 5 of the source; the prose makes the change final, the printed loop forgets it.
         budget = self.optimism[ids] + spent + self.ball.slack(t)
-        later = self.complex[ids] | (~starting & (self.shortfall[ids] > budget))
+        asked = ~starting & (self.shortfall[ids] > budget) & (self.policy.model == "both")
+        later = self.complex[ids] | asked
         chosen = np.where(starting, fresh.argmax(axis=-1), np.where(later, full, simple))
         return chosen, {
             "starting": starting.astype(np.int64),
