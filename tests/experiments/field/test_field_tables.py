@@ -90,7 +90,7 @@ def test_the_command_runs_every_table(name, horizon, working_folder, one_format)
     printed, _ = adadim_("reproduce", name, "--trials", 2, "--horizon", horizon, "--jobs", 1, "--out", "there")
     assert f"wrote there/tables/{name}.md" in printed
     rows = json.loads(Path(f"there/tables/{name}.json").read_text())
-    assert len(rows) == len(field.TABLES[name].reported)
+    assert len(rows) == len(field.TABLES[name].reported) + len(field.TABLES[name].on_sphere)
     assert {row["verdict"] for row in rows} <= {"other horizon", "undecided"}
     assert all(row["horizon"] == horizon and math.isfinite(row["ours"]) for row in rows)
 
@@ -100,6 +100,49 @@ def test_figures_and_tables_in_one_command(working_folder, one_format):
     adadim_("reproduce", "osom20", "rb20", *arguments)
     assert {path.name for path in Path("there/tables").glob("*.md")} == {"osom20.md", "rb20.md"}
     assert not Path("there/claims.md").exists()
+
+
+def test_a_sampler_on_the_sphere_is_the_textbook():
+    """Greedy, it takes the direction of theta_hat, here by a fresh solve."""
+    problem = adadim.Problem(arms=1, dim=3, horizon=50, noise=1.0)
+    learner, rng = field.SphereTS(dim=2, scale=0.0).start(problem), np.random.default_rng(0)
+    v, b = np.eye(2), np.zeros(2)
+    for t in range(50):
+        decision = learner.ask(np.zeros((1, 3)))
+        (point,) = decision.memo["point"]
+        assert np.linalg.norm(point) == pytest.approx(1.0)
+        assert point[2] == 0
+        if t:
+            theta = np.linalg.solve(v, b)
+            assert point[:2] == pytest.approx(theta / np.linalg.norm(theta), abs=1e-9)
+        reward = float(rng.standard_normal())
+        learner.tell(decision, reward)
+        v += np.outer(point[:2], point[:2])
+        b += reward * point[:2]
+
+
+def test_draws_on_the_sphere_have_the_width_of_the_posterior():
+    problem = adadim.Problem(arms=1, dim=2, horizon=50, noise=1.0, replications=range(4000))
+    learner = field.SphereTS(dim=2, scale=0.01).start(problem)
+    learner.posterior.theta[:] = [1.0, 0.0]
+    learner.posterior.inverse[:] = [[0.3, 0.0], [0.0, 0.09]]
+    points = learner.ask(np.zeros((4000, 1, 2))).memo["point"]
+    assert points[:, 1].std() == pytest.approx(0.01 * math.sqrt(2 * 0.09), rel=0.05)
+
+
+def test_regret_on_the_sphere_is_against_the_best_point():
+    final = field.play_on_sphere(field.SphereTS(dim=1, scale=0.0), [0.0, 3.0], horizon=20, replications=range(3))
+    assert final == pytest.approx([60.0] * 3)  # the first feature earns nothing
+    alone = field.play_on_sphere(field.SphereTS(dim=2, scale=1.0), [0.0, 3.0], horizon=20, replications=[2])
+    both = field.play_on_sphere(field.SphereTS(dim=2, scale=1.0), [0.0, 3.0], horizon=20, replications=[1, 2])
+    assert both[1] == pytest.approx(alone[0])
+
+
+def test_experiment_five_as_released():
+    """Reported: 1733 +- 230 and 1556 +- 198, which the paper's own setting does not give."""
+    rows = {row.policy: row for row in field.sphere_rows("d3rb24", trials=30)}
+    assert {rows[f"exp5-released-{name}"].verdict for name in ("d3rb", "ed2rb")} == {"agrees"}
+    assert {rows[f"exp5-printed-{name}"].verdict for name in ("d3rb", "ed2rb")} == {"differs"}
 
 
 # The problems

@@ -31,7 +31,7 @@ def reproduce_tables(
     for name in names:
         made = plan.study(name, trials, seed, horizon)
         results = run_study(made, out_folder / made.name, jobs, batch, quiet)
-        found = verdicts.rows([results])
+        found = verdicts.rows([results]) + verdicts.sphere_rows(name, made.trials, seed, horizon)
         stem = out_folder / "tables" / name
         texts = {".md": verdicts.rows_markdown(found), ".json": as_json_text(found) + "\n"}
         paths = [write_whole(stem.with_suffix(end), text.encode()) for end, text in texts.items()]

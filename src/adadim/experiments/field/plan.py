@@ -77,6 +77,8 @@ class Table:
         The source's numbers.
     horizons : mapping
         Rounds of the source by instance, where they are not those run by default.
+    on_sphere : sequence of Reported
+        Numbers of experiment 5 of "d3rb24", whose arms are the whole sphere; it is no part of the study.
     """
 
     name: str
@@ -87,10 +89,11 @@ class Table:
     only: Mapping[str, Sequence[str]]
     reported: Sequence[Reported]
     horizons: Mapping[str, int] = field(default_factory=dict)
+    on_sphere: Sequence[Reported] = ()
 
     def source_horizon(self, instance: str) -> int:
         """Rounds that the source has."""
-        return self.horizons.get(instance, self.instances[instance]["horizon"])
+        return self.horizons[instance] if instance in self.horizons else int(self.instances[instance]["horizon"])
 
 
 def study(name: str, trials: int | None = None, seed: int = 0, horizon: int | None = None) -> Study:
@@ -184,8 +187,23 @@ def _d3rb24() -> Table:
         Reported("exp6-printed", "exp6-printed-d3rb", 2347, 102, printed),
         Reported("exp6-printed", "exp6-printed-ed2rb", 2365, 96, printed),
     ]
-    instances = {instance: table for instance, (table, _) in groups.items()}
-    return Table("d3rb24", "Pacchiano, Dann and Gentile 2024, table 1", 100, instances, policies, only, reported)
+    on_sphere = [
+        Reported("exp5-released", "exp5-released-d3rb", 1733, 230, scaled),
+        Reported("exp5-released", "exp5-released-ed2rb", 1556, 198, scaled),
+        Reported("exp5-printed", "exp5-printed-d3rb", 1733, 230, printed),
+        Reported("exp5-printed", "exp5-printed-ed2rb", 1556, 198, printed),
+    ]
+    return Table(
+        "d3rb24",
+        "Pacchiano, Dann and Gentile 2024, table 1",
+        100,
+        {instance: table for instance, (table, _) in groups.items()},
+        policies,
+        only,
+        reported,
+        {"exp5-released": 1000, "exp5-printed": 1000},
+        on_sphere,
+    )
 
 
 def _osom20() -> Table:

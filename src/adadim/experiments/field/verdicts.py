@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
+from adadim.experiments.field.whole_sphere import FloatArray, experiment_five
 from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.labels import label
 from adadim.report.tables import markdown_table
 from adadim.study import Results
 
-__all__ = ["Row", "rows", "rows_markdown"]
+__all__ = ["Row", "rows", "rows_markdown", "sphere_rows"]
 
 Verdict = Literal["agrees", "differs", "undecided", "other horizon"]
 
@@ -71,8 +72,26 @@ def rows(results: Iterable[Results]) -> list[Row]:
     """
     found = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
     return [
-        _judge(table, entry, found[name]) for name, table in TABLES.items() if name in found for entry in table.reported
+        _judge(
+            table,
+            entry,
+            found[name].final(entry.instance, entry.policy),
+            int(found[name].labels["instances"][entry.instance]["horizon"]),
+        )
+        for name, table in TABLES.items()
+        if name in found
+        for entry in table.reported
     ]
+
+
+def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = None) -> list[Row]:
+    """The rows of a table whose arms are a whole sphere, which are run here and now (seconds)."""
+    table, made = TABLES[name], []
+    for entry in table.on_sphere:
+        variant, master = entry.policy.split("-")[1:]
+        rounds = table.source_horizon(entry.instance) if horizon is None else horizon
+        made.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
+    return made
 
 
 def rows_markdown(found: Iterable[Row]) -> str:
@@ -97,10 +116,8 @@ def rows_markdown(found: Iterable[Row]) -> str:
     )
 
 
-def _judge(table: Table, entry: Reported, results: Results) -> Row:
-    final = results.final(entry.instance, entry.policy)
+def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
     trials, wanted = len(final), table.source_horizon(entry.instance)
-    horizon = int(results.labels["instances"][entry.instance]["horizon"])
     ours, low, high = float(final.mean()), -math.inf, math.inf
     verdict: Verdict = "undecided"
     if trials > 1:
