@@ -164,7 +164,7 @@ def biased_arms(
 
 def shared_contexts(
     *,
-    arms: int,
+    models: int,
     dim: int,
     horizon: int,
     law: Literal["uniform", "gaussian"] = "gaussian",
@@ -176,12 +176,12 @@ def shared_contexts(
 ) -> ContextInstance:
     """One context for all arms in each round, and a parameter for each arm (Abbasi-Yadkori, Pacchiano and Phan 2020).
 
-    Arm k has the context in the k-th block of its `arms` times `dim` features, and zeros elsewhere.
+    Arm k has the context in the k-th block of its `models` times `dim` features, and zeros elsewhere.
 
     Parameters
     ----------
-    arms, dim, horizon : int
-        Number of arms, of entries of a context, and of rounds.
+    models, dim, horizon : int
+        Number of arms, each with a parameter of its own, of entries of a context, and of rounds.
     law : {"uniform", "gaussian"}
         Entries uniform in [0, 1] or standard normal, the first being 1 always.
     largest : float
@@ -199,25 +199,25 @@ def shared_contexts(
 
     Examples
     --------
-    >>> instance = shared_contexts(arms=2, dim=3, horizon=50, law="uniform")
+    >>> instance = shared_contexts(models=2, dim=3, horizon=50, law="uniform")
     >>> next(instance.rounds())[0, 1, :4]
     array([0., 0., 0., 1.])
     """
-    replications = check_sizes(replications, arms=arms, dim=dim)
+    replications = check_sizes(replications, models=models, dim=dim)
     one_of(law, "law", ("uniform", "gaussian"))
     positive(largest, "largest", "the largest entry of a parameter, e.g. 1")
     generators = Streams(seed, Purpose.INSTANCE, replications).generators
-    theta = np.stack([generator.uniform(0, largest, (arms, dim)) for generator in generators])
+    theta = np.stack([generator.uniform(0, largest, (models, dim)) for generator in generators])
     if not flag(relevant, "relevant"):
         theta[:, :, 1:] = 0.0
 
     def draw(generator: np.random.Generator) -> FloatArray:
         context = generator.uniform(0, 1, dim) if law == "uniform" else generator.standard_normal(dim)
         context[0] = 1.0
-        return np.asarray(np.kron(np.eye(arms), context), dtype=float)
+        return np.asarray(np.kron(np.eye(models), context), dtype=float)
 
-    problem = _problem(arms, arms * dim, horizon, noise, replications)
-    biases = np.zeros((len(replications), arms))
+    problem = _problem(models, models * dim, horizon, noise, replications)
+    biases = np.zeros((len(replications), models))
     return PublishedInstance(problem, theta.reshape(len(replications), -1), biases, 0.0, draw, seed)
 
 

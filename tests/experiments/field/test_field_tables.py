@@ -182,7 +182,7 @@ def test_arms_with_biases():
 
 
 def test_one_context_for_all_arms():
-    made = adadim.instances.shared_contexts(arms=3, dim=4, horizon=5, largest=0.5, replications=range(20))
+    made = adadim.instances.shared_contexts(models=3, dim=4, horizon=5, largest=0.5, replications=range(20))
     features = next(made.rounds())
     for k in range(3):
         own = features[:, k].reshape(20, 3, 4)
@@ -191,7 +191,7 @@ def test_one_context_for_all_arms():
         assert (np.delete(own, k, axis=1) == 0).all()
     assert made.theta.min() >= 0
     assert made.theta.max() <= 0.5
-    plain = adadim.instances.shared_contexts(arms=3, dim=4, horizon=5, relevant=False)
+    plain = adadim.instances.shared_contexts(models=3, dim=4, horizon=5, relevant=False)
     rounds = plain.rounds()
     np.testing.assert_array_equal(plain.means(next(rounds)), plain.means(next(rounds)))
 
@@ -209,8 +209,8 @@ def test_owned_arms():
         ("biased_arms", {"arms": 2, "dim": 2, "norm": -1.0}, "norm must be at least 0"),
         ("biased_arms", {"arms": 2, "dim": 2, "intrinsic_dim": 3}, "intrinsic_dim"),
         ("biased_arms", {"arms": 2, "dim": 2, "law": "box"}, "law must be"),
-        ("shared_contexts", {"arms": 2, "dim": 2, "largest": 0.0}, "largest"),
-        ("shared_contexts", {"arms": 2, "dim": 2, "relevant": "no"}, "relevant"),
+        ("shared_contexts", {"models": 2, "dim": 2, "largest": 0.0}, "largest"),
+        ("shared_contexts", {"models": 2, "dim": 2, "relevant": "no"}, "relevant"),
         ("owned_arms", {"best": 0.5}, "best must be a number in"),
         ("owned_arms", {"best": 0.6, "owners": 1}, "owners"),
     ],

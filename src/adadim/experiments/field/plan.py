@@ -269,9 +269,9 @@ def _rb20() -> Table:
     oful, ucb = LinUCB(radius="oful", ridge=1.0), OSOM(model="simple")
     context = {"kind": "shared_contexts"}
     instances = {
-        "fig1-right": {**context, "arms": 2, "dim": 3, "law": "uniform", "noise": 1.0, "horizon": 10_000},
-        "fig2-middle": {**context, "arms": 2, "dim": 10, "largest": 1 / 3, "noise": math.sqrt(0.1), "horizon": 1000},
-        "fig2-right": {**context, "arms": 5, "dim": 10, "relevant": False, "noise": math.sqrt(0.1), "horizon": 200},
+        "fig1-right": {**context, "models": 2, "dim": 3, "law": "uniform", "noise": 1.0, "horizon": 10_000},
+        "fig2-middle": {**context, "models": 2, "dim": 10, "largest": 1 / 3, "noise": math.sqrt(0.1), "horizon": 1000},
+        "fig2-right": {**context, "models": 5, "dim": 10, "relevant": False, "noise": math.sqrt(0.1), "horizon": 200},
     }
 
     def balancing(arms: int) -> RegretBalancing:
