@@ -51,7 +51,7 @@ def test_scores_f25():
     learner.ball = type(
         "Ball", (), {"__call__": lambda s, t: np.full(len(t), radius), "slack": lambda s, t: 0.0 * t, "noise": 0.1}
     )()
-    learner.regression.posterior.theta[0] = theta
+    learner.regression.context.theta[0] = theta
     decision = learner.ask(x)
     assert decision.arms == 2  # the simple model takes the largest index
     assert decision.memo["optimistic"][0] == pytest.approx(0.84, **EXACT)
@@ -59,8 +59,9 @@ def test_scores_f25():
     assert theta + radius * x[0] == pytest.approx([0.38, 0.14], **EXACT)
 
 
+@pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize("ball", [True, False])
-def test_osom_in_lock_step(ball):
+def test_osom_in_lock_step(ball, fixed):
     theta, bias = np.array([1.0, -1.4, 0.8]), np.array([0.1, 0.3, 0.0, -0.2])
     rounds, changed = 300, []
     noise = 0.1 * np.random.default_rng(5).standard_normal((rounds, 2))
@@ -80,8 +81,9 @@ def test_osom_in_lock_step(ball):
         0.1,
         compare,
         takes_arm=True,
+        fixed=fixed,
     )
-    assert any(changed) == (not ball)  # the source's ball is too large to ever change
+    assert any(changed) == (not ball and not fixed)  # the source's ball is too large to ever change
 
 
 def play_osom(theta, rounds=700, seed=0, **settings):
@@ -153,8 +155,9 @@ def test_first_bound_f28():
     assert paired_estimate(x, y) == pytest.approx([0.420389610390, -0.215454545455], **EXACT)
 
 
+@pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize("ball", [True, False])
-def test_alb_norm_in_lock_step(ball):
+def test_alb_norm_in_lock_step(ball, fixed):
     theta, bias = np.array([0.5, -0.3, 0.4]), np.array([0.1, 0.3, 0.0, -0.2])
     rounds = 150
     noise = 0.1 * np.random.default_rng(6).standard_normal((rounds, 2))
@@ -171,6 +174,7 @@ def test_alb_norm_in_lock_step(ball):
         0.1,
         compare,
         takes_arm=True,
+        fixed=fixed,
     )
 
 

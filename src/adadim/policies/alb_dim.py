@@ -149,7 +149,7 @@ class ALBDimLearner(RoundLearner):
         self.estimate = np.ones((count, d))  # every feature counts until the first exploration
         self.second, self.moment = np.zeros((count, d, d)), np.zeros((count, d))
         self.phase, self.step = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.regression = RoundRegression(problem, self.offers, d, policy.ridge)
+        self.regression = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
 
     def exploring(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Whether the next round is one of random arms, in each replication."""
@@ -173,7 +173,7 @@ class ALBDimLearner(RoundLearner):
         exploring = self.exploring(rows)
         if not exploring.all():
             at = np.flatnonzero(~exploring)
-            self.regression.absorb(x[at], rewards[at], rows.pick(at))
+            self.regression.absorb(arms[at], x[at], rewards[at], rows.pick(at))
         for i, r in enumerate(rows.ids.tolist()):
             if exploring[i]:
                 self.second[r] += np.outer(x[i], x[i])

@@ -208,7 +208,7 @@ class ALBNormLearner(RoundLearner):
                 problem.arms, problem.dim, self.length(r), delta, problem.noise, self.rho, float(self.bound[r])
             )
             return self.policy.scale * float(made(t))
-        logdet = self.regression.posterior.logdet[r : r + 1]
+        logdet = self.regression.logdet(Rows.some(np.array([r]), self.bound))[:, 0]
         return self.policy.scale * float(oful_radius(problem.noise, RIDGE, float(self.bound[r]), delta, logdet)[0])
 
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
@@ -241,7 +241,8 @@ class ALBNormLearner(RoundLearner):
             elif at < 2 * self.pairs + self.problem.arms:
                 self.first[r, arm] = self.sums[r, arm] = reward
             else:
-                self.regression.absorb(x[i : i + 1], rewards[i : i + 1] - memo["index"][i], rows.pick(np.array([i])))
+                residual = rewards[i : i + 1] - memo["index"][i]
+                self.regression.absorb(arms[i : i + 1], x[i : i + 1], residual, rows.pick(np.array([i])))
                 self.pulls[r, arm] += 1
                 self.sums[r, arm] += reward
                 self.step[r] += 1
@@ -254,11 +255,11 @@ class ALBNormLearner(RoundLearner):
 
     def _next_epoch(self, r: int) -> None:
         """The bound becomes the largest norm in the region of confidence; everything else starts anew."""
-        state = self.regression.posterior
+        theta, widest = self.regression.solution(r)
         reach = self.radius(r, int(self.step[r]))
         if self.policy.variant == "ellipsoid":  # |theta| within |.|_V <= radius is at most radius / sqrt(lambda_min(V))
-            reach *= math.sqrt(max(float(np.linalg.eigvalsh(state.inverse[r])[-1]), 0.0))
-        self.bound[r] = float(np.linalg.norm(state.theta[r])) + reach
+            reach *= math.sqrt(max(widest, 0.0))
+        self.bound[r] = float(np.linalg.norm(theta)) + reach
         self.epoch[r] += 1
         self.step[r] = 0
         self.pulls[r], self.sums[r] = 1.0, self.first[r]

@@ -62,10 +62,11 @@ class SquareCB:
 
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         predicted = self.regression.means(features, rows)
-        return drawn_arm(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms), {}
+        arms = drawn_arm(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
+        return arms, {"arm": arms}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
-        self.regression.absorb(x, rewards, rows)
+        self.regression.absorb(memo["arm"], x, rewards, rows)
 
 
 class Optimist:
@@ -78,10 +79,11 @@ class Optimist:
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         mean, width2 = self.regression.predict(features, rows)
         scores = np.where(allowed, mean + self.radius * np.sqrt(width2), -np.inf)
-        return argmax(scores, uniforms), {}
+        arms: IntArray = argmax(scores, uniforms)
+        return arms, {"arm": arms}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
-        self.regression.absorb(x, rewards, rows)
+        self.regression.absorb(memo["arm"], x, rewards, rows)
 
 
 class Exp4IX:

@@ -275,24 +275,25 @@ class ModCBLearner(RoundLearner):
             d = self.dims[i]
             if policy.test == "theory" and t < policy.first_test(d, arms, classes, horizon):
                 continue
-            value, error = self.residual(r, i)
+            form, q = self.form(r, i), self.fourth[r, :d, :d]
+            value, trace = residual_value(form, self.moment[r, :d], q, n), float(np.vdot(form, q))
             if policy.test == "theory":
                 bar = 2 * policy.threshold(d, t, arms, classes, horizon)
             else:
-                bar = policy.quantile(classes, horizon) * error
+                # tr((W Q)^2) is at least tr(W Q)^2 / rank, which spares most tests the product of matrices.
+                bar = policy.quantile(classes, horizon) * math.sqrt(2 / min(n, d)) * trace / (n * (n - 1))
+                if value >= bar:
+                    bar = policy.quantile(classes, horizon) * residual_error(form, q, n)
             if value >= bar > 0:
                 self.current[r] = i
                 return
 
-    def residual(self, r: int, larger: int) -> tuple[float, float]:
-        """What the class of replication r leaves unexplained within a larger one: estimate and standard error."""
+    def form(self, r: int, larger: int) -> FloatArray:
+        """W of the class of replication r within a larger one."""
         small, large = self.dims[self.current[r]], self.dims[larger]
         if self.offers.fixed is not None:
-            form = self.forms(r, small, large)
-        else:
-            form = residual_form(self.second[r, :large, :large] / self.seen[r], small, self.policy.floor)
-        q, n = self.fourth[r, :large, :large], int(self.explored[r])
-        return residual_value(form, self.moment[r, :large], q, n), residual_error(form, q, n)
+            return self.forms(r, small, large)
+        return residual_form(self.second[r, :large, :large] / self.seen[r], small, self.policy.floor)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension of the class and number of explored rounds of each replication."""

@@ -218,7 +218,7 @@ class OSOMLearner(RoundLearner):
         if not len(at):
             return
         ids, part = rows.ids[at], rows.pick(at)
-        self.regression.absorb(x[at], rewards[at] - memo["index"][at], part)
+        self.regression.absorb(arms[at], x[at], rewards[at] - memo["index"][at], part)
         self.shortfall[ids] += memo["optimistic"][at] - rewards[at]
         self.optimism[ids] += memo["spent"][at]
         new = (memo["complex"][at] > 0) & ~self.complex[ids]

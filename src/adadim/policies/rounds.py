@@ -20,6 +20,7 @@ from adadim.backend.ties import argmax
 from adadim.checks import integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Memo
+from adadim.posterior import Posterior, posterior
 from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -81,25 +82,40 @@ class Offers:
 
     def of(self, rows: Rows) -> FloatArray:
         """Features (n, K, d) that the replications of `rows` are offered."""
-        if self.fixed is not None:
-            return np.asarray(self.fixed[rows.ids])
-        assert rows.features is not None
-        offered: FloatArray = rows.features
+        offered: FloatArray | None = rows.features if self.fixed is None else rows.of(self.fixed)
+        assert offered is not None
         return offered
 
 
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, their means and widths are kept up to date by one product with the features per pull; without
-    `widths` they are not, and `means` is all there is.
+    Where arms stay, it is the posterior on a fixed set. Three learners cannot use that: those that leave features out
+    (`reweighted`), those that need no widths (`widths`), and those on an expressive set, whose arms look alike in fewer
+    features. They have V^-1 itself, and where arms stay their means and widths are kept up to date by one product with
+    the features per pull.
     """
 
-    def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float, widths: bool = True) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        offers: Offers,
+        dim: int,
+        ridge: float,
+        *,
+        widths: bool = True,
+        reweighted: bool = False,
+    ) -> None:
         self.dim, self.offers, self.ridge = dim, offers, ridge
-        self.weights = np.ones((len(problem), dim))  # of the features; 0 leaves one out
-        self.posterior = ContextPosterior(len(problem), dim, ridge)
+        self.state: Posterior | None = None
         self.kept = widths and offers.fixed is not None
+        if self.kept and not reweighted and not problem.actions.expressive:
+            actions = problem.actions.with_base(as_numpy(problem.actions.base))
+            self.state = posterior(actions.truncate(dim)[0], ridge)
+            self.nothing = np.zeros((1, problem.arms))
+            return
+        self.weights = np.ones((len(problem), dim))  # of the features; 0 leaves one out
+        self.context = ContextPosterior(len(problem), dim, ridge)
         if self.kept:
             self.mean, self.width2 = np.zeros((len(problem), problem.arms)), np.zeros((len(problem), problem.arms))
             for r in range(len(problem)):
@@ -112,18 +128,23 @@ class RoundRegression:
 
     def predict(self, features: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Mean and squared width of every arm offered, (n, K)."""
-        if not self.kept:
-            return self.posterior.predict(features[..., : self.dim] * self.weights[rows.ids][:, None, :], rows)
-        return self.mean[rows.ids], np.maximum(self.width2[rows.ids], 0.0)
+        if self.state is not None:
+            return rows.of(self.state.mean), rows.of(self.state.width2)
+        if self.kept:
+            return rows.of(self.mean), np.maximum(rows.of(self.width2), 0.0)
+        return self.context.predict(features[..., : self.dim] * rows.of(self.weights)[:, None, :], rows)
 
     def means(self, features: FloatArray, rows: Rows) -> FloatArray:
-        """Mean of every arm offered, (n, K)."""
-        values: FloatArray = (features[..., : self.dim] @ self.posterior.theta[rows.ids][..., None])[..., 0]
+        """Mean of every arm offered, (n, K), for a learner without widths."""
+        values: FloatArray = (features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0]
         return values
 
-    def absorb(self, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
-        """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
-        seen, state = x[:, : self.dim] * self.weights[rows.ids], self.posterior
+    def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
+        """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""
+        if self.state is not None:
+            self.state.absorb(arms, rewards, rows)
+            return
+        seen, state = x[:, : self.dim] * rows.of(self.weights), self.context
         if self.kept and self.offers.fixed is not None:
             for r, vector, reward in zip(rows.ids.tolist(), seen, rewards.tolist(), strict=True):
                 u = state.inverse[r] @ vector
@@ -135,15 +156,27 @@ class RoundRegression:
 
     def forget(self, r: int, weights: FloatArray | None = None) -> None:
         """Start anew in replication r, with these weights of the features (by default as before)."""
+        if self.state is not None:
+            alone = Rows.some(np.array([r]), self.state.mean)
+            self.state.rebuild(self.nothing, self.nothing, alone, squares=self.nothing[:, 0])
+            return
         if weights is not None:
             self.weights[r] = weights[: self.dim]
-        self.posterior.forget(r)
+        self.context.forget(r)
         self._start_row(r)
 
     def logdet(self, rows: Rows) -> FloatArray:
         """ln det(V / ridge), as a column (n, 1)."""
-        values: FloatArray = self.posterior.logdet[rows.ids][:, None]
+        values: FloatArray = rows.of(self.context.logdet if self.state is None else self.state.logdet)[:, None]
         return values
+
+    def solution(self, r: int) -> tuple[FloatArray, float]:
+        """theta_hat of replication r, and the largest eigenvalue of its V^-1."""
+        if self.state is None:
+            return self.context.theta[r], float(np.linalg.eigvalsh(self.context.inverse[r])[-1])
+        arms, n = self.state.actions.dense(r), self.state.counts[r]
+        v = self.ridge * np.eye(self.dim) + arms.T @ (n[:, None] * arms)
+        return np.linalg.solve(v, arms.T @ self.state.sums[r]), 1.0 / float(np.linalg.eigvalsh(v)[0])
 
 
 class RoundLearner(Learner):

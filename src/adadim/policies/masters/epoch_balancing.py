@@ -181,7 +181,7 @@ class EpochBalancingLearner(RoundLearner):
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         base, ids = memo["base"], rows.ids
         for b, members, at in rows.split(base):
-            self.regressions[b].absorb(x[at], rewards[at], members)
+            self.regressions[b].absorb(arms[at], x[at], rewards[at], members)
         self.plays[ids, base] += 1
         self.rounds[ids] += 1
         self.earned[ids, base] += rewards
