@@ -89,7 +89,12 @@ def test_linucb_in_lock_step_with_the_textbook(dim):
     assert arms == textbook(problem, rounds, rewards, 0.3, radius, dim or 6)
 
 
-@pytest.mark.parametrize("name", ["LinUCB", "Greedy", "LinUCB oful", "LinUCB dim"])
+SAME_AS_FIXED = ["LinUCB", "Greedy", "LinUCB oful", "LinUCB dim", "Corral", "Corral importance", "balancing"]
+SAME_AS_FIXED += ["regret balancing", "regret balancing linear", "bound balancing", "D3RB", "combiner", "UCB corral"]
+SAME_AS_FIXED += ["Tsallis corral", "Tsallis corral importance", "epochs", "ModCB", "OSOM", "ALB-Dim", "ALB-Norm"]
+
+
+@pytest.mark.parametrize("name", SAME_AS_FIXED)
 def test_the_same_features_every_round_are_a_fixed_set(name):
     rng = np.random.default_rng(4)
     features = rng.standard_normal((15, 6)) / 3
