@@ -196,6 +196,8 @@ class _Forms:
         """W of replication r for the class of `small` features within that of `large`."""
         assert self.offers.fixed is not None
         if (r, small, large) not in self.made:
+            for outgrown in [key for key in self.made if key[0] == r and key[1] < small]:
+                del self.made[outgrown]
             x = self.offers.fixed[r, :, :large]
             self.made[r, small, large] = residual_form(x.T @ x / len(x), small, self.floor)
         return self.made[r, small, large]

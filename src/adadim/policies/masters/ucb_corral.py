@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from adadim.backend.arrays import Array, clamp
+from adadim.backend.arrays import Array, clamp, is_numpy
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
 from adadim.checks import integer, one_of, positive
@@ -149,8 +149,10 @@ class UCBCorralLearner(CountingMasterLearner):
         return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        copy = rows.of(self.copy) + 0
-        base = self.xp.where(copy == 0, argmax(self.scores(rows), self.draws.uniforms(rows)), rows.of(self.base))
+        copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
+        base = rows.of(self.base) + 0
+        if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
+            base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
         chosen = base * self.copies + copy
         arms, memo = self.bases.choose(chosen, rows)
         return arms, {"base": chosen, **memo}
