@@ -33,6 +33,7 @@ from adadim.policies.inputs import (
     checked_rows,
     in_library,
 )
+from adadim.policies.laws import Need, warn_about_sets
 from adadim.problem import NEVER, Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
@@ -55,11 +56,8 @@ class Policy(ABC):
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        problem = problem.to_grow()
-        learner = self.learner(
-            problem, Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
-        )
-        learner.origin = self
+        learner = _started(self, problem, seed)
+        warn_about_sets(type(self).__name__, learner.needs_sets, problem)
         return learner
 
     @abstractmethod
@@ -109,6 +107,9 @@ class Learner(ABC):
 
     takes_new_arms = False
     """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
+
+    needs_sets: Need = "any"
+    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
 
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
@@ -461,6 +462,14 @@ def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
-    learner = policy.start(problem)
+    learner = _started(policy, problem, 0)
     restore_state(learner, state)
+    return learner
+
+
+def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
+    problem = problem.to_grow()
+    streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+    learner = policy.learner(problem, streams)
+    learner.origin = policy
     return learner

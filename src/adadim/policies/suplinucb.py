@@ -217,6 +217,7 @@ class Levels(Climb):
 class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
+    needs_sets = "oblivious"
     takes_any_arm = False
     takes_new_arms = True
 

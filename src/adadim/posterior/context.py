@@ -101,6 +101,12 @@ class ContextPosterior:
         """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
         return max(float(self.squares[r] - self.b[r] @ self.theta[r]), 0.0)
 
+    def forget(self, r: int) -> None:
+        """Forget all pulls of a replication."""
+        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
+        for moments in (self.theta, self.b, self.second, self.squares, self.logdet, self.pulls):
+            moments[r] = 0
+
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         identity = np.eye(self.dim)

@@ -124,6 +124,7 @@ class SmoothCorral(Policy):
 class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
+    needs_sets = "iid"
     no_allowed = (
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="
