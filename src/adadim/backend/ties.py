@@ -9,7 +9,7 @@ import numpy as np
 from adadim.backend.arrays import Array, is_numpy, like, namespace
 from adadim.checks import one_of
 
-__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties"]
+__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties", "tied_for_first"]
 
 Ties = Literal["random", "lowest"]
 
@@ -50,20 +50,31 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
     return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
 
 
+def tied_for_first(scores: Array) -> Array:
+    """Which scores (n, K) are the largest of their row, up to rounding (NumPy).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tied_for_first(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]))
+    array([[False,  True,  True, False]])
+    """
+    top = np.maximum.reduce(scores, axis=-1)
+    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
+    return scores >= bar[:, None]
+
+
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
-    if len(scores) == 1:
+    if len(scores) == 1:  # the same in fewer operations
         row = scores[0]
         first = row.argmax()
         best = row.item(first)
-        low = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-        tied_row = row >= low
+        tied_row = row >= min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
         if np.count_nonzero(tied_row) < 2:
             return np.array([first])
         candidates = np.flatnonzero(tied_row)
         return candidates[[0 if uniforms is None else int(uniforms[0] * len(candidates))]]
-    top = np.maximum.reduce(scores, axis=-1)
-    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
-    tied = scores >= bar[:, None]
+    tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):
         for i in range(len(scores)):

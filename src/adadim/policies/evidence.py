@@ -21,6 +21,7 @@ from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -129,6 +130,7 @@ class EvidenceLearner(LinUCBLearner):
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
+        self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
         self.radii = self.zeros(1) + 1.0
         self.clock = Clock(reference) if problem.endless else None
 
@@ -169,6 +171,7 @@ class EvidenceLearner(LinUCBLearner):
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
         design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
+        self.totals[r] = np.logaddexp.reduce(logs) - math.log(len(logs))
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         if RIDGES[chosen] != self.ridge[r]:
             self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])
@@ -223,11 +226,19 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         super().absorb(arms, rewards, rows, memo)
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
-            self._take_stock(r)
+            self._take_stock(r, int(self.posterior.pulls[r]))
 
-    def _take_stock(self, r: int) -> None:
-        """Choose ridge, noise and radius of one replication by what it has seen."""
-        state, n = self.posterior, int(self.posterior.pulls[r])
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
+        self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
+        self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
+        super().restart(sums)
+        if sums.weight:
+            self._take_stock(0, sums.weight)
+
+    def _take_stock(self, r: int, n: float) -> None:
+        """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""
+        state = self.posterior
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
@@ -296,7 +307,7 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
 
 
 def _evidence(
-    spectrum: FloatArray, fitted: FloatArray, squares: float, n: int, grid: FloatArray
+    spectrum: FloatArray, fitted: FloatArray, squares: float, n: float, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
     spectrum, ridges = np.maximum(spectrum, 0.0), grid[:, None]

@@ -14,7 +14,6 @@ from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
@@ -29,10 +28,12 @@ from adadim.policies.confidence import (
 )
 from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
+from adadim.policies.sums import deviations
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
 from adadim.posterior.device_context import DeviceContextPosterior
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -204,11 +205,13 @@ class LinUCBLearner(Learner):
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        state = self.posterior
-        return dimension_of_arms(
-            self.problem.actions, self._pull, state.counts, state.sums, state.squares, levels, prior
-        )
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        state, problem = self.posterior, self.problem
+        if self._all_arms:
+            return state.counts, state.sums, state.squares
+        counts, sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
+        counts[:, self._pull], sums[:, self._pull] = state.counts, state.sums
+        return counts, sums, state.squares
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""
@@ -235,6 +238,7 @@ class ContextLinUCBLearner(Learner):
     no_contexts = ""
     contexts_on_devices = True
     fixed_operations = True
+    draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
@@ -270,12 +274,14 @@ class ContextLinUCBLearner(Learner):
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
         seen = self._seen(rows.features)
-        mean, width2 = self.posterior.predict(seen, rows)
-        scores = self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
-        chosen = self.largest(scores, rows, self.policy.ties)
+        chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
         return chosen, {"features": seen[indices(chosen), chosen] if len(chosen) > 1 else seen[0, chosen]}
+
+    def _scores(self, seen: Array, rows: Rows) -> Array:
+        mean, width2 = self.posterior.predict(seen, rows)
+        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
@@ -283,6 +289,22 @@ class ContextLinUCBLearner(Learner):
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
             self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        self.posterior.restart(0, sums, self.weights)
+        self.posterior.refresh(0, float(self.posterior.ridge[0]))
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
+        if self.clock is not None:
+            self.clock.set(self.everyone, rounds)
+        return self._scores(self._seen(features[None]), self.everyone)
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
+        mean, width2 = self.posterior.predict(self._seen(features[None]), self.everyone)
+        return mean[0], deviations(width2[0], self.problem, self.posterior.residual(0), int(self.posterior.pulls[0]))
 
     def _seen(self, features: Array) -> Array:
         """The features that it learns from."""

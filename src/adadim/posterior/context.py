@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrf
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.checks import positive
+from adadim.posterior.moments import Moments
 
 __all__ = ["ContextPosterior"]
 
@@ -133,6 +134,24 @@ class ContextPosterior:
         self._fold(r)
         lower = np.tril(self._second[r])
         return lower + np.tril(lower, -1).T, self._b[r]
+
+    def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
+        """Set the moments of a replication to given sums, of features to be multiplied by `weights`; then `refresh`."""
+        self._second[r], self._b[r] = sums.seen(self.dim, weights)
+        self._fill[r] = 0
+        self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
+
+    def residual(self, r: int) -> float:
+        """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
+        self._fold(r)
+        return max(float(self.squares[r] - self._b[r] @ self.theta[r]), 0.0)
+
+    def forget(self, r: int) -> None:
+        """Forget all pulls of a replication."""
+        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
+        for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
+            moments[r] = 0
+        self._fill[r] = self._since[r] = 0
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
