@@ -33,11 +33,12 @@ from adadim.errors import (
     StoreWarning,
     StudyError,
 )
+from adadim.instances import interaction_levels, interactions
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
-from adadim.simulate import Outcome, simulate
+from adadim.simulate import Outcome, Replay, simulate
 
 __version__ = _version("adadim")
 
@@ -57,6 +58,7 @@ __all__ = [
     "NotSelectedError",
     "Outcome",
     "Problem",
+    "Replay",
     "RunError",
     "StoreError",
     "StoreWarning",
@@ -64,6 +66,8 @@ __all__ = [
     "dimension",
     "experiments",
     "instances",
+    "interaction_levels",
+    "interactions",
     "load",
     "paper",
     "policies",

@@ -7,19 +7,25 @@ from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
+from adadim.instances.interactions import interaction_levels, interactions
 from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.powers import powers
+from adadim.instances.tables import LoggedInstance, TableInstance, table
 from adadim.instances.theorem import lower_bound
 
 __all__ = [
     "ContextInstance",
+    "LoggedInstance",
+    "TableInstance",
     "anisotropic",
     "ball",
     "clicks",
     "contexts",
     "expressive_levels",
+    "interaction_levels",
+    "interactions",
     "interval",
     "lower_bound",
     "many_best",
@@ -29,4 +35,5 @@ __all__ = [
     "powers",
     "products",
     "sphere",
+    "table",
 ]

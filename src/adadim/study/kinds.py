@@ -142,4 +142,7 @@ def _usable(value: Any) -> bool:
 
 
 def _generates(value: Any) -> bool:
-    return inspect.isfunction(value) and "replications" in inspect.signature(value).parameters
+    if not inspect.isfunction(value):
+        return False
+    takes = inspect.signature(value).parameters
+    return "replications" in takes and "frame" not in takes  # a study is a text file, which holds no table
