@@ -22,6 +22,7 @@ from adadim.errors import (
     ConditionError,
     DecisionError,
     DeviceError,
+    EvaluationWarning,
     FileError,
     ForeignArmError,
     InvalidTypeError,
@@ -33,6 +34,7 @@ from adadim.errors import (
     StoreWarning,
     StudyError,
 )
+from adadim.evaluate import Evaluation, evaluate
 from adadim.instances import interaction_levels, interactions
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
@@ -49,6 +51,8 @@ __all__ = [
     "DecisionError",
     "DeviceError",
     "Dimension",
+    "Evaluation",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "Instance",
@@ -64,6 +68,7 @@ __all__ = [
     "StoreWarning",
     "StudyError",
     "dimension",
+    "evaluate",
     "experiments",
     "instances",
     "interaction_levels",

@@ -8,6 +8,7 @@ __all__ = [
     "ConditionError",
     "DecisionError",
     "DeviceError",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "InvalidTypeError",
@@ -142,6 +143,10 @@ class NormWarning(UserWarning):
     >>> caught[0].category is NormWarning
     True
     """
+
+
+class EvaluationWarning(UserWarning):
+    """A log that says too little about a policy for its estimated value to mean anything."""
 
 
 class StoreWarning(UserWarning):

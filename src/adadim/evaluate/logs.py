@@ -1,0 +1,241 @@
+"""Logs of choices: who was offered what, what was chosen with which probability, and what it brought."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adadim.checks import flag, is_number, shown, suggestion
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.frames import Frame, column, column_names, number_columns, read_frame
+from adadim.instances.interactions import interactions
+from adadim.instances.tables import in_like_units
+
+__all__ = ["Log", "read_log"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+PROBABILITIES = ("propensity", "probability")  # what the column may be called, if nobody says
+OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
+NO_COVARIATES = {"id", "time", "policy", "version"}
+
+
+class Log(ABC):
+    """Logged choices, in their order.
+
+    Attributes
+    ----------
+    chosen : int array (n,)
+        Position of what was chosen among the arms of its row.
+    rewards, propensities : array (n,)
+        What it brought, and the probability with which it was chosen.
+    sizes : int array (n,)
+        Number of arms in each row.
+    dim : int
+        Number of features of an arm.
+    names : tuple or None
+        Names of the arms, where they are the same in all rows.
+    """
+
+    def __init__(self, chosen: IntArray, rewards: FloatArray, propensities: FloatArray, sizes: IntArray) -> None:
+        self.chosen, self.rewards, self.propensities, self.sizes = chosen, rewards, propensities, sizes
+        self.names: tuple[Any, ...] | None = None
+        self.dim = 0
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
+
+    @property
+    def arms(self) -> int:
+        """The largest number of arms in a row."""
+        return int(self.sizes.max())
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every arm of every row had the same probability."""
+        return bool(np.allclose(self.propensities * self.sizes, 1.0, atol=1e-6, rtol=0.0))
+
+    @abstractmethod
+    def offers(self, start: int, stop: int) -> Sequence[FloatArray]:
+        """Features (K_i, d) of the arms of some rows."""
+
+
+class TableLog(Log):
+    """A plain table: the same arms in every row, with a model each on the covariates (`adadim.interactions`)."""
+
+    def __init__(
+        self, names: Sequence[Any], covariates: FloatArray, chosen: IntArray, rewards: FloatArray, given: FloatArray
+    ) -> None:
+        super().__init__(chosen, rewards, given, np.full(len(rewards), len(names)))
+        self.names, self.covariates = tuple(names), covariates
+        self.dim = 1 + len(names) * (1 + covariates.shape[1])
+
+    def offers(self, start: int, stop: int) -> Sequence[FloatArray]:
+        made: Sequence[FloatArray] = interactions(self.covariates[start:stop], len(self.names or ()))
+        return made
+
+
+class OfferLog(Log):
+    """A log in which each row brings its own arms and their features."""
+
+    def __init__(
+        self, features: Sequence[FloatArray], chosen: IntArray, rewards: FloatArray, given: FloatArray
+    ) -> None:
+        super().__init__(chosen, rewards, given, np.array([len(offer) for offer in features]))
+        self.features, self.dim = features, features[0].shape[1]
+
+    def offers(self, start: int, stop: int) -> Sequence[FloatArray]:
+        return self.features[start:stop]
+
+
+def read_log(
+    source: Frame | str | Path,
+    *,
+    arm: str = "arm",
+    reward: str = "reward",
+    propensity: str | float | None = None,
+    features: Sequence[str] | None = None,
+    standardise: bool = True,
+) -> Log:
+    """A log, from a file or a table.
+
+    Parameters
+    ----------
+    source : path, polars or pandas DataFrame, or dict of columns
+        A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
+        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms) and
+        "offered_features" (a list for each of them, or all of them one after the other), as `Agent.export` writes.
+        Rows without a reward are left out.
+    arm, reward : str
+        Columns with the name of what was chosen and with what it brought.
+    propensity : str or float, optional
+        Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
+        "uniform". By default the column "propensity" or "probability".
+    features : sequence of str, optional
+        Of a plain table: columns with the covariates, most basic first; by default all others.
+    standardise : bool
+        Of a plain table: centre the covariates and divide them by their standard deviation.
+
+    Examples
+    --------
+    >>> log = read_log({"arm": ["a", "b", "a"], "reward": [1, 0, 0], "age": [30, 50, 41]}, propensity="uniform")
+    >>> log, log.propensities
+    (TableLog(3 rows, up to 2 arms, dim=5), array([0.5, 0.5, 0.5]))
+    """
+    if isinstance(source, Log):
+        return source
+    frame, what = (read_frame(source), str(source)) if isinstance(source, str | Path) else (source, "the log")
+    known = column_names(frame)
+    told = _answered(frame, reward, what)
+    if not told.any():
+        raise InvalidValueError(f"{what} has no row with a reward in column {reward!r}")
+    rewards = _some_numbers(frame, reward, told, what)
+    picked = column(frame, arm, what)[told]
+    if OFFERED in known and OFFERED_FEATURES in known:
+        offers = [np.asarray(list(names)) for names in column(frame, OFFERED, what)[told]]
+        chosen = _positions(picked, offers, arm, what)
+        sizes = np.array([len(names) for names in offers])
+        tables = _offered_features(column(frame, OFFERED_FEATURES, what)[told], sizes, what)
+        given = _probabilities(frame, known, propensity, told, sizes, what)
+        return OfferLog(tables, chosen, rewards, given)
+    names, chosen = np.unique(picked, return_inverse=True)
+    if len(names) < 2:
+        raise InvalidValueError(f"column {arm!r} of {what} must have at least two arms, got {shown(names.tolist())}")
+    given = _probabilities(frame, known, propensity, told, np.full(len(rewards), len(names)), what)
+    if features is None:
+        taken = {arm, reward, *NO_COVARIATES, *PROBABILITIES, *([propensity] if isinstance(propensity, str) else [])}
+        features = [name for name in known if name not in taken and name != ""]
+    elif isinstance(features, str) or not isinstance(features, Sequence):
+        raise InvalidTypeError(f"features must be a list of columns, got {shown(features)}")
+    covariates = np.empty((len(rewards), 0))
+    if len(features):
+        covariates = np.stack([_some_numbers(frame, name, told, what) for name in features], axis=1)
+        if flag(standardise, "standardise"):
+            covariates = in_like_units(covariates)
+    return TableLog(names.tolist(), covariates, chosen.astype(np.int64), rewards, given)
+
+
+def _answered(frame: Frame, reward: str, what: str) -> np.ndarray[Any, np.dtype[np.bool]]:
+    """Which rows have a reward: neither null nor NaN."""
+    values = column(frame, reward, what)
+    if values.dtype.kind == "O":
+        return np.array([value is not None and value == value for value in values.tolist()])
+    return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+
+
+def _some_numbers(frame: Frame, name: str, which: np.ndarray[Any, Any], what: str) -> FloatArray:
+    """Numbers of a column in some rows, all of them finite."""
+    values: FloatArray = number_columns({name: column(frame, name, what)[which]}, [name], what)[:, 0]
+    return values
+
+
+def _probabilities(
+    frame: Frame, known: list[str], propensity: Any, told: np.ndarray[Any, Any], sizes: IntArray, what: str
+) -> FloatArray:
+    """Probability of each choice."""
+    if propensity is None:
+        propensity = next((name for name in PROBABILITIES if name in known), None)
+        if propensity is None:
+            raise InvalidValueError(
+                f"{what} does not say with which probability each arm was chosen: name the column with propensity=, or "
+                "say propensity='uniform' if all arms were equally likely; choices that were not random say nothing "
+                "about others"
+            )
+    if is_number(propensity):
+        given = np.full(len(sizes), float(propensity))
+    elif not isinstance(propensity, str):
+        raise InvalidTypeError(f"propensity must be a column, a probability or 'uniform', got {shown(propensity)}")
+    elif propensity == "uniform" and "uniform" not in known:
+        given = 1.0 / sizes
+    elif propensity not in known:
+        raise InvalidValueError(f"{what} has no column {propensity!r}; {suggestion(propensity, known)}")
+    elif not _answered({"p": column(frame, propensity, what)[told]}, "p", what).any():
+        raise InvalidValueError(
+            f"column {propensity!r} of {what} is empty: the arms were not chosen at random, and such a log says "
+            "nothing about other choices"
+        )
+    else:
+        given = _some_numbers(frame, propensity, told, what)
+    for row in np.flatnonzero((given <= 0) | (given > 1))[:1].tolist():
+        raise InvalidValueError(f"probabilities of the log must be in (0, 1], got {given[row]:g} in row {row + 1}")
+    return given
+
+
+def _positions(picked: np.ndarray[Any, Any], offers: list[np.ndarray[Any, Any]], arm: str, what: str) -> IntArray:
+    """Position of what was chosen among what was offered."""
+    found = np.empty(len(picked), dtype=np.int64)
+    for row, (name, names) in enumerate(zip(picked.tolist(), offers, strict=True)):
+        at = np.flatnonzero(names == name)
+        if len(at) != 1:
+            raise InvalidValueError(
+                f"row {row + 1} of {what}: column {arm!r} must be one of the arms offered, {shown(names.tolist())}, "
+                f"got {shown(name)}"
+            )
+        found[row] = at[0]
+    return found
+
+
+def _offered_features(values: np.ndarray[Any, Any], sizes: IntArray, what: str) -> list[FloatArray]:
+    """Features (K_i, d) of each row."""
+    tables: list[FloatArray] = []
+    for row, (value, size) in enumerate(zip(values, sizes.tolist(), strict=True)):
+        flat = np.concatenate([np.ravel(part) for part in value]).astype(np.float64) if len(value) else np.empty(0)
+        if not size or not len(flat) or len(flat) % size or not np.isfinite(flat).all():
+            raise InvalidValueError(
+                f"row {row + 1} of {what}: {OFFERED_FEATURES} must hold finite features for each of the {size} arms"
+            )
+        tables.append(flat.reshape(size, -1))
+        if tables[-1].shape[1] != tables[0].shape[1]:
+            raise InvalidValueError(
+                f"row {row + 1} of {what} has {tables[-1].shape[1]} features per arm, the first has "
+                f"{tables[0].shape[1]}"
+            )
+    return tables
