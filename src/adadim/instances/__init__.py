@@ -3,6 +3,7 @@
 A generator takes keywords only. Replication r of a seed is the same instance whatever the other replications are.
 """
 
+from adadim.instances import real
 from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
@@ -12,12 +13,14 @@ from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.powers import powers
+from adadim.instances.real import RealTable
 from adadim.instances.tables import LoggedInstance, TableInstance, table
 from adadim.instances.theorem import lower_bound
 
 __all__ = [
     "ContextInstance",
     "LoggedInstance",
+    "RealTable",
     "TableInstance",
     "anisotropic",
     "ball",
@@ -34,6 +37,7 @@ __all__ = [
     "polynomials",
     "powers",
     "products",
+    "real",
     "sphere",
     "table",
 ]
