@@ -29,6 +29,18 @@ def test_every_entry(order, arms):
     assert not np.signbit(found[found == 0]).any()
 
 
+def test_shared_covariates_come_before_the_arms():
+    contexts = np.random.default_rng(4).standard_normal((5, 3))
+    plain = adadim.interactions(contexts, 4, order=[2, 0])
+    found = adadim.interactions(contexts, 4, order=[2, 0], shared=True)
+    np.testing.assert_array_equal(found[..., [0, *range(3, 15)]], plain)
+    for arm in range(4):
+        np.testing.assert_array_equal(found[:, arm, 1:3], contexts[:, [2, 0]])
+    levels = adadim.interaction_levels(4, {"a": 1, "b": 1}, shared=True)
+    assert levels == {"constant": 1, "covariates": 3, "arm": 7, "arm x a": 11, "arm x b": 15}
+    assert adadim.interaction_levels(4, {}, shared=True) == {"constant": 1, "arm": 5}
+
+
 def test_torch_gives_torch():
     torch = pytest.importorskip("torch")
     contexts = np.random.default_rng(1).standard_normal((3, 2))

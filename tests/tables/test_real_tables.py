@@ -30,7 +30,7 @@ def test_actg175_is_the_file_less_what_came_after_treatment():
     for name in [*table.features, "arms", "cd420"]:
         np.testing.assert_array_equal(table.frame[name], [float(row[name]) for row in rows])
     assert np.bincount(table.frame["arms"]).tolist() == [532, 522, 524, 561]
-    assert list(table.levels.values()) == [1, 5, 21, 53, 57, 65]
+    assert list(table.levels().values()) == [1, 5, 21, 53, 57, 65]
     features, rewards = table.choices()
     assert features.shape == (2139, 65)
     np.testing.assert_array_equal(rewards, table.frame["cd420"])

@@ -64,6 +64,14 @@ def test_rows_are_those_of_the_table_in_an_order_of_their_own():
     assert (next(other.rounds()) != next(alone.rounds())).any()
 
 
+def test_shared_covariates():
+    frame = logged()
+    instance = instances.table(frame, reward="gain", arm="arm", features=["x"], shared=True)
+    features, _, _ = next(instance.logged())
+    assert instance.problem.dim == features.shape[2] == 8
+    np.testing.assert_array_equal(features[0], adadim.interactions(features[0, 0, 1:2], 3, shared=True))
+
+
 def test_a_column_for_each_arm():
     frame = {"x": [1.0, 2.0, 3.0], "red": [1, 0, 1], "blue": [0.5, 0.0, 1.0]}
     instance = instances.table(frame, classes=["red", "blue"], features=["x"], standardise=False)

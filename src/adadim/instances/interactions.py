@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adadim.backend.arrays import Array, device_of, namespace, real_array
-from adadim.checks import integer, is_integer, shown
+from adadim.checks import flag, integer, is_integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 __all__ = ["interaction_levels", "interactions"]
 
 
-def interactions(context: Array, arms: int, order: Sequence[int] | None = None) -> Array:
+def interactions(context: Array, arms: int, order: Sequence[int] | None = None, *, shared: bool = False) -> Array:
     """Features of every arm, given what is known of whom it is for: constant, arm, then arm x covariate.
 
     A model that is linear in these has coefficients of its own for each arm (a *disjoint* model). Their order is the
@@ -27,12 +27,15 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None) 
         Number of arms K.
     order : sequence of int, optional
         Columns of `context` to use, most basic first; by default all, as they come.
+    shared : bool
+        Put the covariates themselves after the constant, before the arms: what they say about rewards whatever is
+        chosen. Then the arms say which is better, and the rest for whom.
 
     Returns
     -------
     array (K, d) or (n, K, d)
         With q covariates used, d = 1 + K + K q. Of arm a, column 0 is 1, column 1 + a is 1, and column 1 + K j + a is
-        covariate number j (from 1) in the order; the rest is 0.
+        covariate number j (from 1) in the order; the rest is 0. With `shared` there are q columns more after the first.
 
     See Also
     --------
@@ -60,12 +63,13 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None) 
     one_hot = xp.eye(count, dtype=table.dtype, device=device_of(table))
     own = scaled[:, None, :, None] * one_hot[None, :, None, :] + 0.0  # no -0.0
     own = own.reshape(rows, count, (1 + len(used)) * count)
-    constant = xp.ones((rows, count, 1), dtype=table.dtype, device=device_of(table))
-    features = xp.concat([constant, own], axis=2)
+    common = scaled if flag(shared, "shared") else ones
+    every = xp.broadcast_to(common[:, None, :], (rows, count, common.shape[1]))
+    features = xp.concat([every, own], axis=2)
     return features[0] if single else features
 
 
-def interaction_levels(arms: int, groups: Mapping[str, int]) -> dict[str, int]:
+def interaction_levels(arms: int, groups: Mapping[str, int], *, shared: bool = False) -> dict[str, int]:
     """Number of leading columns of `interactions` up to the end of each group of covariates.
 
     Parameters
@@ -74,11 +78,14 @@ def interaction_levels(arms: int, groups: Mapping[str, int]) -> dict[str, int]:
         Number of arms K.
     groups : mapping of str to int
         How many covariates each group has, in the order in which `interactions` has them.
+    shared : bool
+        As in `interactions`.
 
     Returns
     -------
     dict
-        What `adadim.dimension` takes as `levels`: "constant", "arm", and "arm x NAME" for each group.
+        What `adadim.dimension` takes as `levels`: "constant", with `shared` "covariates", "arm", and "arm x NAME" for
+        each group.
 
     Examples
     --------
@@ -88,11 +95,15 @@ def interaction_levels(arms: int, groups: Mapping[str, int]) -> dict[str, int]:
     count = integer(arms, "arms", meaning="the number of arms")
     if not isinstance(groups, Mapping):
         raise InvalidTypeError(f"groups must be a mapping from names to numbers of covariates, got {shown(groups)}")
-    levels = {"constant": 1} if count == 1 else {"constant": 1, "arm": 1 + count}
-    end = 1 + count
-    for name, size in groups.items():
-        end += count * integer(size, f"groups[{name!r}]", meaning="the number of covariates")
-        levels[f"arm x {name}"] = end
+    sizes = {
+        name: integer(size, f"groups[{name!r}]", meaning="the number of covariates") for name, size in groups.items()
+    }
+    levels, end = {"constant": 1}, 1
+    if flag(shared, "shared") and sizes:
+        levels["covariates"] = end = 1 + sum(sizes.values())
+    levels["arm"] = end = end + count
+    for name, size in sizes.items():
+        levels[f"arm x {name}"] = end = end + count * size
     return levels
 
 

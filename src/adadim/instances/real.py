@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 
 from adadim.checks import one_of
 from adadim.frames import FloatArray, column, number_columns
-from adadim.instances.interactions import interaction_levels, interactions
+from adadim.instances.interactions import interaction_levels
 from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units, table
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class RealTable:
             return len(self.classes)
         return len(np.unique(self.frame[self.classes or str(self.arm)]))
 
-    @property
-    def levels(self) -> dict[str, int]:
+    def levels(self, shared: bool = False) -> dict[str, int]:
         """Where each group ends among the features of `adadim.interactions`: levels for `adadim.dimension`."""
-        return interaction_levels(self.arms, {name: len(names) for name, names in self.groups.items()})
+        sizes = {name: len(names) for name, names in self.groups.items()}
+        return interaction_levels(self.arms, sizes, shared=shared)
 
     def instance(self, **options: Any) -> TableInstance | LoggedInstance:
         """`adadim.instances.table` of it; `options` are that function's."""
@@ -94,13 +94,17 @@ class RealTable:
         made: TableInstance | LoggedInstance = table(self.frame, **{"features": self.features, **columns, **options})
         return made
 
-    def choices(self) -> tuple[FloatArray, FloatArray]:
-        """Of logged choices: features (n, d) of what was chosen, and rewards (n,), as `adadim.dimension` takes them."""
-        logged = self.instance()
-        if not isinstance(logged, LoggedInstance):
-            raise TypeError(f"{self.name} has labels, not logged choices")
-        every = interactions(logged.covariates, self.arms)
-        return every[np.arange(len(self)), logged.chosen], logged.rewards
+    def choices(self, shared: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Features (n, d) of choices and their rewards (n,), as `adadim.dimension` takes them.
+
+        Of logged choices, those in the log. Of labels, the guess in each row is the next arm in turn.
+        """
+        found = self.instance(shared=shared)
+        rows = np.arange(len(self))
+        if isinstance(found, LoggedInstance):
+            return found.features(rows)[rows, found.chosen], found.rewards
+        guesses = rows % self.arms
+        return found.features(rows)[rows, guesses], found.rewards[rows, guesses]
 
 
 @functools.cache
@@ -118,7 +122,7 @@ def actg175() -> RealTable:
     --------
     >>> actg175()  # doctest: +SKIP
     <ACTG 175: 2139 rows, 15 covariates, 4 arms>
-    >>> actg175().levels  # doctest: +SKIP
+    >>> actg175().levels()  # doctest: +SKIP
     {'constant': 1, 'arm': 5, 'arm x demographics': 21, 'arm x history': 53, 'arm x Karnofsky': 57, 'arm x lab': 65}
     """
     frame = _read(_file("lifelines", "datasets", "ACTG175.csv"))

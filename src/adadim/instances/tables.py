@@ -46,9 +46,16 @@ class TableInstance(ContextInstance):
     """
 
     def __init__(
-        self, problem: Problem, arms: Sequence[Any], covariates: FloatArray, rewards: FloatArray, seed: int
+        self,
+        problem: Problem,
+        arms: Sequence[Any],
+        covariates: FloatArray,
+        rewards: FloatArray,
+        shared: bool,
+        seed: int,
     ) -> None:
         self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
+        self.shared = shared
         self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
 
     def __repr__(self) -> str:
@@ -59,7 +66,12 @@ class TableInstance(ContextInstance):
 
     def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
-            yield interactions(self.covariates[rows], self.problem.arms), self.rewards[rows]
+            yield self.features(rows), self.rewards[rows]
+
+    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+        """Features (n, K, d) of the arms in some rows of the table."""
+        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
+        return made
 
     def means(self, features: FloatArray) -> FloatArray:
         """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
@@ -106,9 +118,11 @@ class LoggedInstance:
         covariates: FloatArray,
         chosen: np.ndarray[Any, np.dtype[np.int64]],
         rewards: FloatArray,
+        shared: bool,
         seed: int,
     ) -> None:
         self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
+        self.shared = shared
         self.arms, self.covariates, self.chosen, self.rewards = tuple(arms), covariates, chosen, rewards
 
     def __repr__(self) -> str:
@@ -117,7 +131,12 @@ class LoggedInstance:
     def logged(self) -> Iterator[tuple[FloatArray, np.ndarray[Any, np.dtype[np.int64]], FloatArray]]:
         """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
         for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
-            yield interactions(self.covariates[rows], self.problem.arms), self.chosen[rows], self.rewards[rows]
+            yield self.features(rows), self.chosen[rows], self.rewards[rows]
+
+    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+        """Features (n, K, d) of the arms in some rows of the table."""
+        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
+        return made
 
     def to(self, device: str) -> LoggedInstance:
         """Refuse: where features come with each round, everything is computed with NumPy."""
@@ -135,6 +154,7 @@ def table(
     horizon: int | None = None,
     noise: float | None = None,
     standardise: bool = True,
+    shared: bool = False,
     replications: Sequence[int] = range(1),
     seed: int = 0,
 ) -> TableInstance: ...
@@ -151,6 +171,7 @@ def table(
     horizon: int | None = None,
     noise: float | None = None,
     standardise: bool = True,
+    shared: bool = False,
     replications: Sequence[int] = range(1),
     seed: int = 0,
 ) -> LoggedInstance: ...
@@ -166,6 +187,7 @@ def table(
     horizon: int | None = None,
     noise: float | None = None,
     standardise: bool = True,
+    shared: bool = False,
     replications: Sequence[int] = range(1),
     seed: int = 0,
 ) -> TableInstance | LoggedInstance:
@@ -194,6 +216,8 @@ def table(
         What the policy is told of the noise; by default 0.5 with `classes`, and nothing with `reward`.
     standardise : bool
         Centre each covariate and divide it by its standard deviation over the table.
+    shared : bool
+        As in `adadim.interactions`: put the covariates themselves before the arms.
     replications, seed
         As in `sphere`; replication r of a seed has its own order of rows, the same for all policies.
 
@@ -220,22 +244,24 @@ def table(
         raise InvalidValueError("the table has no rows")
     if flag(standardise, "standardise"):
         covariates = in_like_units(covariates)
+    flag(shared, "shared")
     check_seed(seed)
     if (classes is None) == (reward is None and arm is None):
         raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
     if classes is not None:
         labels, rewards = _rewards_of_classes(frame, classes)
-        problem = _problem(covariates, len(labels), horizon, CLICK_NOISE if noise is None else noise, replications)
-        return TableInstance(problem, labels, covariates, rewards, seed)
+        told = CLICK_NOISE if noise is None else noise
+        problem = _problem(covariates, len(labels), shared, horizon, told, replications)
+        return TableInstance(problem, labels, covariates, rewards, shared, seed)
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
     gained = number_columns(frame, [reward])[:, 0]
     options, chosen = np.unique(column(frame, arm), return_inverse=True)
     if len(options) < 2:
         raise InvalidValueError(f"column {arm!r} must have at least two different arms, got {shown(options.tolist())}")
-    told = max(1, len(gained) // len(options)) if horizon is None else horizon
-    problem = _problem(covariates, len(options), told, noise, replications)
-    return LoggedInstance(problem, options.tolist(), covariates, chosen.astype(np.int64), gained, seed)
+    rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
+    problem = _problem(covariates, len(options), shared, rounds, noise, replications)
+    return LoggedInstance(problem, options.tolist(), covariates, chosen.astype(np.int64), gained, shared, seed)
 
 
 def in_like_units(covariates: FloatArray) -> FloatArray:
@@ -260,10 +286,15 @@ def _shuffled(problem: Problem, rows: int, seed: int) -> np.ndarray[Any, np.dtyp
 
 
 def _problem(
-    covariates: FloatArray, arms: int, horizon: int | None, noise: float | None, replications: Sequence[int]
+    covariates: FloatArray,
+    arms: int,
+    shared: bool,
+    horizon: int | None,
+    noise: float | None,
+    replications: Sequence[int],
 ) -> Problem:
     rows, count = covariates.shape
-    dim = 1 + arms * (1 + count)
+    dim = 1 + arms * (1 + count) + (count if shared else 0)
     numbers = check_sizes(replications, arms=arms, dim=dim)
     rounds = rows if horizon is None else integer(horizon, "horizon", most=rows, meaning="the rows of the table")
     return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers)
