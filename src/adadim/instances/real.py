@@ -24,10 +24,11 @@ from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LABELLED", "RealTable", "actg175", "digits", "keel", "labelled", "yeast"]
+__all__ = ["LABELLED", "RealTable", "actg175", "digits", "keel", "labelled", "named", "yeast"]
 
 Keel = Literal["letter", "optdigits", "penbased", "satimage"]
 KEEL = ("letter", "optdigits", "penbased", "satimage")
+Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
 LABELLED = ("digits", *KEEL, "yeast")
 
 ACTG175_GROUPS = {
@@ -182,9 +183,21 @@ def yeast() -> RealTable:
     return RealTable("yeast", columns, {"components": tuple(scores)}, classes=classes)
 
 
+def named(data: Labelled) -> RealTable:
+    """One of the tables with labels, by its name: `digits`, `yeast` or one of `keel`.
+
+    Examples
+    --------
+    >>> named("digits") is digits()
+    True
+    """
+    one_of(data, "data", LABELLED)
+    return digits() if data == "digits" else yeast() if data == "yeast" else keel(data)
+
+
 def labelled(
     *,
-    data: Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"],
+    data: Labelled,
     covariates: int | None = None,
     horizon: int | None = None,
     replications: Sequence[int] = range(1),
@@ -206,8 +219,7 @@ def labelled(
     >>> labelled(data="digits", covariates=5, horizon=100).problem.dim  # 1 + 10 + 10 x 5
     61
     """
-    one_of(data, "data", LABELLED)
-    found = digits() if data == "digits" else yeast() if data == "yeast" else keel(data)
+    found = named(data)
     made = found.instance(features=found.features[:covariates], horizon=horizon, replications=replications, seed=seed)
     assert isinstance(made, TableInstance)
     return made
