@@ -33,6 +33,7 @@ from adadim.instances import real
 
 parser = argparse.ArgumentParser(description="Choose treatments in the ACTG 175 trial, by few or many covariates.")
 parser.add_argument("--shuffles", type=int, default=50, help="number of orders in which the patients come")
+parser.add_argument("--orders", type=int, default=10, help="number of them for the picture's right panel")
 parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture")
 options = parser.parse_args()
 
@@ -99,11 +100,11 @@ for shared in (False, True):
     kind = "what covariates say of all treatments counted first" if shared else "a model for each treatment"
     console.print(f"{kind}: {found}", highlight=False, soft_wrap=True)
 
-# The same posterior from fewer patients, in ten orders: do treatments differ, and does it depend on whom they are for?
+# The same posterior from fewer patients, in some orders: do treatments differ, and does it depend on whom they are for?
 levels, (features, _) = trial.levels(shared=True), trial.choices(shared=True)
 sizes = [50, 100, 200, 400, 800, 1400, len(trial)]
-differ, depend = np.empty((10, len(sizes))), np.empty((10, len(sizes)))
-for order in range(10):
+differ, depend = (np.empty((options.orders, len(sizes))) for _ in range(2))
+for order in range(options.orders):
     rows = np.random.default_rng(order).permutation(len(trial))
     for i, size in enumerate(sizes):
         some = rows[:size]

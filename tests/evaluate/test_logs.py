@@ -67,6 +67,30 @@ def test_rows_that_bring_their_arms(kind, flat, tmp_path):
         np.testing.assert_array_equal(offer, expected)
 
 
+def test_an_agents_export():
+    """A context before the features of each arm; rows of other systems, without offers; rows that were not random."""
+    frame = pl.DataFrame(
+        {
+            "decision": [1, 2, 3, 4],
+            "time": [0.0, 1.0, 2.0, 3.0],
+            "arm": ["y", None, "x", "x"],
+            "features": [[9.0, 1.0], [9.0, 5.0], [8.0, 2.0], [7.0, 2.0]],
+            "reward": [1.0, 0.0, 2.0, 3.0],
+            "probability": [0.5, 0.5, 0.25, None],
+            "policy": [1, None, 1, 2],
+            "context": [[9.0], None, [8.0], [7.0]],
+            "offered": [["x", "y"], None, ["x", "z"], ["x"]],
+            "offered_features": [[2.0, 1.0], None, [2.0, 3.0], [2.0]],
+        }
+    )
+    log = read_log(frame)
+    assert (len(log), log.dim, log.arms) == (2, 2, 2)
+    np.testing.assert_array_equal(log.rewards, [1.0, 2.0])
+    np.testing.assert_array_equal(log.propensities, [0.5, 0.25])
+    np.testing.assert_array_equal(log.chosen, [1, 0])
+    np.testing.assert_array_equal(log.offers(0, 2), [[[9.0, 2.0], [9.0, 1.0]], [[8.0, 2.0], [8.0, 3.0]]])
+
+
 @pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
 def test_arms_that_change_are_judged_too():
     """Rows offer two or three of four arms; the estimate for always the last arm is by hand."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.checks import flag, is_number, shown, suggestion
+from adadim.checks import flag, is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import Frame, column, column_names, number_columns, read_frame
 from adadim.instances.interactions import interactions
@@ -22,7 +22,8 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 PROBABILITIES = ("propensity", "probability")  # what the column may be called, if nobody says
 OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
-NO_COVARIATES = {"id", "time", "policy", "version"}
+CONTEXT = "context"  # and what comes before the features of each
+NO_COVARIATES = {"id", "decision", "time", "policy"}
 
 
 class Log(ABC):
@@ -111,9 +112,10 @@ def read_log(
     ----------
     source : path, polars or pandas DataFrame, or dict of columns
         A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
-        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms) and
-        "offered_features" (a list for each of them, or all of them one after the other), as `Agent.export` writes.
-        Rows without a reward are left out.
+        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
+        "offered_features" (a list for each of them, or all of them one after the other) and, if there is one, "context"
+        (a list that goes before the features of each arm), as `Agent.export` writes. Rows without a reward, a
+        probability or arms offered are left out.
     arm, reward : str
         Columns with the name of what was chosen and with what it brought.
     propensity : str or float, optional
@@ -134,22 +136,28 @@ def read_log(
         return source
     frame, what = (read_frame(source), str(source)) if isinstance(source, str | Path) else (source, "the log")
     known = column_names(frame)
-    told = _answered(frame, reward, what)
+    told = _filled(frame, reward, what)
     if not told.any():
         raise InvalidValueError(f"{what} has no row with a reward in column {reward!r}")
+    by_row = OFFERED in known and OFFERED_FEATURES in known
+    if by_row:
+        told &= _filled(frame, OFFERED, what)
+    propensity, random = _propensity_column(frame, known, propensity, told, what)
+    told &= random
     rewards = _some_numbers(frame, reward, told, what)
     picked = column(frame, arm, what)[told]
-    if OFFERED in known and OFFERED_FEATURES in known:
+    if by_row:
         offers = [np.asarray(list(names)) for names in column(frame, OFFERED, what)[told]]
-        chosen = _positions(picked, offers, arm, what)
         sizes = np.array([len(names) for names in offers])
+        chosen = _positions(picked, offers, arm, what)
         tables = _offered_features(column(frame, OFFERED_FEATURES, what)[told], sizes, what)
-        given = _probabilities(frame, known, propensity, told, sizes, what)
-        return OfferLog(tables, chosen, rewards, given)
+        if CONTEXT in known:
+            tables = _after_context(column(frame, CONTEXT, what)[told], tables, what)
+        return OfferLog(tables, chosen, rewards, _probabilities(frame, propensity, told, sizes, what))
     names, chosen = np.unique(picked, return_inverse=True)
     if len(names) < 2:
         raise InvalidValueError(f"column {arm!r} of {what} must have at least two arms, got {shown(names.tolist())}")
-    given = _probabilities(frame, known, propensity, told, np.full(len(rewards), len(names)), what)
+    given = _probabilities(frame, propensity, told, np.full(len(rewards), len(names)), what)
     if features is None:
         taken = {arm, reward, *NO_COVARIATES, *PROBABILITIES, *([propensity] if isinstance(propensity, str) else [])}
         features = [name for name in known if name not in taken and name != ""]
@@ -163,11 +171,12 @@ def read_log(
     return TableLog(names.tolist(), covariates, chosen.astype(np.int64), rewards, given)
 
 
-def _answered(frame: Frame, reward: str, what: str) -> np.ndarray[Any, np.dtype[np.bool]]:
-    """Which rows have a reward: neither null nor NaN."""
-    values = column(frame, reward, what)
+def _filled(frame: Frame, name: str, what: str) -> np.ndarray[Any, np.dtype[np.bool]]:
+    """Which rows have something in a column: neither null nor NaN."""
+    values = column(frame, name, what)
     if values.dtype.kind == "O":
-        return np.array([value is not None and value == value for value in values.tolist()])
+        missing = [value is None or (isinstance(value, float) and value != value) for value in values]
+        return ~np.array(missing, dtype=bool)
     return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
 
 
@@ -177,10 +186,11 @@ def _some_numbers(frame: Frame, name: str, which: np.ndarray[Any, Any], what: st
     return values
 
 
-def _probabilities(
-    frame: Frame, known: list[str], propensity: Any, told: np.ndarray[Any, Any], sizes: IntArray, what: str
-) -> FloatArray:
-    """Probability of each choice."""
+def _propensity_column(
+    frame: Frame, known: list[str], propensity: Any, told: np.ndarray[Any, Any], what: str
+) -> tuple[str | float | None, np.ndarray[Any, np.dtype[np.bool]]]:
+    """Where the probabilities come from (None: equal ones), and which rows have one."""
+    everywhere = np.ones(len(told), dtype=bool)
     if propensity is None:
         propensity = next((name for name in PROBABILITIES if name in known), None)
         if propensity is None:
@@ -190,20 +200,28 @@ def _probabilities(
                 "about others"
             )
     if is_number(propensity):
-        given = np.full(len(sizes), float(propensity))
-    elif not isinstance(propensity, str):
+        return float(propensity), everywhere
+    if not isinstance(propensity, str):
         raise InvalidTypeError(f"propensity must be a column, a probability or 'uniform', got {shown(propensity)}")
-    elif propensity == "uniform" and "uniform" not in known:
-        given = 1.0 / sizes
-    elif propensity not in known:
-        raise InvalidValueError(f"{what} has no column {propensity!r}; {suggestion(propensity, known)}")
-    elif not _answered({"p": column(frame, propensity, what)[told]}, "p", what).any():
+    if propensity == "uniform" and "uniform" not in known:
+        return None, everywhere
+    random = _filled(frame, propensity, what)
+    if not (random & told).any():
         raise InvalidValueError(
             f"column {propensity!r} of {what} is empty: the arms were not chosen at random, and such a log says "
             "nothing about other choices"
         )
-    else:
+    return propensity, random
+
+
+def _probabilities(
+    frame: Frame, propensity: str | float | None, told: np.ndarray[Any, Any], sizes: IntArray, what: str
+) -> FloatArray:
+    """Probability of each choice."""
+    if isinstance(propensity, str):
         given = _some_numbers(frame, propensity, told, what)
+    else:
+        given = 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
     for row in np.flatnonzero((given <= 0) | (given > 1))[:1].tolist():
         raise InvalidValueError(f"probabilities of the log must be in (0, 1], got {given[row]:g} in row {row + 1}")
     return given
@@ -239,3 +257,19 @@ def _offered_features(values: np.ndarray[Any, Any], sizes: IntArray, what: str) 
                 f"{tables[0].shape[1]}"
             )
     return tables
+
+
+def _after_context(contexts: np.ndarray[Any, Any], tables: list[FloatArray], what: str) -> list[FloatArray]:
+    """Features of the arms with the context of their row before each."""
+    joined: list[FloatArray] = []
+    for row, (context, features) in enumerate(zip(contexts, tables, strict=True)):
+        before = np.asarray([] if context is None else list(context), dtype=np.float64)
+        if before.ndim != 1 or not np.isfinite(before).all():
+            raise InvalidValueError(f"row {row + 1} of {what}: {CONTEXT} must be a list of finite numbers")
+        joined.append(np.column_stack([np.broadcast_to(before, (len(features), len(before))), features]))
+        if joined[-1].shape[1] != joined[0].shape[1]:
+            raise InvalidValueError(
+                f"row {row + 1} of {what} has {joined[-1].shape[1]} features per arm with its context, the first has "
+                f"{joined[0].shape[1]}"
+            )
+    return joined
