@@ -13,7 +13,7 @@ from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.powers import powers
-from adadim.instances.real import RealTable
+from adadim.instances.real import RealTable, labelled
 from adadim.instances.tables import LoggedInstance, TableInstance, table
 from adadim.instances.theorem import lower_bound
 
@@ -30,6 +30,7 @@ __all__ = [
     "interaction_levels",
     "interactions",
     "interval",
+    "labelled",
     "lower_bound",
     "many_best",
     "parameter",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from adadim.checks import one_of
+from adadim.checks import integer, one_of
 from adadim.frames import FloatArray, column, number_columns
 from adadim.instances.interactions import interaction_levels
 from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units, table
@@ -199,6 +199,7 @@ def labelled(
     *,
     data: Labelled,
     covariates: int | None = None,
+    intrinsic_dim: int | None = None,
     horizon: int | None = None,
     replications: Sequence[int] = range(1),
     seed: int = 0,
@@ -211,6 +212,8 @@ def labelled(
         Which table; see `digits`, `keel` and `yeast` of this module for the package that each is in.
     covariates : int, optional
         How many principal components to offer; by default all.
+    intrinsic_dim : int, optional
+        Changes nothing, since nobody knows d* of real data: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
     horizon, replications, seed
         As in `table`.
 
@@ -220,8 +223,12 @@ def labelled(
     61
     """
     found = named(data)
+    if covariates is not None:
+        integer(covariates, "covariates", least=0, most=len(found.features), meaning=f"the components of {data!r}")
     made = found.instance(features=found.features[:covariates], horizon=horizon, replications=replications, seed=seed)
     assert isinstance(made, TableInstance)
+    if intrinsic_dim is not None:
+        integer(intrinsic_dim, "intrinsic_dim", most=made.problem.dim, meaning="the number of features")
     return made
 
 
