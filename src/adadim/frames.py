@@ -14,7 +14,7 @@ from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Frame", "column", "column_names", "number_columns", "read_frame"]
+__all__ = ["Frame", "column", "column_names", "distinct", "number_columns", "read_frame"]
 
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
@@ -47,6 +47,9 @@ def column_names(frame: Frame) -> list[str]:
     """
     if isinstance(frame, Mapping):
         names = list(frame)
+        sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
+        if len(set(sizes.values())) > 1:
+            raise InvalidValueError(f"columns must have the same number of rows, got {shown(sizes)}")
     elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
         names = list(frame.columns)
     else:
@@ -77,6 +80,28 @@ def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, 
     return np.asarray(values)
 
 
+def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The different values of a column, sorted, at least two of them, and which of them each row has.
+
+    Examples
+    --------
+    >>> distinct(np.array(["b", "a", "b"]), "arm")
+    (['a', 'b'], array([1, 0, 1]))
+    """
+    for row, value in enumerate(values.tolist()):
+        if value is None or value != value:
+            raise InvalidValueError(f"column {name!r} has no value in row {row + 1}; drop such rows or fill them in")
+    try:
+        found, which = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise InvalidTypeError(
+            f"column {name!r} must hold values of one kind, all numbers or all texts, got {shown(values.tolist())}"
+        ) from None
+    if len(found) < 2:
+        raise InvalidValueError(f"column {name!r} must have at least two different values, got {shown(found.tolist())}")
+    return found.tolist(), which.astype(np.int64)
+
+
 def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
     """Columns as numbers, (n, columns); a missing value is refused with its row.
 
@@ -103,7 +128,5 @@ def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") 
             raise InvalidValueError(
                 f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
             )
-        if found and len(values) != len(found[0]):
-            raise InvalidValueError(f"column {name!r} of {what} has {len(values)} rows, others have {len(found[0])}")
         found.append(values)
     return np.stack(found, axis=1)

@@ -182,7 +182,13 @@ def test_tables_that_are_none():
         instances.table({**GOOD, "x": [1.0, None]}, classes="k", features=["x"])
     with pytest.raises(InvalidValueError, match="no rows"):
         instances.table({"x": [], "k": []}, classes="k", features=["x"])
-    with pytest.raises(InvalidValueError, match="at least two different arms"):
+    with pytest.raises(InvalidValueError, match="at least two different values"):
         instances.table({**GOOD, "k": ["a", "a"]}, reward="y", arm="k", features=["x"])
+    with pytest.raises(InvalidValueError, match="column 'k' has no value in row 2"):
+        instances.table({**GOOD, "k": ["a", None]}, classes="k", features=["x"])
+    with pytest.raises(InvalidTypeError, match="values of one kind"):
+        instances.table({**GOOD, "k": np.array(["a", 3], dtype=object)}, classes="k", features=["x"])
+    with pytest.raises(InvalidValueError, match="columns must have the same number of rows"):
+        instances.table({**GOOD, "y": [0.0]}, reward="y", arm="k", features=["x"])
     with pytest.raises(DeviceError, match="on the cpu"):
         instances.table(GOOD, reward="y", arm="k", features=["x"]).to("cuda")

@@ -174,7 +174,9 @@ def evaluate(
         predicted = predictions(table) if model is None else _checked_model(model, table)
         if isinstance(policy, Policy) or callable(policy):
             problem = _problem(table, noise)
-            given = policy if isinstance(policy, Policy) else policy(problem)
+            given = policy if isinstance(policy, Policy | type) else policy(problem)
+            if not isinstance(given, Policy):
+                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(given)}")
             chances, alone = _chances(_walk(given, problem, table, seed, True), table), None
             if table.uniform:
                 alone = _walk(given, problem, table, seed, False)

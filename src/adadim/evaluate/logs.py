@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.checks import flag, is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.frames import Frame, column, column_names, number_columns, read_frame
+from adadim.frames import Frame, column, column_names, distinct, number_columns, read_frame
 from adadim.instances.interactions import interactions
 from adadim.instances.tables import in_like_units
 
@@ -154,9 +154,7 @@ def read_log(
         if CONTEXT in known:
             tables = _after_context(column(frame, CONTEXT, what)[told], tables, what)
         return OfferLog(tables, chosen, rewards, _probabilities(frame, propensity, told, sizes, what))
-    names, chosen = np.unique(picked, return_inverse=True)
-    if len(names) < 2:
-        raise InvalidValueError(f"column {arm!r} of {what} must have at least two arms, got {shown(names.tolist())}")
+    names, chosen = distinct(picked, arm)
     given = _probabilities(frame, propensity, told, np.full(len(rewards), len(names)), what)
     if features is None:
         taken = {arm, reward, *NO_COVARIATES, *PROBABILITIES, *([propensity] if isinstance(propensity, str) else [])}
@@ -168,7 +166,7 @@ def read_log(
         covariates = np.stack([_some_numbers(frame, name, told, what) for name in features], axis=1)
         if flag(standardise, "standardise"):
             covariates = in_like_units(covariates)
-    return TableLog(names.tolist(), covariates, chosen.astype(np.int64), rewards, given)
+    return TableLog(names, covariates, chosen, rewards, given)
 
 
 def _filled(frame: Frame, name: str, what: str) -> np.ndarray[Any, np.dtype[np.bool]]:

@@ -11,7 +11,7 @@ from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.checks import flag, integer, shown
 from adadim.errors import DeviceError, InvalidTypeError, InvalidValueError
-from adadim.frames import Frame, column, column_names, number_columns
+from adadim.frames import Frame, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.interactions import interactions
 from adadim.instances.parameters import FloatArray, check_sizes
@@ -256,12 +256,10 @@ def table(
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
     gained = number_columns(frame, [reward])[:, 0]
-    options, chosen = np.unique(column(frame, arm), return_inverse=True)
-    if len(options) < 2:
-        raise InvalidValueError(f"column {arm!r} must have at least two different arms, got {shown(options.tolist())}")
+    options, chosen = distinct(column(frame, arm), arm)
     rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
-    return LoggedInstance(problem, options.tolist(), covariates, chosen.astype(np.int64), gained, shared, seed)
+    return LoggedInstance(problem, options, covariates, chosen, gained, shared, seed)
 
 
 def in_like_units(covariates: FloatArray) -> FloatArray:
@@ -303,10 +301,8 @@ def _problem(
 def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArray]:
     """Names of the arms, and the reward of each in every row, (n, K)."""
     if isinstance(classes, str):
-        labels, which = np.unique(column(frame, classes), return_inverse=True)
-        if len(labels) < 2:
-            raise InvalidValueError(f"column {classes!r} must have at least two labels, got {shown(labels.tolist())}")
-        return labels.tolist(), np.eye(len(labels))[which]
+        labels, which = distinct(column(frame, classes), classes)
+        return labels, np.eye(len(labels))[which]
     names = _checked_names(classes, "classes")
     if len(names) < 2:
         raise InvalidValueError(f"classes must be a column of labels or the columns of two or more arms, got {names!r}")
