@@ -14,7 +14,7 @@ from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Frame", "column", "column_names", "distinct", "number_columns", "read_frame"]
+__all__ = ["Frame", "checked_names", "column", "column_names", "distinct", "number_columns", "read_frame"]
 
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
@@ -28,7 +28,7 @@ def read_frame(file: str | Path) -> pl.DataFrame:
 
     path = Path(file)
     if path.suffix not in (".parquet", ".csv"):
-        raise InvalidValueError(f"{path} must be a .parquet or .csv file")
+        raise InvalidValueError(f"{str(file) or repr('')} must be a .parquet or .csv file")
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:
@@ -37,7 +37,7 @@ def read_frame(file: str | Path) -> pl.DataFrame:
         raise InvalidValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def column_names(frame: Frame) -> list[str]:
+def column_names(frame: Frame, what: str = "the table") -> list[str]:
     """Names of the columns, in their order.
 
     Examples
@@ -49,16 +49,33 @@ def column_names(frame: Frame) -> list[str]:
         names = list(frame)
         sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
         if len(set(sizes.values())) > 1:
-            raise InvalidValueError(f"columns must have the same number of rows, got {shown(sizes)}")
+            raise InvalidValueError(f"columns of {what} must have the same number of rows, got {shown(sizes)}")
     elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
         names = list(frame.columns)
     else:
         raise InvalidTypeError(
-            f"a polars or pandas DataFrame or a dict of columns is needed, got {type(frame).__name__}"
+            f"{what} must be a polars or pandas DataFrame or a dict of columns, got {type(frame).__name__}"
         )
     if not names:
-        raise InvalidValueError("the table has no columns")
+        raise InvalidValueError(f"{what} has no columns")
     return names
+
+
+def checked_names(names: Any, name: str) -> list[str]:
+    """A list of names of columns, each once.
+
+    Examples
+    --------
+    >>> checked_names("age", "features")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: features must be a list of names of columns, got 'age'
+    """
+    fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not fits or not all(isinstance(one, str) for one in names):
+        raise InvalidTypeError(f"{name} must be a list of names of columns, got {shown(names)}")
+    if len(set(names)) < len(names):
+        raise InvalidValueError(f"{name} must name each column once, got {shown(list(names))}")
+    return list(names)
 
 
 def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, Any]:
@@ -70,7 +87,9 @@ def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, 
     Traceback (most recent call last):
     adadim.errors.InvalidValueError: the table has no column 'arms'; did you mean 'arm'?
     """
-    known = column_names(frame)
+    known = column_names(frame, what)
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the name of a column must be a text, got {shown(name)}")
     if name not in known:
         raise InvalidValueError(f"{what} has no column {shown(name)}; {suggestion(name, known)}")
     given = frame[name]

@@ -62,7 +62,7 @@ def test_a_warning_is_shown():
         (["-p", "LinUCB(dim=__import__('os'))"], "--policy must look like"),
         (["-p", "LinUCB(rigde=1)"], "did you mean 'ridge'"),
         (["--reward", "gain"], "log.parquet has no column 'gain'"),
-        (["--propensity", "1.5"], r"must be in \(0, 1\]"),
+        (["--propensity", "1.5"], r"propensity must be a number in \(0, 1\]"),
         (["-f", "age,height"], "no column 'height'"),
     ],
 )

@@ -125,11 +125,11 @@ def test_arms_that_change_are_judged_too():
         ({}, {"reward": "rewards"}, "no column 'rewards'; did you mean 'reward'"),
         ({}, {"propensity": "p"}, "no column 'p'"),
         ({"probability": [None] * 4}, {}, "is empty: the arms were not chosen at random"),
-        ({"probability": [0.5, 0.0, 0.5, 0.5]}, {}, r"must be in \(0, 1\], got 0 in row 2"),
-        ({}, {"propensity": 1.5}, r"must be in \(0, 1\], got 1.5"),
+        ({"probability": [0.5, 0.0, 0.5, 0.5]}, {}, r"must hold probabilities in \(0, 1\], got 0 in row 2"),
+        ({}, {"propensity": 1.5}, r"propensity must be a number in \(0, 1\], got 1.5"),
         ({"arm": ["a"] * 4}, {}, "at least two different values"),
         ({"age": ["old"] * 4}, {}, "column 'age' of the log must hold numbers"),
-        ({}, {"features": "age"}, "features must be a list of columns"),
+        ({}, {"features": "age"}, "features must be a list of names of columns"),
     ],
 )
 def test_refused_tables(changes, arguments, message):

@@ -160,8 +160,8 @@ GOOD = {"x": [1.0, 2.0], "k": ["a", "b"], "y": [0.0, 1.0]}
         ({"features": ["x"], "classes": "k", "arm": "k"}, InvalidValueError, "give either classes"),
         ({"features": ["x"], "reward": "y"}, InvalidValueError, "need both columns"),
         ({"features": ["z"], "classes": "k"}, InvalidValueError, "no column 'z'"),
-        ({"features": ["k"], "classes": "k"}, InvalidValueError, "column 'k' of the table must hold numbers"),
-        ({"features": "x", "classes": "k"}, InvalidTypeError, "features must be a list of columns"),
+        ({"features": ["k"], "classes": "k"}, InvalidValueError, "column 'k' of the frame must hold numbers"),
+        ({"features": "x", "classes": "k"}, InvalidTypeError, "features must be a list of names of columns"),
         ({"features": ["x", "x"], "classes": "k"}, InvalidValueError, "each column once"),
         ({"features": ["x"], "classes": "k", "horizon": 3}, InvalidValueError, r"horizon must be an integer in 1..2"),
         ({"features": ["x"], "classes": ["x", "y"]}, InvalidValueError, r"must be in \[0, 1\]"),
@@ -176,7 +176,7 @@ def test_refusals(arguments, error, message):
 
 
 def test_tables_that_are_none():
-    with pytest.raises(InvalidTypeError, match="a polars or pandas DataFrame or a dict of columns is needed, got list"):
+    with pytest.raises(InvalidTypeError, match="the frame must be a polars or pandas DataFrame or a dict"):
         instances.table([1, 2], classes="k", features=["x"])
     with pytest.raises(InvalidValueError, match="has no finite number in row 2"):
         instances.table({**GOOD, "x": [1.0, None]}, classes="k", features=["x"])
@@ -188,7 +188,7 @@ def test_tables_that_are_none():
         instances.table({**GOOD, "k": ["a", None]}, classes="k", features=["x"])
     with pytest.raises(InvalidTypeError, match="values of one kind"):
         instances.table({**GOOD, "k": np.array(["a", 3], dtype=object)}, classes="k", features=["x"])
-    with pytest.raises(InvalidValueError, match="columns must have the same number of rows"):
+    with pytest.raises(InvalidValueError, match="columns of the frame must have the same number of rows"):
         instances.table({**GOOD, "y": [0.0]}, reward="y", arm="k", features=["x"])
     with pytest.raises(DeviceError, match="on the cpu"):
         instances.table(GOOD, reward="y", arm="k", features=["x"]).to("cuda")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from adadim.checks import flag, is_number, shown
+from adadim.checks import between, flag, is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.frames import Frame, column, column_names, distinct, number_columns, read_frame
+from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns, read_frame
 from adadim.instances.interactions import interactions
 from adadim.instances.tables import in_like_units
 
@@ -135,7 +135,7 @@ def read_log(
     if isinstance(source, Log):
         return source
     frame, what = (read_frame(source), str(source)) if isinstance(source, str | Path) else (source, "the log")
-    known = column_names(frame)
+    known = column_names(frame, what)
     told = _filled(frame, reward, what)
     if not told.any():
         raise InvalidValueError(f"{what} has no row with a reward in column {reward!r}")
@@ -159,8 +159,8 @@ def read_log(
     if features is None:
         taken = {arm, reward, *NO_COVARIATES, *PROBABILITIES, *([propensity] if isinstance(propensity, str) else [])}
         features = [name for name in known if name not in taken and name != ""]
-    elif isinstance(features, str) or not isinstance(features, Sequence):
-        raise InvalidTypeError(f"features must be a list of columns, got {shown(features)}")
+    else:
+        features = checked_names(features, "features")
     covariates = np.empty((len(rewards), 0))
     if len(features):
         covariates = np.stack([_some_numbers(frame, name, told, what) for name in features], axis=1)
@@ -198,7 +198,7 @@ def _propensity_column(
                 "about others"
             )
     if is_number(propensity):
-        return float(propensity), everywhere
+        return between(propensity, "propensity", 0.0, 1.0, "(]"), everywhere
     if not isinstance(propensity, str):
         raise InvalidTypeError(f"propensity must be a column, a probability or 'uniform', got {shown(propensity)}")
     if propensity == "uniform" and "uniform" not in known:
@@ -221,7 +221,9 @@ def _probabilities(
     else:
         given = 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
     for row in np.flatnonzero((given <= 0) | (given > 1))[:1].tolist():
-        raise InvalidValueError(f"probabilities of the log must be in (0, 1], got {given[row]:g} in row {row + 1}")
+        raise InvalidValueError(
+            f"column {propensity!r} of {what} must hold probabilities in (0, 1], got {given[row]:g} in row {row + 1}"
+        )
     return given
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adadim.backend.arrays import Array, device_of, namespace, real_array
+from adadim.backend.memory import check_fits
 from adadim.checks import flag, integer, is_integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -58,6 +59,7 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None, 
     table = table[None] if single else table
     used = _checked_order(order, table.shape[1])
     rows = table.shape[0]
+    check_fits(8 * 3 * rows * count * (1 + count) * (1 + len(used)), arms=count, rows=rows)
     ones = xp.ones((rows, 1), dtype=table.dtype, device=device_of(table))
     scaled = xp.concat([ones, *(table[:, j : j + 1] for j in used)], axis=1)  # what each arm's own columns hold
     one_hot = xp.eye(count, dtype=table.dtype, device=device_of(table))
@@ -110,7 +112,7 @@ def interaction_levels(arms: int, groups: Mapping[str, int], *, shared: bool = F
 def _checked_order(order: Any, columns: int) -> list[int]:
     if order is None:
         return list(range(columns))
-    if isinstance(order, str) or not hasattr(order, "__iter__"):
+    if isinstance(order, str | bytes) or getattr(order, "ndim", 1) != 1 or not hasattr(order, "__iter__"):
         raise InvalidTypeError(f"order must be a sequence of columns of context, got {shown(order)}")
     used = list(order)
     for j in used:

@@ -10,8 +10,8 @@ import numpy as np
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.checks import flag, integer, shown
-from adadim.errors import DeviceError, InvalidTypeError, InvalidValueError
-from adadim.frames import Frame, column, column_names, distinct, number_columns
+from adadim.errors import DeviceError, InvalidValueError
+from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.interactions import interactions
 from adadim.instances.parameters import FloatArray, check_sizes
@@ -20,6 +20,7 @@ from adadim.randomness import Draws, Purpose, Streams, check_seed
 
 __all__ = ["LoggedInstance", "TableInstance", "in_like_units", "table"]
 
+FRAME = "the frame"
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
@@ -237,9 +238,9 @@ def table(
     >>> bool(outcome.final.mean() < 60)  # of 400 guesses; chance would be wrong in 200
     True
     """
-    names = _checked_names(features, "features")
-    known = column_names(frame)
-    covariates = number_columns(frame, names) if names else np.empty((len(column(frame, known[0])), 0))
+    names = checked_names(features, "features")
+    known = column_names(frame, FRAME)
+    covariates = number_columns(frame, names, FRAME) if names else np.empty((len(column(frame, known[0], FRAME)), 0))
     if not len(covariates):
         raise InvalidValueError("the table has no rows")
     if flag(standardise, "standardise"):
@@ -255,8 +256,8 @@ def table(
         return TableInstance(problem, labels, covariates, rewards, shared, seed)
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
-    gained = number_columns(frame, [reward])[:, 0]
-    options, chosen = distinct(column(frame, arm), arm)
+    gained = number_columns(frame, [reward], FRAME)[:, 0]
+    options, chosen = distinct(column(frame, arm, FRAME), arm)
     rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
     return LoggedInstance(problem, options, covariates, chosen, gained, shared, seed)
@@ -301,23 +302,15 @@ def _problem(
 def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArray]:
     """Names of the arms, and the reward of each in every row, (n, K)."""
     if isinstance(classes, str):
-        labels, which = distinct(column(frame, classes), classes)
+        labels, which = distinct(column(frame, classes, FRAME), classes)
         return labels, np.eye(len(labels))[which]
-    names = _checked_names(classes, "classes")
+    names = checked_names(classes, "classes")
     if len(names) < 2:
         raise InvalidValueError(f"classes must be a column of labels or the columns of two or more arms, got {names!r}")
-    rewards = number_columns(frame, names)
+    rewards = number_columns(frame, names, FRAME)
     if rewards.min() < 0 or rewards.max() > 1:
         raise InvalidValueError(
             f"rewards of arms must be in [0, 1], but the columns {shown(names)} range from {rewards.min():g} to "
             f"{rewards.max():g}"
         )
     return list(names), rewards
-
-
-def _checked_names(names: Any, what: str) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidTypeError(f"{what} must be a list of columns, got {shown(names)}")
-    if len(set(names)) < len(names):
-        raise InvalidValueError(f"{what} must name each column once, got {shown(list(names))}")
-    return list(names)
