@@ -150,6 +150,8 @@ def test_refused_offers():
     wrong = pl.DataFrame({**OFFERS, "arm": ["y", "y", "z"]})
     with pytest.raises(InvalidValueError, match="row 2 of the log: column 'arm' must be one of the arms offered"):
         read_log(wrong)
+    with pytest.raises(InvalidValueError, match="no row with a reward, a probability and the arms"):
+        read_log(pl.DataFrame(OFFERS).with_columns(offered=pl.lit(None)), propensity=0.5)
     features = [OFFERS["offered_features"][0], [[1.0], [2.0]], OFFERS["offered_features"][2]]
     with pytest.raises(InvalidValueError, match="row 2 of the log has 1 features per arm, the first has 2"):
         read_log(pl.DataFrame({**OFFERS, "offered_features": features}))

@@ -144,6 +144,8 @@ def read_log(
         told &= _filled(frame, OFFERED, what)
     propensity, random = _propensity_column(frame, known, propensity, told, what)
     told &= random
+    if not told.any():
+        raise InvalidValueError(f"{what} has no row with a reward, a probability and the arms that were offered")
     rewards = _some_numbers(frame, reward, told, what)
     picked = column(frame, arm, what)[told]
     if by_row:
