@@ -13,8 +13,9 @@ is told how many to use; the others are not. What to expect, and what not:
 - To give all patients the best treatment would reach 403. Finding out which one that is costs something.
 - Each group of covariates that LinUCB uses costs patients and gives nothing back. If the best treatment depends on any
   of them, it is by less than 2,139 patients can show; the posterior of d* says so too.
-- The recommended policy is as good as LinUCB that was told to use none. The masters learn next to nothing in 530
-  rounds.
+- The recommended policy, which is told nothing, does as well as LinUCB without covariates and with the radius of
+  theory, and worse than LinUCB without covariates and with the smaller radius (scale 0.35) that it uses itself.
+- The masters gain little in 530 rounds, whatever the unit of the rewards.
 - The intervals are over orders of the same patients. They say nothing about other patients: the standard error of the
   mean count of one treatment is 6.
 """
@@ -47,21 +48,38 @@ NOISE = 140.0  # about the standard deviation of one treatment's counts, which L
 WITH = {"arm": "no covariates", "arm x demographics": "and demographics", "arm x history": "and history"}
 WITH |= {"arm x Karnofsky": "and Karnofsky", "arm x lab": "and lab: all"}
 
-instance = adadim.instances.table(
-    {**trial.frame, "reward": trial.frame["cd420"] / MOST},
-    reward="reward",
-    arm="arms",
-    features=trial.features,
-    noise=NOISE / MOST,
-    replications=range(options.shuffles),
-)
+
+def replayed(unit):
+    """The trial with counts in some unit."""
+    return adadim.instances.table(
+        {**trial.frame, "reward": trial.frame["cd420"] / unit},
+        reward="reward",
+        arm="arms",
+        features=trial.features,
+        noise=NOISE / unit,
+        replications=range(options.shuffles),
+    )
+
+
+def linucb(scale):
+    """LinUCB with more and more covariates."""
+    ends = {WITH[level]: end for level, end in trial.levels().items() if level in WITH}
+    return {f"LinUCB({scale:g}), {text}": adadim.LinUCB(dim=end, scale=scale) for text, end in ends.items()}
+
+
+scaled, raw = replayed(MOST), replayed(1.0)
+# LinUCB with the radius of theory, and with the smaller one that the recommended policy uses inside.
 policies = {
     "at random": adadim.Random(),
-    "recommended": adadim.recommended(instance.problem),
-    **{f"LinUCB, {WITH[level]}": adadim.LinUCB(dim=end) for level, end in trial.levels().items() if level in WITH},
+    "recommended": adadim.recommended(scaled.problem),
+    **linucb(1.0),
+    **linucb(0.35),
     "Corral": adadim.Corral(),
     "Dynamic Balancing": adadim.DynamicBalancing(),
 }
+runs = {name: (policy, scaled, MOST) for name, policy in policies.items()}
+runs["Corral, raw counts"] = (adadim.Corral(loss_range=(0.0, MOST)), raw, 1.0)
+runs["Dynamic Balancing, raw counts"] = (adadim.DynamicBalancing(), raw, 1.0)
 
 table = Table("policy", title=f"ACTG 175: mean CD4 count after 20 weeks, {options.shuffles} orders of the patients")
 table.add_column("CD4", justify="right")
@@ -69,9 +87,9 @@ table.add_column("patients", justify="right")
 for name in ("ZDV", "ZDV+ddI", "ZDV+ddC", "ddI"):
     table.add_column(name, justify="right")
 reached = {}
-for name, policy in policies.items():
+for name, (policy, instance, unit) in runs.items():
     outcome = adadim.simulate(policy, instance)
-    means = MOST * outcome.mean
+    means = unit * outcome.mean
     error = means.std(ddof=1) / np.sqrt(options.shuffles) if options.shuffles > 1 else 0.0
     reached[name] = (means.mean(), 1.96 * error)
     shares = outcome.pulls.sum(axis=0) / outcome.pulls.sum()
@@ -80,17 +98,20 @@ for name, policy in policies.items():
 
 figure = Figure(figsize=(9.5, 3.8), layout="constrained")
 left, right = figure.subplots(1, 2)
-steps = [name for name in policies if name.startswith("LinUCB")]
-values, errors = np.array([reached[name] for name in steps]).T
-left.errorbar(range(len(steps)), values, errors, color="#0072B2", marker="o", capsize=3, label="LinUCB")
+texts = list(WITH.values())
+for scale, colour, style in ((1.0, "#0072B2", "-"), (0.35, "#56B4E9", "--")):
+    values, errors = np.array([reached[f"LinUCB({scale:g}), {text}"] for text in texts]).T
+    look = {"color": colour, "linestyle": style, "marker": "o", "capsize": 3}
+    left.errorbar(range(len(texts)), values, errors, label=f"LinUCB(scale={scale:g})", **look)
 looks = (("recommended", "#D55E00", "-"), ("Dynamic Balancing", "#009E73", "--"), ("Corral", "#CC79A7", "-."))
 for name, colour, style in (*looks, ("at random", "#999999", ":")):
     value, error = reached[name]
     left.axhline(value, color=colour, linestyle=style, label=name)
     left.axhspan(value - error, value + error, color=colour, alpha=0.15, linewidth=0)
-left.set_xticks(range(len(steps)), [name.partition(", ")[2] for name in steps], rotation=20, ha="right")
+left.set_xticks(range(len(texts)), texts, rotation=20, ha="right")
 left.set(ylabel="mean CD4 count after 20 weeks", title="What policies reach in about 530 patients")
-left.legend(frameon=False, fontsize="small", loc="center right", bbox_to_anchor=(1.0, 0.65))
+left.set_ylim(top=left.get_ylim()[1] + 4)  # room for the legend
+left.legend(frameon=False, fontsize="small", loc="upper right", ncols=2)
 
 console = Console()
 console.print(table)
