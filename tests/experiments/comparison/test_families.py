@@ -37,7 +37,8 @@ def test_names_are_unique_and_the_splits_disjoint():
 
 
 # Contexts have families of their own; the others are those of other papers, whose tables are in `field`.
-OTHER_KINDS = {"contexts", "labelled", "growing", "biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"}
+CONTEXTUAL_KINDS = {"contexts", "labelled"}  # in groups of their own
+OTHER_KINDS = CONTEXTUAL_KINDS | {"growing", "biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"}
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 
 
