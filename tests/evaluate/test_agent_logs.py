@@ -1,12 +1,9 @@
 """What an agent exports can be judged as it is."""
 
 import numpy as np
-import pytest
 
 import adadim
 from adadim.evaluate import read_log
-
-pytest.importorskip("adadim.agent", reason="this version has no agent")
 
 
 def test_the_export_of_a_random_agent(tmp_path):

@@ -296,7 +296,7 @@ def _problem(
     dim = 1 + arms * (1 + count) + (count if shared else 0)
     numbers = check_sizes(replications, arms=arms, dim=dim)
     rounds = rows if horizon is None else integer(horizon, "horizon", most=rows, meaning="the rows of the table")
-    return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers)
+    return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers, sets="iid")
 
 
 def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArray]:
