@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, like, zeros
+from adadim.backend.arrays import Array, as_numpy, is_numpy, zeros
 from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.randomness import check_seed
 
-__all__ = ["Outcome", "simulate"]
+__all__ = ["Outcome", "Replay", "simulate"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -64,22 +66,93 @@ class Outcome:
         return self.regret[..., -1]
 
 
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What came of replaying logged choices to a policy.
+
+    Attributes
+    ----------
+    mean : float array (R,)
+        Mean reward of the rows in which the policy chose what was chosen: what it would have earned a round. Not a
+        number where there is none.
+    matched : int array (R,)
+        How many rows that were.
+    times : int array (n,)
+        Rows after which the sums were recorded.
+    rewards, matches : float array (R, n), int array (R, n)
+        Sum of the rewards, and number of the matching rows, up to then.
+    pulls : int array (R, K)
+        How often each arm was chosen in a matching row.
+    learner : Learner
+        The learner after the last row.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> drug = rng.integers(2, size=1000)
+    >>> frame = {"drug": drug, "better": (rng.random(1000) < np.where(drug == 1, 0.8, 0.2)).astype(float)}
+    >>> trial = adadim.instances.table(frame, reward="better", arm="drug", features=[], replications=range(5))
+    >>> outcome = adadim.simulate(adadim.recommended(trial.problem), trial)
+    >>> bool(outcome.mean.mean() > 0.7), bool((abs(outcome.matched - 500) < 60).all())
+    (True, True)
+    """
+
+    times: IntArray
+    rewards: FloatArray
+    matches: IntArray
+    pulls: IntArray
+    learner: Learner = field(repr=False)
+
+    @property
+    def matched(self) -> IntArray:
+        """Number of rows in which the policy chose what was chosen, (R,)."""
+        return self.matches[:, -1]
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean reward of these rows, (R,)."""
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = self.rewards[:, -1] / self.matched
+        return means
+
+
+@overload
 def simulate(
     policy: Policy,
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Outcome:
+) -> Outcome: ...
+
+
+@overload
+def simulate(
+    policy: Policy,
+    instance: LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Replay: ...
+
+
+def simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance | LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome | Replay:
     """Run a policy on every replication of an instance.
 
     Parameters
     ----------
     policy : Policy
         What to run.
-    instance : Instance or ContextInstance
+    instance : Instance, ContextInstance or LoggedInstance
         Where to run it; its horizon is the number of rounds. Where features come with each round, the regret is against
-        the best arm of each.
+        the best arm of each. Logged choices are replayed, row by row.
     seed : int
         Seed of the reward noise and of the policy's own randomness. Every policy run with the same seed meets the
         same noise in the same replication.
@@ -93,6 +166,7 @@ def simulate(
     Returns
     -------
     Outcome
+        Of logged choices, a `Replay`.
 
     Examples
     --------
@@ -104,13 +178,17 @@ def simulate(
     """
     if not isinstance(policy, Policy):
         raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
-    if not isinstance(instance, Instance | ContextInstance):
+    if not isinstance(instance, Instance | ContextInstance | LoggedInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
     if instance.problem.endless:
         raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
-    seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
+    seed = check_seed(seed)
+    rounds = len(instance.rewards) if isinstance(instance, LoggedInstance) else instance.problem.horizon
+    times = record_points(record, rounds)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
+        if isinstance(instance, LoggedInstance):
+            return _replay(policy.start(instance.problem, seed=seed), instance, times, progress)
         if isinstance(instance, ContextInstance):
             return _run_contexts(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
         return _run(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
@@ -166,15 +244,15 @@ def _run_contexts(
     progress: Callable[[int, int], None] | None,
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
-    problem, rounds = instance.problem, instance.rounds()
+    problem, rounds = instance.problem, instance.played()
     noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
     reference, numbers = problem.reference, instance.everyone.positions
     offered = zeros(reference, len(problem), problem.arms, problem.dim)
+    means = zeros(reference, len(problem), problem.arms)
     regret, pulls = zeros(reference, len(problem)), zeros(reference, len(problem), problem.arms, integers=True)
 
     def play() -> None:
         rows = instance.everyone.offering(offered, None)
-        means = instance.means(offered)
         arms, memo = learner.choose(rows)
         learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
         regret[...] += problem.xp.max(means, axis=-1) - means[numbers, arms]
@@ -184,13 +262,39 @@ def _run_contexts(
     recorded = np.empty((len(problem), len(times)))
     due = {t: column for column, t in enumerate(times.tolist())}
     for t in range(1, problem.horizon + 1):
-        offered[...] = like(next(rounds), reference)
+        offered[...], means[...] = next(rounds)
         a_round(learner.sequence() if a_round.records else None)
         if t in due:
             recorded[:, due[t]] = as_numpy(regret)
             if progress is not None:
                 progress(t, problem.horizon)
     return Outcome(times, recorded, as_numpy(pulls), learner)
+
+
+def _replay(
+    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None] | None
+) -> Replay:
+    """Show every row of a log; only where the learner chooses what was chosen does it learn and earn."""
+    problem, total = instance.problem, int(times[-1])
+    earned, matches = np.zeros(len(problem)), np.zeros(len(problem), dtype=np.int64)
+    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
+    sums, counts = np.empty((len(problem), len(times))), np.empty((len(problem), len(times)), dtype=np.int64)
+    due = {t: column for column, t in enumerate(times.tolist())}
+    for t, (features, logged, rewards) in enumerate(itertools.islice(instance.logged(), total), start=1):
+        rows = instance.everyone.offering(features, None)
+        arms, memo = learner.choose(rows)
+        same = np.flatnonzero(arms == logged)
+        if same.size:
+            part = {key: values[same] for key, values in memo.items()}
+            learner.absorb(arms[same], rewards[same], rows.pick(same), part)
+            earned[same] += rewards[same]
+            matches[same] += 1
+            pulls[same, arms[same]] += 1
+        if t in due:
+            sums[:, due[t]], counts[:, due[t]] = earned, matches
+            if progress is not None:
+                progress(t, total)
+    return Replay(times, sums, counts, pulls, learner)
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, to_torch
+from adadim.backend.arrays import Array, like, to_torch
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
@@ -61,6 +61,10 @@ class ContextInstance:
             else:
                 yield np.stack([_drawn(g, shape, self.law) for g in generators])
 
+    def played(self) -> Iterator[tuple[Array, Array]]:
+        """Features (R, K, d) and mean rewards (R, K) of one round after the other, where the instance is."""
+        return ((features, self.means(features)) for features in (like(drawn, self.theta) for drawn in self.rounds()))
+
     def to(self, device: str) -> ContextInstance:
         """The same instance as torch tensors on a device; features are drawn by NumPy and moved there."""
         moved = copy.copy(self)
@@ -74,7 +78,7 @@ class ContextInstance:
 
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.theta)
+        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.problem.reference)
 
     def means(self, features: Array) -> Array:
         """Mean reward of every arm of a round, (R, K)."""
