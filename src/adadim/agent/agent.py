@@ -263,6 +263,7 @@ class Agent:
             else:
                 names, rows = given
             offered = _after(before, rows)
+            self._prepare(self._last + 1)  # here, so that others need not wait for it
             with self._log.transaction():
                 if self._model.behind():
                     self._model.keep_if_due()
