@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -211,3 +212,35 @@ def test_another_policy_on_the_same_log_loses_nothing(tmp_path):
     assert agent.policy == adadim.LinUCB(ridge=2.0)
     assert_refuses(ValueError, "cannot play UCB", agent.replace_policy, adadim.UCB())
     assert agent.status()["policy_version"] == 3
+
+
+def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
+    Agent.create(tmp_path / "a.db", dim=4).close()
+
+    def play(seed):
+        with Agent.open(tmp_path / "a.db") as agent:
+            waiting = []
+            for arms in offers(50, seed=seed):
+                waiting.append(agent.ask(arms).id)
+                if len(waiting) > 3:
+                    agent.tell(waiting.pop(0), reward=np.sin(seed))
+            agent.tell_many(dict.fromkeys(waiting, np.sin(seed)))
+            return seed
+
+    def tidy():
+        with Agent.open(tmp_path / "a.db") as agent:
+            return sum(agent.compact(before=1e12) for _ in range(8))
+
+    with ThreadPoolExecutor(4) as pool:
+        players = [pool.submit(play, seed) for seed in (1, 2, 3)]
+        gone = pool.submit(tidy).result()
+        assert [player.result() for player in players] == [1, 2, 3]
+    with Agent.open(tmp_path / "a.db") as agent:
+        gone += agent.compact(before=1e12)
+        status = agent.status()
+        assert (status["decisions"], status["rewards"], status["outstanding"], gone) == (150, 150, 0, 150)
+        assert agent.rebuild() < 1e-9
+        squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
+        with sqlite3.connect(tmp_path / "a.db") as file:
+            assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
+        assert agent._model.sums.moments.squares == pytest.approx(squares)
