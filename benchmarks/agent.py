@@ -229,9 +229,8 @@ def show(report: dict[str, Any]) -> None:
     print(table(headers, [cells(row) for row in report["rows"]]))
     print(f"\nin batches of 100: {report['tells_per_second_in_batches_of_100']:.0f} tells/s")
     for row in report["processor_time"]:
-        print(
-            f"{row['dim']} features: {row['ask_ms']:.2f} ms of processor time for an ask, {row['tell_ms']:.2f} for a tell"
-        )
+        times = f"{row['ask_ms']:.2f} ms of processor time for an ask, {row['tell_ms']:.2f} ms for a tell"
+        print(f"{row['dim']} features: {times}")
     for log in report["logs"]:
         print(
             f"\n{log['decisions']:,} decisions, features {log['features']}: {log['bytes'] / 1e6:.0f} MB "
