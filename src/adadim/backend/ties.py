@@ -61,10 +61,21 @@ def tied_for_first(scores: Array) -> Array:
     """
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
-    return scores >= bar[:, None]
+    tied: Array = scores >= bar[:, None]
+    return tied
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    if len(scores) == 1:
+        row = scores[0]
+        first = row.argmax()
+        best = row.item(first)
+        low = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+        tied_row = row >= low
+        if np.count_nonzero(tied_row) < 2:
+            return np.array([first])
+        candidates = np.flatnonzero(tied_row)
+        return candidates[[0 if uniforms is None else int(uniforms[0] * len(candidates))]]
     tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):

@@ -7,6 +7,7 @@ from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
+from adadim.instances.growing import growing
 from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
@@ -20,6 +21,7 @@ __all__ = [
     "clicks",
     "contexts",
     "expressive_levels",
+    "growing",
     "interval",
     "lower_bound",
     "many_best",

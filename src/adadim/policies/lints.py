@@ -76,6 +76,7 @@ class LinTSLearner(Learner):
     """State of `LinTS`: the factor of the regression, from which it draws."""
 
     no_contexts = ""
+    takes_new_arms = True
     draws_scores = True
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
