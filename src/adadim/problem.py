@@ -27,12 +27,13 @@ from adadim.checks import flag, integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
-__all__ = ["NEVER", "Instance", "Problem"]
+__all__ = ["NEVER", "Instance", "Problem", "Sets"]
 
 NEVER = 2**62  # round in which arms arrive that nobody has added
 ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
 
 Rewards = Literal["gaussian", "bernoulli"]
+Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
 
 @unchanging
@@ -64,6 +65,15 @@ class Problem:
     arrives : int array (K,) or (R, K), optional
         Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
         expressive set arrive with their truncations.
+    sets : {"iid", "adversarial"}, optional
+        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
+        independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
+        it starts. Sets that are given are "fixed", or "growing" if arms arrive.
+
+    Attributes
+    ----------
+    sets : str or None
+        "fixed", "growing", "iid" or "adversarial"; None if nobody has said.
 
     Examples
     --------
@@ -91,12 +101,16 @@ class Problem:
         dim: int | None = None,
         arrives: Any = None,
         disjoint: bool = False,
+        sets: Sets | None = None,
     ) -> None:
         self.disjoint = flag(disjoint, "disjoint")
         if disjoint and features is not None:
             raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
         self._arrives: np.ndarray[Any, Any] | None = None
         self.contextual = features is None
+        if sets is not None:
+            one_of(sets, "sets", ("iid", "adversarial") if features is None else ("fixed",))
+        self.sets: Sets | None = sets if features is None else "fixed"
         if features is None:
             self.arms = integer(arms, "arms", meaning="the largest number of arms in a round")
             self.dim = integer(dim, "dim", meaning="the number of features")
@@ -111,6 +125,7 @@ class Problem:
             self._actions = features if isinstance(features, ActionSet) else ActionSet(features)
             if arms is not None or arrives is not None:
                 self._actions, self._arrives = _growing(self._actions, arms, arrives)
+                self.sets = "growing"
             self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
             self.reference, count = self._actions.base, self._actions.replications
         self._horizon = None if horizon is None else integer(horizon, "horizon", meaning="the number of rounds")

@@ -61,17 +61,15 @@ def tied_for_first(scores: Array) -> Array:
     """
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
-    tied: Array = scores >= bar[:, None]
-    return tied
+    return scores >= bar[:, None]
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
-    if len(scores) == 1:
+    if len(scores) == 1:  # the same in fewer operations
         row = scores[0]
         first = row.argmax()
         best = row.item(first)
-        low = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-        tied_row = row >= low
+        tied_row = row >= min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
         if np.count_nonzero(tied_row) < 2:
             return np.array([first])
         candidates = np.flatnonzero(tied_row)

@@ -136,7 +136,7 @@ def contexts(
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     vector = parameter(theta, intrinsic_dim, dim)
     horizon = integer(horizon, "horizon", meaning="the number of rounds")
-    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications)
+    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
 
 

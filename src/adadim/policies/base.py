@@ -22,7 +22,7 @@ from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
-from adadim.dimension import Dimension, Levels, Prior
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import (
     DecisionError,
     DeviceError,
@@ -40,6 +40,7 @@ from adadim.policies.inputs import (
     checked_rows,
     in_library,
 )
+from adadim.policies.laws import Need, warn_about_sets
 from adadim.problem import NEVER, Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
@@ -62,11 +63,8 @@ class Policy(ABC):
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        problem = problem.to_grow()
-        learner = self.learner(
-            problem, Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
-        )
-        learner.origin = self
+        learner = _started(self, problem, seed)
+        warn_about_sets(type(self).__name__, learner.needs_sets, problem)
         return learner
 
     @abstractmethod
@@ -125,6 +123,9 @@ class Learner(ABC):
 
     takes_new_arms = False
     """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
+
+    needs_sets: Need = "any"
+    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
 
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
@@ -190,6 +191,10 @@ class Learner(ABC):
     def check_arms(self, arms: Array) -> None:
         """Raise unless it can learn from these arms, all of them arms of the problem."""
         return
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
+        return None
 
     def descriptions(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers."""
@@ -344,8 +349,9 @@ class Learner(ABC):
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
 
-        Of R replications the result has a first axis of length R. Linear learners have it: `LinUCB`, `TaperedLinUCB`,
-        `EvidenceLinUCB` and `Greedy`.
+        Of R replications the result has a first axis of length R. Learners that keep what they have seen have it: the
+        linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), and on NumPy
+        masters whose bases are linear and see the rewards as they are.
 
         Examples
         --------
@@ -355,6 +361,9 @@ class Learner(ABC):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
+        seen = None if self.problem.contextual else self.pull_sums()
+        if seen is not None:
+            return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
@@ -476,6 +485,14 @@ def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
-    learner = policy.start(problem)
+    learner = _started(policy, problem, 0)
     restore_state(learner, state)
+    return learner
+
+
+def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
+    problem = problem.to_grow()
+    streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+    learner = policy.learner(problem, streams)
+    learner.origin = policy
     return learner

@@ -130,6 +130,7 @@ class EvidenceLearner(LinUCBLearner):
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
+        self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
         self.radii = self.zeros(1) + 1.0
         self.clock = Clock(reference) if problem.endless else None
 
@@ -170,6 +171,7 @@ class EvidenceLearner(LinUCBLearner):
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
         design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
+        self.totals[r] = np.logaddexp.reduce(logs) - math.log(len(logs))
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         if RIDGES[chosen] != self.ridge[r]:
             self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])

@@ -14,7 +14,6 @@ from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
@@ -206,11 +205,13 @@ class LinUCBLearner(Learner):
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        state = self.posterior
-        return dimension_of_arms(
-            self.problem.actions, self._pull, state.counts, state.sums, state.squares, levels, prior
-        )
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        state, problem = self.posterior, self.problem
+        if self._all_arms:
+            return state.counts, state.sums, state.squares
+        counts, sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
+        counts[:, self._pull], sums[:, self._pull] = state.counts, state.sums
+        return counts, sums, state.squares
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""

@@ -18,6 +18,7 @@ from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius,
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.suplinucb import Levels
 from adadim.posterior import Form, check_form, posterior
+from adadim.posterior.base import check_precision
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
@@ -161,6 +162,7 @@ class LinUCBPlusPlusLearner(IteratedLearner):
         super().__init__(policy.beta, problem, streams)
         self.policy = policy
         self.expressive = check_expressive(policy.expressive, problem)
+        check_precision(problem.actions, policy.ridge, problem.horizon)
         if policy.reuse:
             # Every real pull so far, and what is known of every mixture-arm: pulls and sums of rewards.
             self.data = (self.zeros(problem.arms), self.zeros(problem.arms))

@@ -20,6 +20,7 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
 from adadim.posterior import Form, Posterior, check_form, posterior
+from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -216,6 +217,7 @@ class Levels(Climb):
 class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
+    needs_sets = "oblivious"
     takes_any_arm = False
     takes_new_arms = True
 
@@ -223,6 +225,7 @@ class SupLinUCBLearner(Learner):
         super().__init__(problem, streams)
         self.policy = policy
         seen, self._pull = problem.actions.truncate(problem.dim if policy.dim is None else policy.dim)
+        check_precision(seen, policy.ridge, problem.horizon)
         self.levels = Levels(seen, policy.ridge, policy.form, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, seen.arms)
 

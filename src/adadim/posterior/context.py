@@ -146,6 +146,13 @@ class ContextPosterior:
         self._fold(r)
         return max(float(self.squares[r] - self._b[r] @ self.theta[r]), 0.0)
 
+    def forget(self, r: int) -> None:
+        """Forget all pulls of a replication."""
+        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
+        for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
+            moments[r] = 0
+        self._fill[r] = self._since[r] = 0
+
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         self._fold(r)

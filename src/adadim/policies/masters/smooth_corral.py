@@ -124,6 +124,7 @@ class SmoothCorral(Policy):
 class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
+    needs_sets = "iid"
     no_allowed = (
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="
@@ -154,6 +155,9 @@ class SmoothCorralLearner(MasterLearner):
 
     def sequence(self) -> Hashable:
         return self.smoothed.sequence()
+
+    def pull_sums(self) -> None:
+        return None  # the bases do not learn from replays
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
