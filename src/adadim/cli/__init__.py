@@ -12,6 +12,7 @@ import adadim
 from adadim import startup
 from adadim.cli import commands
 from adadim.cli import dimension as dimensions
+from adadim.cli import serve as services
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,
+    "serve": services.serve,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,
