@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.actions import ActionSet
+from adadim.agent import Agent
 from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
@@ -33,6 +34,7 @@ from adadim.errors import (
     StoreError,
     StoreWarning,
     StudyError,
+    UnknownDecisionError,
 )
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
@@ -45,6 +47,7 @@ __version__ = _version("adadim")
 __all__ = [
     "ActionSet",
     "AdadimError",
+    "Agent",
     "ConditionError",
     "DecisionError",
     "DeviceError",
@@ -63,6 +66,7 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
     "dimension",
     "experiments",
     "instances",

@@ -19,6 +19,7 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
 ]
 
 LONGEST = 1500
@@ -96,6 +97,10 @@ class DecisionError(InvalidValueError):
     Traceback (most recent call last):
     adadim.errors.DecisionError: decision 0 was answered already, or another learner made it
     """
+
+
+class UnknownDecisionError(DecisionError):
+    """A decision that is not in the log."""
 
 
 class DeviceError(InvalidValueError):

@@ -29,6 +29,8 @@ from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 __all__ = ["Instance", "Problem"]
 
+ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
+
 Rewards = Literal["gaussian", "bernoulli"]
 
 
@@ -41,8 +43,9 @@ class Problem:
     features : array (K, d), array (R, K, d) or ActionSet, optional
         Features of the arms, most basic first; R > 1 for independent replications in lock step. Without it the problem
         is a contextual one: features come with each round, and `arms` and `dim` say how many there are.
-    horizon : int
-        Number of rounds T.
+    horizon : int or None
+        Number of rounds T; None where there is no end. Policies that have an anytime form then use it, and the others
+        refuse to start.
     noise : float, optional
         Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]). Without
         it, policies that need it refuse to start; the one of `adadim.recommended` estimates it.
@@ -61,13 +64,15 @@ class Problem:
     (3, 3, 100)
     >>> Problem(arms=20, dim=50, horizon=1000, noise=0.1).contextual
     True
+    >>> Problem(np.eye(3), horizon=None, noise=0.1).endless
+    True
     """
 
     def __init__(
         self,
         features: Array | ActionSet | None = None,
         *,
-        horizon: int,
+        horizon: int | None,
         noise: float | None = None,
         reward_range: float | Array | None = None,
         replications: Sequence[int] | None = None,
@@ -87,7 +92,7 @@ class Problem:
             self._actions = features if isinstance(features, ActionSet) else ActionSet(features)
             self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
             self.reference, count = self._actions.base, self._actions.replications
-        self.horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        self._horizon = None if horizon is None else integer(horizon, "horizon", meaning="the number of rounds")
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
         self._noise = None if noise is None else positive(noise, "noise", meaning)
         self.replications = check_replications(range(count) if replications is None else replications)
@@ -96,6 +101,26 @@ class Problem:
                 f"features hold {count} replications, but {len(self.replications)} numbers were given"
             )
         self.reward_range = None if reward_range is None else _check_range(reward_range, count)
+
+    @property
+    def horizon(self) -> int:
+        """Number of rounds T; a `ValueError` where there is no end."""
+        if self._horizon is None:
+            raise InvalidValueError(
+                "horizon is None, but this policy needs the number of rounds: give Problem(horizon=...), or use one "
+                "that needs none, such as LinUCB, LinTS, TaperedLinUCB or adadim.recommended(problem)"
+            )
+        return self._horizon
+
+    @property
+    def endless(self) -> bool:
+        """Whether there is no last round."""
+        return self._horizon is None
+
+    @property
+    def draws_at_once(self) -> int:
+        """How many random numbers to make beforehand for each replication, where they are made beforehand."""
+        return ENDLESS_DRAWS if self._horizon is None else self._horizon
 
     @property
     def noise(self) -> float:
@@ -137,14 +162,14 @@ class Problem:
     def __repr__(self) -> str:
         arms = f"{len(self)} x up to {self.arms} arms, dim={self.dim}" if self.contextual else repr(self.actions)
         return (
-            f"Problem({arms}, horizon={self.horizon}, noise={self._noise}, "
+            f"Problem({arms}, horizon={self._horizon}, noise={self._noise}, "
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
         changed = copy.copy(self)
-        changed.horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        changed._horizon = integer(horizon, "horizon", meaning="the number of rounds")
         return changed
 
 
@@ -233,6 +258,7 @@ class Instance:
             known = spread if reward_range == "true" else None
         else:
             known = reward_range
+        horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
         self.problem = Problem(actions, horizon=horizon, noise=noise, reward_range=known, replications=replications)
 
     def __repr__(self) -> str:
@@ -258,7 +284,7 @@ class Instance:
         """Whether the two differ in their replications alone: as many arms and rounds, the same law of noise."""
         one, two = self.problem, other.problem
         return (
-            (one.arms, one.dim, one.horizon, one._noise) == (two.arms, two.dim, two.horizon, two._noise)
+            (one.arms, one.dim, one._horizon, one._noise) == (two.arms, two.dim, two._horizon, two._noise)
             and (one.actions.levels, one.actions.expressive) == (two.actions.levels, two.actions.expressive)
             and (one.reward_range is None) == (two.reward_range is None)
             and self.rewards == other.rewards

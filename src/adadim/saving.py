@@ -83,7 +83,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "library": "NumPy" if is_numpy(problem.reference) else "torch",
         "arms": problem.arms,
         "dim": problem.dim,
-        "horizon": problem.horizon,
+        "horizon": None if problem.endless else problem.horizon,
         "noise": problem.noise if problem.noise_known else None,
         "reward_range": None if ranges is None else np.asarray(ranges).tolist(),
         "replications": list(problem.replications),

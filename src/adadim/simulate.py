@@ -106,6 +106,8 @@ def simulate(
         raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
     if not isinstance(instance, Instance | ContextInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+    if instance.problem.endless:
+        raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):

@@ -144,7 +144,7 @@ class Learner(ABC):
     @cached_property
     def draws(self) -> Draws:
         """Random numbers of this learner, in the library of the problem."""
-        return self.streams.source(self.problem.horizon)
+        return self.streams.source(self.problem.draws_at_once)
 
     def zeros(self, *shape: int, integers: bool = False) -> Array:
         """Zeros of shape (R, *shape), for state."""

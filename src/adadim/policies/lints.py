@@ -14,7 +14,9 @@ from adadim.checks import integer, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import check_dim
 from adadim.policies.inputs import logged_features
+from adadim.policies.sums import deviations
 from adadim.posterior.factor import ContextFactor
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -74,6 +76,7 @@ class LinTSLearner(Learner):
     """State of `LinTS`: the factor of the regression, from which it draws."""
 
     no_contexts = ""
+    draws_scores = True
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -117,6 +120,24 @@ class LinTSLearner(Learner):
             return
         for x, gained in logged_features(self.problem, arms, rewards):
             self.factor.absorb(x[:, : self.dim], gained, self.everyone)
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        second, moment = sums.seen(self.dim, None)
+        squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
+        self.factor.rebuild(second[None], moment[None], squares, pulls, self.everyone)
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
+        drawn = generator.standard_normal((draws, self.dim))
+        thetas = (self.factor.w + self.deviation * drawn) @ self.factor.inverse[0] * self.factor.weights
+        return thetas @ features[:, : self.dim].T
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
+        z = self.factor.whiten(features[None, :, : self.dim])[0]
+        width2, residual = (z * z).sum(axis=0), float(self.factor.residuals[0, -1])
+        return self.factor.w[0] @ z, deviations(width2, self.problem, residual, int(self.factor.pulls[0]))
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each replication."""

@@ -24,15 +24,19 @@ from adadim.errors import InvalidValueError
 __all__ = ["Posterior", "check_precision"]
 
 LEAST_PRECISION = 0.1  # share of the ridge that rounding may be
+ENDLESS = 10**6  # rounds
 
 
-def check_precision(actions: ActionSet, ridge: float, horizon: int) -> None:
+def check_precision(actions: ActionSet, ridge: float, horizon: int | None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
+
+    Where there is no end (None), a million pulls are looked at.
 
     Examples
     --------
     >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
     """
+    horizon = ENDLESS if horizon is None else horizon
     longest = float(actions.xp.max(actions.squared_norms()))
     if not np.finfo(float).eps * horizon * longest / ridge <= LEAST_PRECISION:
         columns = as_numpy(abs(actions.base)).max(axis=(0, 1))

@@ -62,7 +62,8 @@ class MasterLearner(Learner):
         self.policies = base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
-        if not is_numpy(problem.reference) and not separate and are_nested(self.policies):
+        shared = not (separate or problem.endless or is_numpy(problem.reference))  # without end each has its own clock
+        if shared and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             learners = [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
