@@ -52,7 +52,11 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
 
     @app.post("/ask", response_model=messages.Decided)
     async def ask(body: messages.Ask) -> Response:
-        """Choose an arm. The decision is on disk before it is returned."""
+        """Choose an arm. The decision is on disk before it is returned.
+
+        Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
+        context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
+        """
         if body.arms is not None and body.names is not None:
             raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
         for field in ("arms", "names", "costs"):

@@ -66,7 +66,7 @@ class Batch(_Message):
 class Told(_Message):
     """How many rewards were new; the others had been told before."""
 
-    told: int
+    told: int = Field(examples=[1])
 
 
 class Arms(_Message):

@@ -36,7 +36,8 @@ class Overview:
     def __init__(self, desk: Desk, metrics: Metrics) -> None:
         self.desk, self.metrics = desk, metrics
         self._lock = asyncio.Lock()
-        self._made, self._keep, self._data = -1e9, FRESH, {}
+        self._made, self._keep = -1e9, FRESH
+        self._data: dict[str, Any] = {}
 
     async def data(self) -> dict[str, Any]:
         """The document."""
@@ -112,7 +113,7 @@ def _believed(agent: Agent, offer: Offer | None) -> dict[str, Any]:
     status = public_status(agent)
     return {
         "status": status,
-        "about": status["policy"],
+        "about": f"{type(agent.policy).__name__}, {agent.dim} features",
         "dimension": entry,
         "dimension_text": _sentence(found),
         "top": top,

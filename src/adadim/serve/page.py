@@ -14,6 +14,15 @@ from typing import Any
 
 __all__ = ["Page", "live_page", "reference_page"]
 
+REFERENCE_STYLE = """
+.wide { max-width: 780px; }
+article { margin-bottom: 12px; }
+article h2 { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+.card p { margin: 4px 0 6px; font-size: 14px; min-height: 0; }
+pre { background: var(--track); padding: 8px 12px; border-radius: 7px; margin: 6px 0; font-size: 13px;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+
 
 @dataclass(frozen=True)
 class Page:
@@ -45,18 +54,16 @@ def live_page(token_needed: bool) -> Page:
 def reference_page(document: Mapping[str, Any]) -> Page:
     """The paths of an OpenAPI document, with an example of each."""
     style = re.findall(r"<style>.*?</style>", _read(), re.DOTALL)[0]
-    extra = (
-        "pre { background: var(--track); padding: 10px 12px; border-radius: 7px; overflow-x: auto; font-size: 13px; }"
-    )
-    style = style.replace("</style>", f"{extra}\narticle {{ margin-bottom: 12px; }}\n</style>")
+    style = style.replace("</style>", f"{REFERENCE_STYLE}</style>")
     schemas = document["components"]["schemas"]
     parts = [
         f"<article class='card'><h2>{method.upper()} {escape(path)}</h2>{_operation(operation, schemas)}</article>"
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     ]
-    statuses = {s: r["description"] for s, r in document["paths"]["/ask"]["post"]["responses"].items() if s != "200"}
-    rows = "".join(f"<span>{s}</span><span>{escape(text)}</span>" for s, text in statuses.items())
+    answers = document["paths"]["/ask"]["post"]["responses"]
+    statuses = {status: answer["description"] for status, answer in answers.items() if status != "200"}
+    rows = "".join(f"<p><b>{status}</b> {escape(text)}</p>" for status, text in statuses.items())
     return Page(
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>adadim: how to call this service</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
@@ -66,7 +73,7 @@ def reference_page(document: Mapping[str, Any]) -> Page:
         "<article class='card'><h2>Token and errors</h2><p>If the service was started with a token, every call "
         "carries it: <code>Authorization: Bearer TOKEN</code>. A call that is refused changes nothing, and the answer "
         'says why: <code>{"error": "...", "field": "arms.sku-1.3"}</code></p>'
-        f"<div class='rows'>{rows}</div></article>{''.join(parts)}</main></body></html>"
+        f"{rows}</article>{''.join(parts)}</main></body></html>"
     )
 
 
@@ -74,11 +81,11 @@ def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     text = f"<p>{escape(operation['description'])}</p>"
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body:
-        text += f"<pre>{escape(json.dumps(_example(body, schemas), indent=1))}</pre>"
+        text += f"<pre>{escape(json.dumps(_example(body, schemas)))}</pre>"
     answer = operation["responses"]["200"].get("content", {}).get("application/json", {}).get("schema")
     if answer and "$ref" in answer:
         text += f"<p>Answer: {escape(_schema(answer, schemas)['description'])}</p>"
-        text += f"<pre>{escape(json.dumps(_example(answer, schemas), indent=1))}</pre>"
+        text += f"<pre>{escape(json.dumps(_example(answer, schemas)))}</pre>"
     return text
 
 
@@ -96,7 +103,8 @@ def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
         return _example(schema["anyOf"][0], schemas)
     kind = schema.get("type")
     if kind == "object" and "properties" in schema:
-        return {name: _example(part, schemas) for name, part in schema["properties"].items()}
+        parts = {name: _example(part, schemas) for name, part in schema["properties"].items()}
+        return {name: part for name, part in parts.items() if part is not None}
     if kind == "object":
         return {"...": _example(schema["additionalProperties"], schemas)}
     if kind == "array":
