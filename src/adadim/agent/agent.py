@@ -32,7 +32,7 @@ from adadim.agent.log import Log, first_rows
 from adadim.agent.model import Model
 from adadim.agent.policy import checked_policy, policy_of, problem_of
 from adadim.agent.schema import create_file
-from adadim.agent.sums import Sums, encode
+from adadim.agent.sums import Sums, difference, encode
 from adadim.checks import integer, is_number, positive, shown
 from adadim.dimension import Dimension, Levels, Prior, checked_levels, dimension_of_sums
 from adadim.errors import AdadimError, DecisionError, FileError, InvalidTypeError, InvalidValueError
@@ -592,6 +592,24 @@ class Agent:
                 gone = self._model.fold(self._log.last_before(float(before)))
             self._log.shrink()
         return gone
+
+    def rebuild(self) -> float:
+        """Add up the whole log anew, and keep the result in place of the snapshot.
+
+        Nobody needs to call this, since a damaged snapshot is noticed; it shows that the model is what the log says.
+
+        Returns
+        -------
+        float
+            The largest change of any sum, relative to the largest entry of its kind: rounding, below 1e-9.
+        """
+        with self._lock, self._log.transaction():
+            self._model.look()
+            before = self._model.sums
+            self._model.rebuild()
+            self._model.keep()
+            self._known = None
+            return difference(before, self._model.sums)
 
     # Inside
 

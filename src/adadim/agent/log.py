@@ -293,7 +293,8 @@ class Log:
     def shrink(self) -> None:
         """Give the room of what was dropped back to the system."""
         with contextlib.suppress(sqlite3.OperationalError):  # another process is writing: next time
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            # `execute` would stop after the first page.
+            self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
 
     # Arms
 

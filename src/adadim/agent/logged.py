@@ -108,23 +108,25 @@ def _frame(rows: list[Any]) -> Any:
     columns = list(zip(*rows, strict=True)) if rows else [()] * 10
     number, time, arm, probability, policy, features, context, offered, offers, reward = columns
 
-    def vectors(stored: Iterable[bytes | None]) -> list[Any]:
-        return [None if blob is None else as_matrix(blob, 1)[:, 0] for blob in stored]
+    def vectors(name: str, stored: Iterable[bytes | None]) -> Any:
+        return pl.Series(
+            name, [None if blob is None else as_matrix(blob, 1)[:, 0].tolist() for blob in stored], numbers
+        )
 
     return pl.DataFrame(
         [
             pl.Series("decision", number, pl.Int64),
             pl.Series("time", time, pl.Float64),
             pl.Series("arm", arm, pl.String),
-            pl.Series("features", vectors(features), numbers),
+            vectors("features", features),
             pl.Series("reward", reward, pl.Float64),
             pl.Series("probability", probability, pl.Float64),
             pl.Series("policy", policy, pl.Int64),
-            pl.Series("context", vectors(context), numbers),
+            vectors("context", context),
             pl.Series(
                 "offered", [None if names is None else json.loads(names) for names in offered], pl.List(pl.String)
             ),
-            pl.Series("offered_features", vectors(offers), numbers),
+            vectors("offered_features", offers),
         ]
     )
 

@@ -40,7 +40,7 @@ def checked_policy(
         raise InvalidTypeError(f"policy must be a policy such as adadim.LinUCB(), got {shown(chosen)}")
     name = type(chosen).__name__
     try:
-        learner = chosen.start(problem)
+        learner = chosen.start(problem.with_horizon(10**6))
     except InvalidValueError as error:
         raise InvalidValueError(f"an agent cannot play {name}: {error}") from error
     if not learner.takes_late_rewards:
@@ -53,6 +53,10 @@ def checked_policy(
             f"an agent cannot play {name}: it keeps more than a regression, so no log of decisions and rewards gives "
             "its state back; EvidenceLinUCB, LinUCB and LinTS can be rebuilt from one"
         )
+    try:
+        chosen.start(problem)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"an agent cannot play {name}: {error}") from error
     try:
         table = json.dumps(to_table(chosen))
         if from_table(json.loads(table), kinds_of(plugins)) != chosen:

@@ -15,6 +15,7 @@ from adadim.files import explained
 __all__ = ["APPLICATION", "STEPS", "VERSION", "connect", "create_file", "migrate", "transaction"]
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
+THERE = "exists already; open it with Agent.open, or choose another name"
 BUSY = 30.0  # seconds to wait for another process that is writing
 
 LOG = """
@@ -77,7 +78,7 @@ def transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Make the file of a new agent, whole or not at all; one that is there already is left alone."""
     if path.exists():
-        raise FileError(f"{path}: exists already; open it with Agent.open, or choose another name")
+        raise FileError(f"{path}: {THERE}")
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,9 +91,10 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
                 fill(connection)
         finally:
             connection.close()
-        os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
-    except FileExistsError:
-        raise FileError(f"{path}: exists already; open it with Agent.open, or choose another name") from None
+        try:
+            os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
+        except FileExistsError:
+            raise FileError(f"{path}: {THERE}") from None
     except OSError as failure:
         raise explained(failure, path) from failure
     except sqlite3.OperationalError as failure:

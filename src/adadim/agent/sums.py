@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from adadim.agent.log import as_bytes, as_matrix
 from adadim.errors import FileError
 from adadim.posterior.moments import Moments
 
-__all__ = ["Sums", "decode", "encode"]
+__all__ = ["Sums", "decode", "difference", "encode"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -93,6 +94,18 @@ class Sums:
             return None
         weights: FloatArray = np.exp2((numbers - self.epoch) / self.half_life)
         return weights
+
+
+def difference(one: Sums, other: Sums) -> float:
+    """Largest difference of any two entries, relative to the largest entry of its kind; infinite if counts differ."""
+    if (one.epoch, one.answered, one.learned) != (other.epoch, other.answered, other.learned):
+        return math.inf
+    largest = 0.0
+    for name in ("second", "moment", "squares", "weight", "longest"):
+        a, b = (np.atleast_1d(getattr(sums.moments, name)) for sums in (one, other))
+        size = max(float(np.abs(a).max()), float(np.abs(b).max()))
+        largest = max(largest, float(np.abs(a - b).max()) / size if size else 0.0)
+    return largest
 
 
 def encode(sums: Sums) -> bytes:
