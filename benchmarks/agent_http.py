@@ -1,9 +1,9 @@
 """Decisions and rewards per second through HTTP, with several clients at once, and how long each call takes.
 
 A service runs in a process of its own, on a file with everything on disk before it is acknowledged. Clients are
-processes too: each asks for a decision among 30 arms with 20 features that come with the call, tells its reward, and goes
-on without a pause. Below the table: what an empty call (/health) takes, and what an fsync on the same disk takes, which
-every decision and every reward waits for.
+processes too: each asks for a decision among 30 arms with 20 features that come with the call, tells its reward, and
+goes on without a pause. Below the table: what an empty call (/health) takes, and what an fsync on the same disk takes,
+which every decision and every reward waits for.
 """
 
 from __future__ import annotations
