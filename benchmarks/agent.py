@@ -158,13 +158,13 @@ def long_log(folder: Path, count: int, fresh: bool, calls: int) -> dict[str, Any
 
 
 def main() -> None:
-    parser = arguments("agent", __doc__, "50 calls and a log of 2,000 decisions")
+    parser = arguments("agent", __doc__, "20 calls and a log of 2,000 decisions")
     parser.add_argument("--calls", type=int, default=5000, help="asks and tells of each measurement")
     parser.add_argument("--decisions", type=int, default=1_000_000, help="in the long log, from a catalogue")
     parser.add_argument("--fresh", type=int, default=100_000, help="in the long log whose features are always new")
     options = parser.parse_args()
     if options.quick:
-        options.calls, options.decisions, options.fresh = 50, 2000, 1000
+        options.calls, options.decisions, options.fresh = 20, 2000, 500
     with threadpool_limits(1), tempfile.TemporaryDirectory() as name:
         folder, rows = Path(name), []
         written = disk(folder, min(options.calls, 1000))

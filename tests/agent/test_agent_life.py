@@ -95,8 +95,10 @@ def test_decisions_expire(tmp_path, reward):
     assert agent.tell(early[1], reward=1.0) is False
     assert agent.rebuild() < 1e-9
     assert agent.status()["rewards"] == (3 if reward is None else 4)
+    before = agent.status()
     assert agent.compact(before=datetime.fromtimestamp(clock.now + 1, UTC)) == 4
     assert agent.rebuild() < 1e-9
+    assert agent.status() | {"compacted": 0, "bytes": 0} == before | {"compacted": 0, "bytes": 0}
 
 
 def test_an_expired_reward_needs_a_time(tmp_path):

@@ -167,12 +167,15 @@ def test_compaction_leaves_the_model_alone(tmp_path, memory):
     assert agent.ask(GRID).id == 61
 
 
-def test_compaction_makes_the_file_smaller(tmp_path):
-    agent, _, _ = played(tmp_path / "a.db", count=600)
+def test_compaction_in_portions_makes_the_file_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr("adadim.agent.agent.PORTION", 90)
+    agent, _, _ = played(tmp_path / "a.db", count=400)
     agent.close()
-    before = (tmp_path / "a.db").stat().st_size
-    agent = Agent.open(tmp_path / "a.db")
-    assert agent.compact(before=1e12) == 600
+    before, beliefs = (tmp_path / "a.db").stat().st_size, model(agent := Agent.open(tmp_path / "a.db"))
+    assert agent.compact(before=1e12) == 400
+    assert agent.compact(before=1e12) == 0
+    assert np.abs(model(agent) - beliefs).max() < 1e-9
+    assert agent.rebuild() < 1e-9
     agent.close()
     assert (tmp_path / "a.db").stat().st_size < before / 2
 

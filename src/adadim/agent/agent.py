@@ -49,6 +49,9 @@ Features = Any
 """A sequence of numbers."""
 
 
+PORTION = 20_000  # decisions that compact() folds in one transaction
+
+
 class Agent:
     """A bandit that lives in a file.
 
@@ -369,12 +372,7 @@ class Agent:
             digest = rows.digest()
             if self._log.knows_log(digest):
                 return 0
-            now = self._clock()
-            for x, reward, arm, probability, at in rows:
-                number = self._log.add_decision(now if at is None else at, arm, x, probability=probability)
-                self._log.add_reward(number, now, reward)
-            self._log.add_log(digest, now, len(rows.rewards))
-        return len(rows.rewards)
+            return self._log.add_log(digest, self._clock(), rows)
 
     # The catalogue
 
@@ -586,10 +584,16 @@ class Agent:
             before = before.timestamp()
         if not is_number(before) or not np.isfinite(before):
             raise InvalidValueError(f"before must be a time, in seconds since 1970 or a datetime, got {shown(before)}")
+        gone = 0
         with self._lock:
             with self._log.transaction():
                 self._expire(self._clock())
-                gone = self._model.fold(self._log.last_before(float(before)))
+                at, last = self._log.folded()[1], self._log.last_before(float(before))
+            for upto in (*range(at + PORTION, last, PORTION), last):  # so that others can write in between
+                with self._log.transaction():
+                    gone += self._model.fold(upto)
+            with self._log.transaction():
+                self._log.drop_unused_offers()
             self._log.shrink()
         return gone
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,15 @@ STORED = "<f8"
 
 LATEST = """
     SELECT r.seq, r.decision, r.reward, NULL, d.features, d.policy IS NOT NULL
-    FROM rewards r JOIN decisions d ON d.number = r.decision
-    WHERE r.seq > ? AND r.seq <= ? AND d.number <= ? AND NOT EXISTS (
+    FROM decisions d JOIN rewards r ON r.decision = d.number
+    WHERE d.number > ? AND d.number <= ? AND NOT EXISTS (
         SELECT 1 FROM rewards n WHERE n.decision = r.decision AND n.replaces IS NOT NULL AND n.seq > r.seq)
-    ORDER BY r.seq LIMIT ?
+    ORDER BY d.number LIMIT ?
 """
 SINCE = """
     SELECT r.seq, r.decision, r.reward, r.replaces, d.features, d.policy IS NOT NULL
     FROM rewards r JOIN decisions d ON d.number = r.decision
-    WHERE r.seq > ? AND r.seq <= ? AND d.number <= ? ORDER BY r.seq LIMIT ?
+    WHERE r.seq > ? ORDER BY r.seq LIMIT ?
 """
 EVERY = """
     SELECT d.number, d.time, d.arm, d.probability, d.policy, d.features, d.context, o.arms, o.features,
@@ -76,7 +76,6 @@ class Log:
         self.path = path
         self._connection = connect(path)
         self._process = os.getpid()
-        self._offers: dict[bytes, int] = {}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -92,18 +91,13 @@ class Log:
             with transaction(self._connection, write):
                 yield
         except sqlite3.OperationalError as failure:
-            self._offers.clear()
             if "locked" in str(failure) or "busy" in str(failure):
                 raise FileError(f"{self.path}: another process has been writing for too long; try again") from failure
             raise FileError(f"{self.path}: cannot be read or written ({failure})") from failure
         except sqlite3.ProgrammingError as failure:
             raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open") from failure
         except sqlite3.DatabaseError as failure:
-            self._offers.clear()
             raise FileError(f"{self.path}: damaged ({failure}); restore it from a backup") from failure
-        except BaseException:
-            self._offers.clear()  # an offer written in a transaction that was undone has no number
-            raise
 
     # Settings and policies
 
@@ -134,14 +128,9 @@ class Log:
         """Number of an offer, which is written if it is new."""
         names, stored = json.dumps(list(arms)), as_bytes(features)
         digest = hashlib.blake2b(names.encode() + b"\0" + stored, digest_size=16).digest()
-        if digest in self._offers:
-            return self._offers[digest]
         found = self._value("SELECT id FROM offers WHERE digest = ?", digest)
         if found is None:
             found = self._run("INSERT INTO offers (digest, arms, features) VALUES (?, ?, ?)", digest, names, stored)
-        if len(self._offers) >= 1000:
-            self._offers.clear()
-        self._offers[digest] = int(found)
         return int(found)
 
     def add_decision(
@@ -221,16 +210,16 @@ class Log:
 
     def rewards_since(self, seq: int) -> Iterator[list[Any]]:
         """Rows (seq, decision, reward, replaced reward, features, own) after `seq`, in batches."""
-        return self._batches(SINCE, seq, MOST)
-
-    def latest_rewards(self, upto: int = MOST) -> Iterator[list[Any]]:
-        """The same for what holds now: one row for each decision with a reward, of the decisions up to `upto`."""
-        return self._batches(LATEST, 0, upto)
-
-    def _batches(self, query: str, seq: int, upto: int) -> Iterator[list[Any]]:
-        while rows := self._rows(query, seq, MOST, upto, BATCH):
+        while rows := self._rows(SINCE, seq, BATCH):
             yield rows
             seq = rows[-1][0]
+
+    def latest_rewards(self, upto: int = MOST) -> Iterator[list[Any]]:
+        """The same for what holds now: one row for each decision up to a number that has a reward."""
+        number = 0
+        while rows := self._rows(LATEST, number, upto, BATCH):
+            yield rows
+            number = rows[-1][1]
 
     # Logs of other systems, and this one for others
 
@@ -238,9 +227,19 @@ class Log:
         """Whether a log was learned before."""
         return self._row("SELECT 1 FROM learned WHERE digest = ?", digest) is not None
 
-    def add_log(self, digest: bytes, time: float, rows: int) -> None:
-        """Write down that a log was learned."""
-        self._run("INSERT INTO learned (digest, time, rows) VALUES (?, ?, ?)", digest, time, rows)
+    def add_log(self, digest: bytes, now: float, rows: Iterable[tuple[Any, ...]]) -> int:
+        """Write down what another system did: features, reward, arm, probability and time of each decision."""
+        first = self.last_number() + 1
+        decisions, rewards = [], []
+        for number, (x, reward, arm, probability, time) in enumerate(rows, first):
+            decisions.append((number, now if time is None else time, arm, as_bytes(x), probability))
+            rewards.append((number, now, reward))
+        self._connection.executemany(
+            "INSERT INTO decisions (number, time, arm, features, probability) VALUES (?, ?, ?, ?, ?)", decisions
+        )
+        self._connection.executemany("INSERT INTO rewards (decision, time, reward) VALUES (?, ?, ?)", rewards)
+        self._run("INSERT INTO learned (digest, time, rows) VALUES (?, ?, ?)", digest, now, len(rewards))
+        return len(rewards)
 
     def every_decision(self) -> Iterator[list[Any]]:
         """Rows of all decisions with what was offered and their rewards, in batches."""
@@ -275,7 +274,7 @@ class Log:
 
     def last_before(self, time: float) -> int:
         """The last decision before the first one that was made at `time` or later."""
-        first = self._value("SELECT min(number) FROM decisions WHERE time >= ?", time)
+        first = self._value("SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1", time)
         return self.last_number() if first is None else int(first) - 1
 
     def fold(self, upto: int, body: bytes) -> int:
@@ -284,11 +283,12 @@ class Log:
             "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)", upto
         )
         self._run("DELETE FROM rewards WHERE decision <= ?", upto)
-        self._run("DELETE FROM expired WHERE number <= ?", upto)
-        self._run("DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)")
-        self._run("UPDATE folded SET generation = generation + 1, upto = ?, body = ?", upto, body)
-        self._offers.clear()
+        self._run("UPDATE folded SET generation = generation + 1, upto = max(upto, ?), body = ?", upto, body)
         return gone
+
+    def drop_unused_offers(self) -> None:
+        """Drop what was offered in decisions that are gone."""
+        self._run("DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)")
 
     def shrink(self) -> None:
         """Give the room of what was dropped back to the system."""

@@ -94,11 +94,12 @@ class Model:
 
     def fold(self, upto: int) -> int:
         """Drop the decisions up to a number, keeping the sums over them; gives how many are gone."""
+        self.look()
         kept = self.folded(self.log.folded()[2])
         for rows in self.log.latest_rewards(upto):
             kept.add(*_columns(rows, self.dim), own=sum(row[5] for row in rows))
         gone = self.log.fold(upto, encode(kept))
-        self.look()
+        self.generation = self.log.generation()  # the sums over everything are what they were
         self.keep()
         return gone
 

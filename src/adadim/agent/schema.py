@@ -127,6 +127,9 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
         migrate(connection, path)
+    except sqlite3.OperationalError as failure:
+        connection.close()
+        raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
     except sqlite3.Error as failure:
         connection.close()
         raise FileError(f"{path}: damaged, or not a file that Agent.create made ({failure})") from failure
