@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adadim.agent import Agent
+from adadim.errors import FileError
 
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1], "sku-3": [1.0, -0.4, 0.3]}
 
@@ -160,3 +161,29 @@ def test_two_services_on_one_file_see_each_other(service, serving):
     decision = service.post("/ask", json={"arms": ARMS}).json()
     assert other.post("/tell", json={"id": decision["id"], "reward": 1.0}).json() == {"told": 1}
     assert service.get("/status").json() == other.get("/status").json()
+
+
+def test_a_file_that_cannot_be_written_is_no_fault_of_the_caller(service, file, monkeypatch, caplog):
+    def fail(self, *_, **__):
+        raise FileError(f"{file}: cannot be read or written (database or disk is full)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Agent, "ask", fail)
+        answer = service.post("/ask", json={"arms": ARMS})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert str(file.parent) not in answer.text
+    assert "disk is full" in caplog.text
+    assert service.post("/ask", json={"arms": ARMS}).status_code == 200
+
+
+def test_a_defect_of_the_service_is_not_shown_to_callers(service, monkeypatch, caplog):
+    def fail(self):
+        raise ZeroDivisionError("secret")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Agent, "dimension", fail)
+        answer = service.get("/dimension")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the service failed; its log says why", "field": None}
+    assert service.get("/dimension").status_code == 200
+    assert "ZeroDivisionError: secret" in caplog.text

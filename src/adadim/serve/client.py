@@ -63,6 +63,7 @@ class Client:
     >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
     ...     answer = client.ask({"sku-1": [1.0, 0.2], "sku-2": [1.0, 0.7]})
     ...     client.tell(answer.id, 1.0)
+    True
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -21,6 +22,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+logger = logging.getLogger("adadim.serve")
 
 WITHOUT_TOKEN = ("/", "/health", "/docs", "/openapi.json")
 """Paths that show nothing of the agent."""
@@ -73,6 +76,8 @@ class Gate:
                 await refusal.response()(scope, receive, noting)
                 return
             await self.app(scope, _replaying(body, receive), noting)
+        except Exception:  # a defect: it was answered by 500, and the service goes on
+            logger.exception("%s %s", scope["method"], scope["path"])
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in METHODS else "other"

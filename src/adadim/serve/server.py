@@ -51,9 +51,9 @@ class Service:
     >>> adadim.Agent.create(path, dim=2).close()
     >>> with Service(path, Settings(port=0)) as service, Client(service.url) as client:
     ...     answer = client.ask({"red": [1.0, 0.0]})
-    ...     client.tell(answer.id, 1.0)
-    ...     print(answer.arm, client.status()["rewards"])
-    red 1
+    ...     new = client.tell(answer.id, 1.0)
+    ...     print(answer.arm, new, client.status()["rewards"])
+    red True 1
     >>> folder.cleanup()
     """
 
@@ -74,7 +74,7 @@ class Service:
                 http=protocol(settings.patience),
                 ws="none",
                 lifespan="off",
-                log_level="warning",
+                log_level="error",  # a bad request is the client's affair: it gets its answer, and the log stays short
                 access_log=False,
                 proxy_headers=False,  # the address of a client is not what the client says it is
                 server_header=False,
