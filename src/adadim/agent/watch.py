@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from adadim.agent.log import as_matrix
+from adadim.errors import FileError
 
 __all__ = ["Day", "Offer", "Watch"]
 
@@ -87,8 +88,8 @@ class Watch:
             FROM rewards r JOIN decisions d ON d.number = r.decision
             WHERE r.seq > ? AND r.seq <= ? AND d.policy IS NOT NULL GROUP BY 1
         """
-        upto = self._connection.execute("SELECT ifnull(max(seq), 0) FROM rewards").fetchone()[0]
-        for number, count, total, squares in self._connection.execute(query, (self._seen, upto)).fetchall():
+        ((upto,),) = self._rows("SELECT ifnull(max(seq), 0) FROM rewards")
+        for number, count, total, squares in self._rows(query, self._seen, upto):
             day = self._totals[number]
             day.count, day.total, day.squares = day.count + count, day.total + total, day.squares + squares
         self._seen = max(self._seen, upto)
@@ -101,7 +102,7 @@ class Watch:
                 SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
             ) GROUP BY arm ORDER BY n DESC, arm
         """
-        return dict(self._connection.execute(query, (last,)).fetchall())
+        return dict(self._rows(query, last))
 
     def last_offer(self) -> Offer | None:
         """What the last decision was made among; None if there is none."""
@@ -109,14 +110,19 @@ class Watch:
             SELECT o.arms, o.features, d.context FROM decisions d JOIN offers o ON o.id = d.offer
             ORDER BY d.number DESC LIMIT 1
         """
-        row = self._connection.execute(query).fetchone()
-        if row is None:
-            return None
-        names = json.loads(row[0])
-        features = as_matrix(row[1], len(row[1]) // 8 // len(names))
-        context = None if row[2] is None else as_matrix(row[2], len(row[2]) // 8)[0]
-        return Offer(dict(zip(names, features, strict=True)), context)
+        for arms, stored, before in self._rows(query):
+            names = json.loads(arms)
+            features = as_matrix(stored, len(stored) // 8 // len(names))
+            context = None if before is None else as_matrix(before, len(before) // 8)[0]
+            return Offer(dict(zip(names, features, strict=True)), context)
+        return None
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as failure:
+            raise FileError(f"{self.path}: cannot be read ({failure})") from failure
