@@ -24,7 +24,7 @@ from adadim.serve import Client
 
 ARMS, DIM = 30, 20
 CLIENTS = (1, 4, 16)
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 def client(url, number, seconds, results):
@@ -45,7 +45,17 @@ def client(url, number, seconds, results):
     results.put((asks, tells))
 
 
-def with_clients(url, count, seconds):
+def processor_seconds(process):
+    """What a process has used of the processor; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def with_clients(url, count, seconds, service):
+    before = processor_seconds(service)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     workers = [context.Process(target=client, args=(url, number, seconds, results)) for number in range(count)]
@@ -54,12 +64,15 @@ def with_clients(url, count, seconds):
     found = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
+    after = processor_seconds(service)
     row = {"clients": count}
     for name, position in (("ask", 0), ("tell", 1)):
         times = np.concatenate([part[position] for part in found])
         # Each client's own rate: processes start one after the other.
         row[f"{name} per second"] = sum(len(part[0]) / sum(map(sum, part)) for part in found)
         row[f"{name} p50 ms"], row[f"{name} p99 ms"] = (1000 * np.percentile(times, [50, 99])).tolist()
+    rounds = sum(len(part[0]) for part in found)
+    row["service CPU ms per ask and tell"] = None if before is None else 1000 * (after - before) / rounds
     return row
 
 
@@ -88,7 +101,7 @@ def measure(clients, seconds):
         )
         try:
             url = service.stdout.readline().split(" at ")[1].split()[0]
-            rows = [with_clients(url, count, seconds) for count in clients]
+            rows = [with_clients(url, count, seconds, service.pid) for count in clients]
             with Client(url) as caller:
                 empty = []
                 for _ in range(300):
@@ -123,10 +136,14 @@ def main() -> int:
     }
     write_json(options.out, report)
     columns = [key for key in rows[0] if key != "clients"]
-    print(table(["clients", *columns], [[str(r["clients"]), *(f"{r[key]:,.1f}" for key in columns)] for r in rows]))
+    print(table(["clients", *columns], [[str(r["clients"]), *(_shown(r[key]) for key in columns)] for r in rows]))
     print("\n" + ", ".join(f"{name} {value:.2f}" for name, value in floors.items()))
     print(f"load average {before} before, {load()} after\n{describe(described)}")
     return 0
+
+
+def _shown(value):
+    return "-" if value is None else f"{value:,.1f}"
 
 
 if __name__ == "__main__":
