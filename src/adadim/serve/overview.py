@@ -93,6 +93,8 @@ def _watched(watch: Watch) -> dict[str, Any]:
 
 
 def _sentence(found: Dimension) -> str:
+    if found.choices == 0:
+        return "No reward yet: this is what was assumed beforehand"
     low, high = found.interval(0.9)
     at = int(found.probabilities.argmax())
     named = "" if found.levels is None else f", up to {list(found.levels)[at]!r}"
