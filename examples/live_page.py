@@ -96,8 +96,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         from adadim.serve import Client, Service, Settings
-    except ImportError:
-        sys.exit("this example needs FastAPI and uvicorn: pip install 'adadim[serve]'")
+    except ImportError as error:
+        sys.exit(str(error))
     shop = Shop()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shop.db"

@@ -4,11 +4,13 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+import adadim
 from adadim.agent import Agent
 from adadim.serve import Client
 from command_line import adadim_, command, refused
@@ -146,6 +148,20 @@ def test_a_port_that_is_taken(shop, monkeypatch):
     assert error.startswith(f"error: cannot listen on 127.0.0.1, port {port}: ")
 
 
-def test_without_fastapi(shop, monkeypatch):
-    monkeypatch.setattr("adadim.cli.serve.importlib.util.find_spec", lambda name: None)
-    refused("serve", "shop.db", message=r"pip install 'adadim\[serve\]'")
+def test_without_the_packages_of_the_service(shop, monkeypatch):
+    monkeypatch.delitem(sys.modules, "adadim.serve.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    message = r"the service needs uvicorn; install it with: pip install 'adadim\[serve\]'"
+    refused("serve", "shop.db", message=message)
+    with pytest.raises(ImportError, match=message):
+        adadim.serve.Service("shop.db")
+
+
+def test_the_client_needs_no_packages():
+    code = (
+        "import sys, adadim\n"
+        "assert not {'fastapi', 'uvicorn', 'adadim.serve'} & set(sys.modules)\n"
+        "sys.modules |= {'fastapi': None, 'uvicorn': None, 'httpx': None}\n"
+        "assert adadim.serve.Client().url == 'http://127.0.0.1:8000'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

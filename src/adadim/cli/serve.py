@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -45,16 +44,16 @@ def serve(
 
         curl http://127.0.0.1:8000/ask --json '{"arms": {"red": \[1, 0, 0.5], "blue": \[0, 1, 0.1]}}'
 
-        curl http://127.0.0.1:8000/tell --json '{"id": "...", "reward": 1.0}'
+        curl http://127.0.0.1:8000/tell --json '{"id": 1, "reward": 1.0}'
 
-    http://127.0.0.1:8000 shows what the agent does, /docs all paths; adadim.serve.Client calls them from Python.
-    Without a token the service listens on this machine only. Ctrl-C or SIGTERM stops it once the requests
-    under way are answered; everything acknowledged is on disk.
+    http://127.0.0.1:8000 shows what the agent does, and /docs lists all paths.
+    From Python, adadim.serve.Client calls them.
+
+    Without a token the service listens on this machine only.
+    Ctrl-C or SIGTERM stops it once the requests under way are answered.
     """
     with errors():
-        if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
-            raise ImportError("serve needs FastAPI and uvicorn; install them with: pip install 'adadim[serve]'")
-        from adadim.serve.server import Service
+        from adadim.serve import Service
 
         token = find_token(token_file)
         burst = max(DEFAULTS.burst, int(2 * rate))

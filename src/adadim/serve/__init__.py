@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 else:  # imported when first asked for: a program that only calls a service needs no FastAPI
 
     def __getattr__(name):
-        if name == "Service":
+        if name != "Service":
+            raise AttributeError(f"module 'adadim.serve' has no attribute {name!r}")
+        try:
             from adadim.serve.server import Service
-
-            return Service
-        raise AttributeError(f"module 'adadim.serve' has no attribute {name!r}")
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"the service needs {error.name}; install it with: pip install 'adadim[serve]'"
+            ) from error
+        return Service
