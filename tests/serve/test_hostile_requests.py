@@ -132,6 +132,17 @@ def test_ten_thousand_arms(refused):
     assert refused(422, "/tell/batch", {"rewards": [{"id": 1, "reward": 0.0}] * 10_000})["field"] == "rewards"
 
 
+def test_many_mistakes_are_no_more_work_than_one(refused):
+    assert refused(422, "/tell/batch", {"rewards": [0] * 600_000})["field"] == "rewards"
+    assert refused(422, "/ask", {"arms": {"a": ["x"] * 400_000}})["field"] == "arms.a.0"
+    assert refused(422, "/ask", {"names": [0] * 600_000})["field"] == "names"
+    names = b", ".join(b'"%d": 0' % i for i in range(100_000))
+    said = refused(400, "/ask", b'{"arms": {' + names + b', "99999": 1}}')  # one of them is there twice
+    assert said == {"error": "the name is there twice in one object", "field": "99999"}
+    said = refused(422, "/tell", b'{"id": 1, "reward": 1, ' + names + b"}")
+    assert "99999 more" in said["error"]
+
+
 def test_a_wrong_number_of_features(refused):
     assert "sku-1" in refused(422, "/ask", {"arms": {"sku-1": [1.0, 2.0]}})["error"]
     assert "sku-9" in refused(422, "/arms", {"arms": {"sku-9": [1.0] * 4}})["error"]

@@ -47,6 +47,7 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
         responses=failures,
     )
     app.router.route_class = JsonRoute
+    app.state.most_arms = settings.most_arms
     metrics = Metrics()
     overview = Overview(desk, metrics)
 
@@ -59,8 +60,6 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
         """
         if body.arms is not None and body.names is not None:
             raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
-        for field in ("arms", "names", "costs"):
-            _check_number(getattr(body, field), field, settings)
         chosen = body.arms if body.names is None else body.names
         decision = await desk.do(lambda agent: agent.ask(chosen, body.context, costs=body.costs))
         return JSONResponse({"id": decision.id, "arm": decision.arm, "probability": decision.probability})
@@ -73,7 +72,6 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
     @app.post("/tell/batch", response_model=messages.Told)
     async def tell_batch(body: messages.Batch) -> Response:
         """Report the rewards of many decisions, all or none."""
-        _check_number(body.rewards, "rewards", settings)
         pairs = [(item.id, item.reward) for item in body.rewards]
         return JSONResponse({"told": await desk.do(lambda agent: agent.tell_many(pairs))})
 
@@ -85,7 +83,6 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
     @app.post("/arms", response_model=messages.Catalogue)
     async def set_arms(body: messages.Arms) -> Response:
         """Add arms to the catalogue, or give them new features; all or none."""
-        _check_number(body.arms, "arms", settings)
         await desk.do(lambda agent: agent.set_arms(body.arms, costs=body.costs))
         return JSONResponse(
             {"arms": {name: arm for name, arm in (await desk.do(_catalogue)).items() if name in body.arms}}
@@ -161,11 +158,17 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         """The body as Python values. NaN and infinity are let through here, and refused where their field is known."""
         try:
-            return json.loads(await self.body(), object_pairs_hook=_once)
+            content = json.loads(await self.body(), object_pairs_hook=_once)
         except RecursionError:
             raise Refusal(400, "the body is nested too deeply") from None
         except ValueError as error:  # also of wrong UTF-8, and of integers with thousands of digits
             raise Refusal(400, f"the body is not JSON: {error}") from None
+        # Before anything else looks at each: checking half a million wrong items would keep all others waiting.
+        most = self.app.state.most_arms
+        for field, part in content.items() if isinstance(content, dict) else ():
+            if isinstance(part, dict | list) and len(part) > most:
+                raise Refusal(422, f"at most {most} in one request, got {len(part)}", field)
+        return content
 
 
 class JsonRoute(APIRoute):
@@ -183,15 +186,12 @@ class JsonRoute(APIRoute):
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in found if names.count(name) > 1)
-        raise Refusal(400, "the name is there twice in one object", field_name((twice,)))
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise Refusal(400, "the name is there twice in one object", field_name((name,)))
+            names.add(name)
     return found
-
-
-def _check_number(things: Any, field: str, settings: Settings) -> None:
-    if things is not None and len(things) > settings.most_arms:
-        raise Refusal(422, f"at most {settings.most_arms} in one request, got {len(things)}", field)
 
 
 def _catalogue(agent: Agent) -> dict[str, dict[str, Any]]:

@@ -164,7 +164,7 @@ class Client:
         headers = {**self._headers, **({"Content-Type": "application/json"} if body is not None else {})}
         problem = ""
         for attempt in range(self.attempts):
-            wait = self.pause * 2**attempt * (0.5 + secrets.randbelow(500) / 1000)
+            wait = self.pause * 2.0 ** min(attempt, 30) * (0.5 + secrets.randbelow(500) / 1000)
             fresh = "connection" not in self._local.__dict__
             try:
                 status, told, answer = self._send(method, self._root + path, body, headers)

@@ -23,7 +23,7 @@ __all__ = [
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Identity = Annotated[int, Field(ge=1, lt=2**63, examples=[17])]
-Features = Annotated[list[FiniteFloat], Field(min_length=1)]
+Features = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
 
 
 class _Message(BaseModel):
