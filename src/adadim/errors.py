@@ -16,6 +16,7 @@ __all__ = [
     "NotSelectedError",
     "RunError",
     "ServiceError",
+    "SetsWarning",
     "StoreError",
     "StoreWarning",
     "StudyError",
@@ -154,6 +155,21 @@ class NormWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     problem = adadim.Problem(2 * np.eye(2), horizon=5, noise=0.1)
     >>> caught[0].category is NormWarning
+    True
+    """
+
+
+class SetsWarning(UserWarning):
+    """A policy was started where its guarantee does not hold, because of how the problem's action sets come about.
+
+    Examples
+    --------
+    >>> import adadim, warnings
+    >>> problem = adadim.Problem(arms=5, dim=3, horizon=50, noise=0.1, sets="adversarial")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     learner = adadim.D3RB().start(problem)
+    >>> caught[0].category is SetsWarning
     True
     """
 

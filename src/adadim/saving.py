@@ -17,7 +17,7 @@ from adadim.backend.state import State
 from adadim.codec import to_table
 from adadim.errors import AdadimError, FileError, InvalidValueError
 from adadim.files import explained, write_whole
-from adadim.problem import Problem
+from adadim.problem import NEVER, Problem
 
 __all__ = ["fingerprint", "read_learner", "write_learner"]
 
@@ -89,8 +89,12 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "replications": list(problem.replications),
     }
     if problem.contextual:
-        return known | {"features": "those of each round"}
+        return known | {"features": "those of each round" if not problem.disjoint else "contexts, a model for each arm"}
     features = np.ascontiguousarray(as_numpy(problem.actions.base))
+    if problem.growing:
+        known["arrives"] = problem.arrives.tolist()
+        # Arms that a learner was given while it played are part of its state.
+        features = np.where(problem.arrives[:, : problem.actions.base_arms, None] < NEVER, features, 0.0)
     digest = hashlib.sha256(features.tobytes()).hexdigest()[:20]
     return known | {"levels": list(problem.actions.levels), "features": digest}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, zeros
+from adadim.backend.arrays import Array, as_numpy, is_numpy, like, zeros
 from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer
@@ -37,8 +37,8 @@ class Outcome:
     times : int array (n,)
         Rounds at which the regret was recorded.
     regret : float array (R, n)
-        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled. Of a single
-        problem, one given as (K, d) features, (n,).
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled, where mu*
+        is that of the best arm there is in the round. Of a single problem, one given as (K, d) features, (n,).
     pulls : int array (R, K)
         How often each arm was pulled; (K,) of a single problem.
     learner : Learner
@@ -130,7 +130,7 @@ def _run(
     regret = instance.best * 0.0
 
     def play(rows: Rows = everyone) -> None:
-        arms, memo = learner.choose(rows)
+        arms, memo = learner.choose(learner.present(rows))
         learner.absorb(arms, instance.pull(arms, noise, rows), rows, memo)
         regret[rows.index] += rows.at(gaps, arms)
         rows.add(pulls, arms, 1)
@@ -151,6 +151,8 @@ def _run(
                 column, due = next(points, (0, 0))
                 if progress is not None:
                     progress((strip * horizon + t) // len(strips), horizon)
+    if instance.problem.growing:  # the best arm of a round is one that is there
+        recorded -= instance.unreachable()[:, times]
     if instance.problem.single:
         return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)
@@ -164,24 +166,31 @@ def _run_contexts(
     progress: Callable[[int, int], None] | None,
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
-    problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.rounds()
-    ids, regret = np.arange(len(problem)), np.zeros(len(problem))
-    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
+    problem, rounds = instance.problem, instance.rounds()
+    noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
+    reference, numbers = problem.reference, instance.everyone.positions
+    offered = zeros(reference, len(problem), problem.arms, problem.dim)
+    regret, pulls = zeros(reference, len(problem)), zeros(reference, len(problem), problem.arms, integers=True)
+
+    def play() -> None:
+        rows = instance.everyone.offering(offered, None)
+        means = instance.means(offered)
+        arms, memo = learner.choose(rows)
+        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
+        regret[...] += problem.xp.max(means, axis=-1) - means[numbers, arms]
+        pulls[numbers, arms] += 1
+
+    a_round = Recorder(play, reference)
     recorded = np.empty((len(problem), len(times)))
     due = {t: column for column, t in enumerate(times.tolist())}
     for t in range(1, problem.horizon + 1):
-        features = next(rounds)
-        means = instance.means(features)
-        rows = instance.everyone.offering(features, None)
-        arms, memo = learner.choose(rows)
-        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
-        regret += means.max(axis=1) - means[ids, arms]
-        pulls[ids, arms] += 1
+        offered[...] = like(next(rounds), reference)
+        a_round(learner.sequence() if a_round.records else None)
         if t in due:
-            recorded[:, due[t]] = regret
+            recorded[:, due[t]] = as_numpy(regret)
             if progress is not None:
                 progress(t, problem.horizon)
-    return Outcome(times, recorded, pulls, learner)
+    return Outcome(times, recorded, as_numpy(pulls), learner)
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

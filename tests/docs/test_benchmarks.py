@@ -132,7 +132,7 @@ def test_growth_has_every_size_of_every_policy_and_a_picture(tmp_path):
     report, printed = run("growth", tmp_path, "--plot", "picture.svg")
     measured = {(row["policy"], row["axis"]) for row in report["rows"]}
     assert measured == {(policy, axis) for policy, _ in measured for axis in "KdTR"}
-    assert len(measured) == 12
+    assert len(measured) == 16
     for row in report["rows"]:
         assert all(point["seconds"] > 0 for point in row["points"])
         for fit in (row["cost"], row["memory"]):

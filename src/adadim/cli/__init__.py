@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands
+from adadim.cli import commands, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.cli import serve as services
 from adadim.experiments.comparison import commands as comparison
@@ -42,7 +42,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
-    "reproduce": paper.reproduce,
+    "reproduce": reproduce.reproduce,
     "run": commands.run,
     "status": commands.status,
     "figure": commands.figure,

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.clock import Clock
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
@@ -123,14 +124,25 @@ class EvidenceLearner(LinUCBLearner):
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         reference, count = problem.reference, len(problem)
         weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
-        tapered = problem.actions.in_like_units(RAW).rescaled().weighted(like(weights, reference))
-        super().__init__(policy.linucb(), problem, streams, tapered)
+        self.weights = like(weights, reference)
+        super().__init__(policy.linucb(), problem, streams, self._tapered(problem))
         self.tuning = policy
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
+        self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
         self.radii = self.zeros(1) + 1.0
         self.clock = Clock(reference) if problem.endless else None
+
+    def _tapered(self, problem: Problem) -> ActionSet:
+        """Arms in units in which those of round 1 are alike, with the smallest ridge."""
+        first = problem.first_arms
+        return problem.actions.in_like_units(RAW, first).rescaled(first).weighted(self.weights)
+
+    def arms_added(self) -> None:
+        divided = like(np.sqrt(RIDGES[0] / self.ridge), self.features)[:, None, None]
+        self.features[...] = self._tapered(self.problem).base * divided
+        super().arms_added()
 
     def radius(self, rows: Rows | None = None) -> Array:
         """Current multiplier of the width, one per replication (by default all)."""
@@ -159,6 +171,7 @@ class EvidenceLearner(LinUCBLearner):
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
         design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
+        self.totals[r] = np.logaddexp.reduce(logs) - math.log(len(logs))
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         if RIDGES[chosen] != self.ridge[r]:
             self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])
@@ -181,6 +194,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
 
     The ridges are relative to the longest arm offered so far, since nobody knows the longest beforehand.
     """
+
+    contexts_on_devices = False
+    fixed_operations = False
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         weights = taper_weights(policy.taper, problem.dim)
@@ -228,9 +244,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
-        second = np.tril(state.second[r])
-        spectrum, basis = np.linalg.eigh(second + np.tril(second, -1).T)
-        logs, variance = _evidence(spectrum, (basis.T @ state.b[r]) ** 2, squares, n, RIDGES * scale)
+        second, b = state.moments(r)
+        spectrum, basis = np.linalg.eigh(second)
+        logs, variance = _evidence(spectrum, (basis.T @ b) ** 2, squares, n, RIDGES * scale)
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         state.refresh(r, RIDGES[chosen] * scale)
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))

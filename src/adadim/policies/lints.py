@@ -76,6 +76,7 @@ class LinTSLearner(Learner):
     """State of `LinTS`: the factor of the regression, from which it draws."""
 
     no_contexts = ""
+    takes_new_arms = True
     draws_scores = True
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
@@ -87,6 +88,7 @@ class LinTSLearner(Learner):
         self.factor = ContextFactor(problem.reference, self.dim, policy.ridge)
         if not problem.contextual:
             self.actions = problem.actions
+            self.counts, self.sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
 
     def sample(self, rows: Rows) -> Array:
         """A parameter for each replication of `rows`, drawn from its posterior."""
@@ -110,6 +112,8 @@ class LinTSLearner(Learner):
         if "features" in memo:
             self.factor.absorb(memo["features"], rewards, rows)
             return
+        rows.add(self.counts, arms, 1)
+        rows.add(self.sums, arms, rewards)
         pulled = self.zeros(integers=True)
         rows.put(pulled, arms)
         self.factor.absorb(rows.of(self.actions.vectors(pulled))[:, : self.dim], rewards, rows)
@@ -138,6 +142,9 @@ class LinTSLearner(Learner):
         z = self.factor.whiten(features[None, :, : self.dim])[0]
         width2, residual = (z * z).sum(axis=0), float(self.factor.residuals[0, -1])
         return self.factor.w[0] @ z, deviations(width2, self.problem, residual, int(self.factor.pulls[0]))
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return None if self.problem.contextual else (self.counts, self.sums, self.factor.squares)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each replication."""

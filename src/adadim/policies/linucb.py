@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.policies.clock import Clock
 from adadim.policies.confidence import (
     Bonus,
     Radius,
@@ -27,11 +26,13 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
+from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.policies.sums import deviations
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.device_context import DeviceContextPosterior
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -131,7 +132,13 @@ class LinUCB(Policy):
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
 
+    def checked_dim(self, problem: Problem) -> int:
+        """Number of features that it learns in."""
+        return problem.dim if self.dim is None else integer(self.dim, "dim", most=problem.dim)
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.disjoint:
+            return DisjointLinUCBLearner(self, problem, streams)
         if problem.contextual:
             return ContextLinUCBLearner(self, problem, streams)
         return LinUCBLearner(self, problem, streams)
@@ -141,6 +148,7 @@ class LinUCBLearner(Learner):
     """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
     fixed_operations = True
+    takes_new_arms = True
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
         super().__init__(problem, streams)
@@ -176,7 +184,7 @@ class LinUCBLearner(Learner):
         scores = self.scores(rows)
         if not self._all_arms and rows.allowed is not None:
             allowed = rows.allowed[:, self._pull]
-            if not as_numpy(allowed).any(axis=1).all():
+            if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
                 raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.policy.dim}) uses")
             rows = rows.offering(None, allowed)
         chosen = self.largest(scores, rows, self.policy.ties)
@@ -187,17 +195,23 @@ class LinUCBLearner(Learner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
 
+    def arms_added(self) -> None:
+        state = self.posterior
+        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
+
     def check_arms(self, arms: Array) -> None:
         if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
             raise ForeignArmError(
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        state = self.posterior
-        return dimension_of_arms(
-            self.problem.actions, self._pull, state.counts, state.sums, state.squares, levels, prior
-        )
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        state, problem = self.posterior, self.problem
+        if self._all_arms:
+            return state.counts, state.sums, state.squares
+        counts, sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
+        counts[:, self._pull], sums[:, self._pull] = state.counts, state.sums
+        return counts, sums, state.squares
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""
@@ -222,14 +236,20 @@ class ContextLinUCBLearner(Learner):
 
     takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    contexts_on_devices = True
+    fixed_operations = True
     draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        self.dim = policy.checked_dim(problem)
         self.weights = weights
-        self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
+        self.posterior: Any = (
+            ContextPosterior(len(problem), self.dim, policy.ridge)
+            if is_numpy(problem.reference)
+            else DeviceContextPosterior(problem.reference, self.dim, policy.ridge)
+        )
         self.clock = policy.clock(problem)
         self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
 
@@ -241,13 +261,23 @@ class ContextLinUCBLearner(Learner):
             return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
         return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
 
+    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
+        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
+        assert row.features is not None
+        mean, width2 = state.predict(self._seen(row.features), Rows.all(state.theta))
+        radius = self._radius
+        if self.policy.radius == "oful":
+            radius = self.policy.adaptive_radius(self.problem, state.logdet)
+        scores = self.policy.scores(mean, width2, radius, state.pulls)
+        return int(self.largest(scores, row, self.policy.ties)[0])
+
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
         seen = self._seen(rows.features)
         chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+        return chosen, {"features": seen[indices(chosen), chosen] if len(chosen) > 1 else seen[0, chosen]}
 
     def _scores(self, seen: Array, rows: Rows) -> Array:
         mean, width2 = self.posterior.predict(seen, rows)
@@ -258,7 +288,7 @@ class ContextLinUCBLearner(Learner):
 
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+            self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from adadim.backend.arrays import Array, as_numpy, clamp, namespace, zeros
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import between, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.policies.clock import Clock
 from adadim.policies.confidence import (
     Index,
     self_normalised_bonus,
@@ -117,6 +117,7 @@ class UCBLearner(Learner):
     """State of `UCB`: pulls and reward sums of every arm."""
 
     fixed_operations = True
+    takes_new_arms = True
 
     def __init__(self, policy: UCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)

@@ -1,11 +1,10 @@
-"""The commands `reproduce` and `claims`."""
+"""What `adadim reproduce` does with the paper's figures, and the command `claims`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -19,13 +18,7 @@ from adadim.report import draw_and_save
 from adadim.report.console import (
     VERDICT_COLOURS,
     AsJson,
-    Batch,
-    Device,
     Folder,
-    Jobs,
-    Quiet,
-    Seed,
-    Shading,
     WhichBand,
     as_json_text,
     band_of,
@@ -37,48 +30,31 @@ from adadim.report.console import (
 )
 from adadim.study import Results, load
 
-__all__ = ["claims", "reproduce"]
+__all__ = ["WhichVariant", "claims", "reproduce_figures"]
 
-WhichFigure = StrEnum("WhichFigure", [*FIGURES, "all"])  # type: ignore[misc]
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 
 
-def reproduce(
-    figures: Annotated[
-        list[WhichFigure], typer.Argument(help="Which figures of the paper, or all.", show_default=False)
-    ],
-    trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")] = 100,
-    variant: Annotated[
-        WhichVariant,
-        typer.Option(help="'theory' follows the paper's text, 'released' its code where the two differ."),
-    ] = WhichVariant.released,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and claims go.")] = Path(
-        "results"
-    ),
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
-    batch: Batch = None,
-    band: Shading = WhichBand.ci,
-    quiet: Quiet = False,
+def reproduce_figures(
+    names: Sequence[str],
+    trials: int,
+    variant: WhichVariant,
+    out_folder: Path,
+    seed: int,
+    jobs: int | None,
+    device: str,
+    batch: int | None,
+    band: WhichBand,
+    quiet: bool,
 ) -> None:
-    """Run the paper's experiments, draw its figures, and hold its claims against the data.
-
-    Runs what is missing in the results folder and nothing else. Interrupt it
-    whenever you like: the same command goes on where it stopped, and more
-    trials later add to what is there.
-
-    Example: adadim reproduce fig2a fig2b --trials 20
-    """
-    names = [name for name in FIGURES if "all" in figures or name in figures]
+    """Run what is missing of some figures, draw them, and hold the paper's claims against the data."""
     variants = [v for v in VARIANTS if variant in (WhichVariant.both, v)]
-    with errors():
-        for study in [plan.study(name, v, trials=trials, seed=seed) for name in names for v in variants]:
-            results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
-            print_written(draw_and_save(results, out_folder / "figures" / study.name, band_of(band)), quiet)
-        found = verdicts.claims(_results(out_folder))
-        write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
-        write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
+    for study in [plan.study(name, v, trials=trials, seed=seed) for name in names for v in variants]:
+        results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
+        print_written(draw_and_save(results, out_folder / "figures" / study.name, band_of(band)), quiet)
+    found = verdicts.claims(_results(out_folder))
+    write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
+    write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
     if not quiet:
         stdout().print(_table(v for v in found if v.figure in names and v.variant in variants))
 
