@@ -245,7 +245,9 @@ class ModCBLearner(RoundLearner):
                 arms[at] = drawn_arm(allowed[at].astype(float), uniforms[at])
                 parts.append((at, {}))
                 continue
-            chosen, memo = self.learners[label].decide(features[at], allowed[at], rows.pick(at), uniforms[at])
+            seen = features[..., : self.dims[label]]  # a copy of all features would be dear
+            seen = seen if len(at) == len(rows) else seen[at]
+            chosen, memo = self.learners[label].decide(seen, allowed[at], rows.pick(at), uniforms[at])
             arms[at] = chosen
             parts.append((at, marked(memo, label)))
         return arms, {"label": labels, **merged(parts, len(rows))}
