@@ -218,3 +218,14 @@ def test_contexts_choose_what_the_bare_loop_does(tmp_path):
     (row,) = json.loads(report.read_text())["rows"]
     assert row["same arms"] == 1.0
     assert row["ratio"] == pytest.approx(row["adadim"] / row["bare loop"])
+
+
+def test_an_agent_through_http(tmp_path):
+    pytest.importorskip("uvicorn")
+    report, printed = run("agent_http", tmp_path)
+    assert [row["clients"] for row in report["rows"]] == [1, 2]
+    for row in report["rows"]:
+        assert 0 < row["ask p50 ms"] <= row["ask p99 ms"]
+        assert row["tell per second"] > 0
+    assert report["decisions"] > 0
+    assert "fsync" in printed

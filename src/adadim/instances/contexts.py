@@ -62,8 +62,10 @@ class ContextInstance:
                 yield np.stack([_drawn(g, shape, self.law) for g in generators])
 
     def played(self) -> Iterator[tuple[Array, Array]]:
-        """Features (R, K, d) and mean rewards (R, K) of one round after the other, where the instance is."""
-        return ((features, self.means(features)) for features in (like(drawn, self.theta) for drawn in self.rounds()))
+        """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
+        for drawn in self.rounds():
+            features = like(drawn, self.theta)
+            yield features, self.means(features)
 
     def to(self, device: str) -> ContextInstance:
         """The same instance as torch tensors on a device; features are drawn by NumPy and moved there."""

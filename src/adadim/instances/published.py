@@ -41,6 +41,9 @@ class PublishedInstance(ContextInstance):
         super().__init__(problem, theta, "sphere", seed)
         self.biases, self.noise_mean, self.draw = biases, noise_mean, draw
 
+    def __repr__(self) -> str:
+        return f"PublishedInstance({self.problem!r}, noise_mean={self.noise_mean:g})"
+
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators

@@ -231,10 +231,12 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
         self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
-        self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
-        super().restart(sums)
-        if sums.weight:
+        if sums.squares:
+            self.posterior.restart(0, sums, self.weights)
             self._take_stock(0, sums.weight)
+        else:
+            self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
+            super().restart(sums)
 
     def _take_stock(self, r: int, n: float) -> None:
         """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""

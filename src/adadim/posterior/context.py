@@ -157,9 +157,16 @@ class ContextPosterior:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         self._fold(r)
         identity = np.eye(self.dim)
-        factor = cho_factor(self._second[r] + ridge * identity, lower=True)
-        inverse = cho_solve(factor, identity)
-        self.inverse[r] = 0.5 * (inverse + inverse.T)
+        try:
+            factor = cho_factor(self._second[r] + ridge * identity, lower=True)
+            inverse = cho_solve(factor, identity)
+            self.inverse[r] = 0.5 * (inverse + inverse.T)
+            logdet = 2.0 * np.log(np.diag(factor[0])).sum()
+        except np.linalg.LinAlgError:  # the ridge is lost in the rounding of huge features
+            spectrum, basis = np.linalg.eigh(self._second[r], UPLO="L")
+            spectrum = np.maximum(spectrum, 0.0) + ridge
+            self.inverse[r] = (basis / spectrum) @ basis.T
+            logdet = np.log(spectrum).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
-        self.logdet[r] = 2.0 * np.log(np.diag(factor[0])).sum() - self.dim * math.log(ridge)
+        self.logdet[r] = logdet - self.dim * math.log(ridge)
         self.ridge[r], self._since[r] = ridge, 0
