@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands
+from adadim.cli import commands, new
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import commands as paper
@@ -42,6 +42,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": paper.reproduce,
+    "show": paper.show,
     "run": commands.run,
     "status": commands.status,
     "figure": commands.figure,
@@ -60,6 +61,11 @@ _studies = typer.Typer(no_args_is_help=True, help="Studies of the library's own 
 _studies.callback()(lambda: None)  # keeps `regret` a command of the group while it is the only one
 _studies.command("regret")(comparison.regret)
 app.add_typer(_studies, name="study")
+
+_new = typer.Typer(no_args_is_help=True, help="Files to start from.")
+_new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
+_new.command("policy")(new.policy)
+app.add_typer(_new, name="new")
 
 
 def main() -> None:

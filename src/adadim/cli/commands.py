@@ -35,6 +35,7 @@ from adadim.report.console import (
     run_study,
     stdout,
     study_folders,
+    summary_table,
 )
 
 __all__ = ["export", "figure", "policies", "run", "status"]
@@ -87,7 +88,7 @@ def run(
         results = run_study(plan, folder, jobs, batch, quiet, device)
         print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band)), quiet)
     if not quiet:
-        stdout().print(_summary_table(results))
+        stdout().print(summary_table(results))
 
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
@@ -181,13 +182,3 @@ def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.St
 def _status_entry(s: study.Status) -> dict[str, Any]:
     numbers = {"name": s.name, "done": s.done, "total": s.total, "complete": s.complete}
     return {**numbers, "cells": [asdict(cell) for cell in s.cells]}
-
-
-def _summary_table(results: study.Results) -> Table:
-    headings = ("instance", "policy", "trials", "mean regret", "std")
-    table = Table(*headings, title=Text(f"{results.name}: regret after the last round"))
-    for instance, policy in results.cells():
-        final = results.final(instance, policy)
-        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
-        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
-    return table
