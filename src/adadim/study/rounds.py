@@ -1,7 +1,7 @@
 """How many rounds of a study are played, those of blocks under way included.
 
-A worker writes the rounds it has played of its block into a small file of a temporary folder, and removes it in the end.
-A worker on another machine has no such folder: its rounds are counted when its block is finished.
+A worker writes the rounds it has played of its block into a small file of a temporary folder, which is removed in the
+end. A worker on another machine has no such folder: its rounds are counted when its block is finished.
 """
 
 from __future__ import annotations

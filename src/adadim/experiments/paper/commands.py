@@ -191,7 +191,7 @@ def _plan(
 
 def varied(study: Study) -> bool:
     """Whether a study is not the paper's as it is."""
-    return study.labels["experiment"] != EXPERIMENT
+    return bool(study.labels["experiment"] != EXPERIMENT)
 
 
 def _results(folder: Path) -> list[Results]:

@@ -33,8 +33,8 @@ SHARE = "ratio"
 NOT_TESTABLE = (
     "Corral-type algorithms do poorly because they balance over several base algorithms (section 5): an explanation.",
     "LinUCB++ does well because of the virtual mixture-arms and virtual dimensions (section 5): an explanation.",
-    "LinUCB++ can be applied in practice without an expressive action set (section 5): a recommendation, which rests on "
-    "the claims about figures 2a and 2b.",
+    "LinUCB++ can be applied in practice without an expressive action set (section 5): a recommendation, which rests "
+    "on the claims about figures 2a and 2b.",
 )
 """Sentences of the paper about its experiments that no statistic of these figures can be true or false of."""
 

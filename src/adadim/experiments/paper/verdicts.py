@@ -9,9 +9,9 @@ smallest of them. Resampling the smallest would make it smaller still, and find 
 Instead the interval reaches from the smallest of the lower ends to the smallest of the upper ends, each upper end
 taken far enough out for all of them to be right at once (Bonferroni); it covers the smallest with 95%.
 
-Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone. `Verdict.survives`
-says which stand when all of them are to be right at once with 95%: Holm's step-down procedure on the bootstrap p-values of
-all decided and undecided verdicts together, which asks nothing of how they depend on each other (they share trials).
+Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone.
+`Verdict.survives` says which stand when all of them are to be right at once with 95%: Holm's step-down procedure on the
+bootstrap p-values of all verdicts together, which asks nothing of how they depend on each other (they share trials).
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def _judge(claim: Claim, variant: str, sample: Sample) -> Verdict:
 def _p_value(parts: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     """Two-sided p-value of resamples, a column for each thing that a sentence says.
 
-    All of them must be positive for it to be true: the largest one-sided p-value says how sure that is. One negative makes
-    it false: the smallest, times their number, says how sure that is.
+    All of them must be positive for it to be true: the largest one-sided p-value says how sure that is. One negative
+    makes it false: the smallest, times their number, says how sure that is.
     """
     count = len(parts) + 1
     not_positive = ((parts <= 0).sum(axis=0) + 1) / count
