@@ -27,6 +27,7 @@ from adadim.report.console import (
     Plugins,
     Quiet,
     Shading,
+    Titled,
     WhichBand,
     band_of,
     errors,
@@ -54,6 +55,7 @@ def run(
     device: Device = "cpu",
     batch: Batch = None,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -86,7 +88,7 @@ def run(
             return
         folder = out_folder or Path("results") / plan.name
         results = run_study(plan, folder, jobs, batch, quiet, device)
-        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band)), quiet)
+        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band), titled), quiet)
     if not quiet:
         stdout().print(summary_table(results))
 
@@ -114,6 +116,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 def figure(
     folder: Folder,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
 ) -> None:
     """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
@@ -121,7 +124,7 @@ def figure(
         for path in study_folders(folder):
             results = study.load(path)
             stem = (out_folder or folder / "figures") / results.name
-            print_written(report.draw_and_save(results, stem, band_of(band)), quiet=False)
+            print_written(report.draw_and_save(results, stem, band_of(band), titled), quiet=False)
 
 
 def export(
