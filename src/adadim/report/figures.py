@@ -92,7 +92,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     Notes
     -----
     A study's labels decide what is written: ``title``, ``policies`` (name to what it is called), ``panels`` (the same
-    for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line; see `adadim.report.looks`).
+    for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `Look`).
     """
     one_of(band, "band", ("ci", "std"))
     cells = _present(results)

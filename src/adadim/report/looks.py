@@ -89,6 +89,15 @@ LOOKS: dict[str, Look] = {
 COMMON = tuple(LOOKS)[:14]
 """Policies that are often drawn together: no two have the same colour or the same marker."""
 
+# What policies are called in figures and studies, where that is not their kind in other letters.
+COMMON_NAMES = {
+    "recommended": "EvidenceLinUCB",
+    "tapered": "TaperedLinUCB",
+    "LinUCB Oracle": ORACLE,
+    "LinUCB, told": ORACLE,
+    "LinUCB++ with Corral": "LinUCBPlusPlusCorral",
+}
+
 _OWN: dict[str, Look] = {}
 
 
@@ -119,15 +128,20 @@ def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> Non
 
 
 def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
-    """Under what a policy has its look: its kind, or `ORACLE`; the variants that follow released code have none.
+    """Under what a policy has its look: its kind, or `ORACLE`; variants after released code share that of the original.
+
+    Where only a name is known, that is read: the kind in other letters, perhaps with a number or a word after it.
 
     Examples
     --------
     >>> key_of({"kind": "LinUCB", "dim": "@intrinsic_dim"}), key_of("ReleasedLinUCBPlusPlus")
     ('oracle', 'LinUCBPlusPlus')
+    >>> key_of("LinUCB++ 0.5"), key_of("smooth-corral"), key_of("MyPolicy:width=0.5"), key_of("LinUCBMine")
+    ('LinUCBPlusPlus', 'SmoothCorral', 'MyPolicy', 'LinUCBMine')
     """
     if isinstance(policy, str):
-        return policy.removeprefix("Released") if policy.removeprefix("Released") in LOOKS else policy
+        plain = policy.removeprefix("Released")
+        return plain if plain in LOOKS else _by_common_name(policy)
     if isinstance(policy, Policy):
         return key_of(type(policy).__name__)
     if policy.get("dim") == "@intrinsic_dim":
@@ -143,7 +157,8 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
     key : str
         What `key_of` gives.
     turn : int
-        0 for the first of this kind in a figure; the next have other lines and hollow markers, in the same colour.
+        0 for the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
+        or filled by half.
     width : float
         Line width.
 
@@ -159,9 +174,8 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
     made = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:
-        hollow = {1: "white", 2: "none"}.get(turn % 3)
         made["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
-        made |= {} if hollow is None else {"markerfacecolor": hollow}
+        made |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
     return made
 
 
@@ -197,6 +211,22 @@ def looks_of(
             look = _read(own[name], name)
             made[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
     return made
+
+
+def _by_common_name(name: str) -> str:
+    """Kind that a name such as "LinUCB++ 0.5" or "linucb++released" stands for; the name itself if it is none."""
+    first = name.partition(":")[0]
+    if first.isidentifier() and first not in COMMON_NAMES:
+        known = {kind.lower(): kind for kind in LOOKS}
+        return known.get(first, first) if first.islower() else first
+    letters = _letters(first)
+    names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): kind for key, kind in COMMON_NAMES.items()}
+    found = [written for written in names if letters.startswith(written)]
+    return names[max(found, key=len)] if found else first
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower().replace("+", "plus"))
 
 
 def _read(table: Any, name: str) -> Look:
