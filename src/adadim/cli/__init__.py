@@ -13,6 +13,7 @@ from adadim import startup
 from adadim.cli import commands, new
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
+from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
 
@@ -57,9 +58,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
-_studies = typer.Typer(no_args_is_help=True, help="Studies of the library's own policies.")
-_studies.callback()(lambda: None)  # keeps `regret` a command of the group while it is the only one
+_studies = typer.Typer(
+    no_args_is_help=True, help="Studies: of all policies, and of what the paper says beyond its figures."
+)
 _studies.command("regret")(comparison.regret)
+_studies.command("footnote")(apart.footnote)
+_studies.command("parameter")(apart.parameter)
 app.add_typer(_studies, name="study")
 
 _new = typer.Typer(no_args_is_help=True, help="Files to start from.")

@@ -45,7 +45,7 @@ class {name}Learner(adadim.Learner):
     def __init__(self, policy, problem, streams):
         super().__init__(problem, streams)
         self.policy = policy
-        # problem.features is (replications, arms, features); problem.noise and problem.horizon are known too.
+        # problem.actions.base is (replications, arms, features); problem.noise and problem.horizon are known too.
         self.pulls, self.sums = self.zeros(problem.arms), self.zeros(problem.arms)  # (replications, arms)
 
     def choose(self, rows):

@@ -30,7 +30,16 @@ from adadim.report.labels import label
 from adadim.report.tables import markdown_table
 from adadim.study import Results
 
-__all__ = ["Verdict", "claims", "claims_markdown", "claims_table", "corrected", "correction_note", "entry"]
+__all__ = [
+    "Verdict",
+    "claims",
+    "claims_markdown",
+    "claims_table",
+    "corrected",
+    "correction_note",
+    "entry",
+    "verdict_of",
+]
 
 LEVEL = 0.05
 
@@ -155,24 +164,35 @@ def correction_note(verdicts: Iterable[Verdict]) -> str:
 
 
 def _judge(claim: Claim, variant: str, sample: Sample) -> Verdict:
+    about = (claim.text, claim.figures[0], claim.where, variant, claim.statistic, claim.unit)
+    return verdict_of(about, claim.compute(sample) if sample.trials > 1 else np.empty(0), sample.trials)
+
+
+def verdict_of(
+    about: tuple[str, str, str, str, str, str], values: np.ndarray[Any, np.dtype[np.float64]], trials: int
+) -> Verdict:
+    """Verdict that follows from a statistic.
+
+    Parameters
+    ----------
+    about : tuple of str
+        Claim, figure, where, variant, statistic and unit.
+    values : array (resamples, ...)
+        The statistic of the data, then of resamples; a column for each thing that the sentence says.
+    trials : int
+        Number of trials; fewer than 6 decide nothing.
+    """
+    if trials < 2:
+        return Verdict(*about, float("nan"), float("-inf"), float("inf"), "undecided", trials)
+    parts = values.reshape(len(values), -1)
+    low = float(np.quantile(parts[1:], 0.025, axis=0).min())
+    high = float(np.quantile(parts[1:], 1 - 0.025 / parts.shape[1], axis=0).min())
     verdict: Literal["holds", "does not hold", "undecided"] = "undecided"
     p = 1.0
-    if sample.trials < 2:
-        value, low, high = float("nan"), float("-inf"), float("inf")
-    else:
-        values = claim.compute(sample)
-        parts = values.reshape(len(values), -1)
-        value = float(parts[0].min())
-        low = float(np.quantile(parts[1:], 0.025, axis=0).min())
-        high = float(np.quantile(parts[1:], 1 - 0.025 / parts.shape[1], axis=0).min())
-        if sample.trials >= FEWEST:
-            p = _p_value(parts[1:])
-        if sample.trials >= FEWEST and low > 0:
-            verdict = "holds"
-        elif sample.trials >= FEWEST and high < 0:
-            verdict = "does not hold"
-    about = (claim.text, claim.figures[0], claim.where, variant, claim.statistic, claim.unit)
-    return Verdict(*about, value, low, high, verdict, sample.trials, p)
+    if trials >= FEWEST:
+        p = _p_value(parts[1:])
+        verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+    return Verdict(*about, float(parts[0].min()), low, high, verdict, trials, p)
 
 
 def _p_value(parts: np.ndarray[Any, np.dtype[np.float64]]) -> float:

@@ -214,11 +214,18 @@ def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> list[Any]:
     """Shade where no policy is at its worst: below the largest of the bounds; returns the light and the dark shade."""
     families = [LowerBoundFamily(c.horizon, c.arms, c.delta) for c in {c.delta: c for c in checks}.values()]
     x = np.linspace(0.0, np.sqrt(2.0 * max(check.easy for check in checks) + 1.0), 400) ** 2
-    shades = []
-    for form, colour in zip(("counts", "paper"), GREYS, strict=True):
-        edge = np.max([bound_at(family, x, form) for family in families], axis=0)  # type: ignore[arg-type]
-        shades.append(axis.fill_between(x, 0.0, np.maximum(edge, 0.0), color=colour, linewidth=0))
-    return shades
+    sharper, weaker = (
+        np.max([bound_at(family, x, form) for family in families], axis=0)  # type: ignore[arg-type]
+        for form in ("counts", "paper")
+    )
+    edges = (
+        np.maximum(sharper, weaker),
+        weaker,
+    )  # the weaker one assumes no more pulls than rounds, and may win far out
+    return [
+        axis.fill_between(x, 0.0, np.maximum(edge, 0.0), color=colour, linewidth=0)
+        for edge, colour in zip(edges, GREYS, strict=True)
+    ]
 
 
 def _shade_units(axis: Axes, arms: int) -> None:
