@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.actions import ActionSet
+from adadim.agent import Agent
 from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
@@ -29,9 +30,11 @@ from adadim.errors import (
     NormWarning,
     NotSelectedError,
     RunError,
+    SetsWarning,
     StoreError,
     StoreWarning,
     StudyError,
+    UnknownDecisionError,
 )
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
@@ -44,6 +47,7 @@ __version__ = _version("adadim")
 __all__ = [
     "ActionSet",
     "AdadimError",
+    "Agent",
     "ConditionError",
     "DecisionError",
     "DeviceError",
@@ -58,9 +62,11 @@ __all__ = [
     "Outcome",
     "Problem",
     "RunError",
+    "SetsWarning",
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
     "dimension",
     "experiments",
     "instances",

@@ -15,9 +15,11 @@ __all__ = [
     "NormWarning",
     "NotSelectedError",
     "RunError",
+    "SetsWarning",
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
 ]
 
 LONGEST = 1500
@@ -97,6 +99,10 @@ class DecisionError(InvalidValueError):
     """
 
 
+class UnknownDecisionError(DecisionError):
+    """A decision that is not in the log."""
+
+
 class DeviceError(InvalidValueError):
     """A device was asked for that is not there, or that is too small.
 
@@ -140,6 +146,21 @@ class NormWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     problem = adadim.Problem(2 * np.eye(2), horizon=5, noise=0.1)
     >>> caught[0].category is NormWarning
+    True
+    """
+
+
+class SetsWarning(UserWarning):
+    """A policy was started where its guarantee does not hold, because of how the problem's action sets come about.
+
+    Examples
+    --------
+    >>> import adadim, warnings
+    >>> problem = adadim.Problem(arms=5, dim=3, horizon=50, noise=0.1, sets="adversarial")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     learner = adadim.D3RB().start(problem)
+    >>> caught[0].category is SetsWarning
     True
     """
 

@@ -44,8 +44,8 @@ class Outcome:
     times : int array (n,)
         Rounds at which the regret was recorded.
     regret : float array (R, n)
-        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled. Of a single
-        problem, one given as (K, d) features, (n,).
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled, where mu*
+        is that of the best arm there is in the round. Of a single problem, one given as (K, d) features, (n,).
     pulls : int array (R, K)
         How often each arm was pulled; (K,) of a single problem.
     learner : Learner
@@ -134,6 +134,8 @@ def simulate(
         raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
     if not isinstance(instance, Instance | ContextInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+    if instance.problem.endless:
+        raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
     if not callable(progress):
         with Bar(type(policy).__name__, progress) as bar:
@@ -159,7 +161,7 @@ def _run(
     regret = instance.best * 0.0
 
     def play(rows: Rows = everyone) -> None:
-        arms, memo = learner.choose(rows)
+        arms, memo = learner.choose(learner.present(rows))
         learner.absorb(arms, instance.pull(arms, noise, rows), rows, memo)
         regret[rows.index] += rows.at(gaps, arms)
         rows.add(pulls, arms, 1)
@@ -179,6 +181,8 @@ def _run(
                 recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
                 progress((strip * horizon + t) // len(strips), horizon)
+    if instance.problem.growing:  # the best arm of a round is one that is there
+        recorded -= instance.unreachable()[:, times]
     if instance.problem.single:
         return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)

@@ -54,6 +54,17 @@ def test_demo(tmp_path):
     assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{final.mean() - half:.1f} to {final.mean() + half:.1f}"]
 
 
+def test_growing(tmp_path):
+    done = run("growing.py", "--horizon", 120, "--trials", 2, "--arms", 30, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = table(done.stdout)
+    there = adadim.instances.growing(
+        arms=30, dim=100, intrinsic_dim=4, horizon=120, first=20, best=60, replications=range(2)
+    )
+    final = adadim.simulate(adadim.LinUCBPlusPlus(), there).final
+    assert rows["LinUCB++"][2].startswith(f"{final.mean():.1f} ")
+
+
 def test_demo_with_one_trial(tmp_path):
     done = run("demo.py", "--horizon", 20, "--trials", 1, "--out", "elsewhere", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

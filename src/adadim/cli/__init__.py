@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, new
+from adadim.cli import commands, new, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import apart_commands as apart
@@ -42,7 +42,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
-    "reproduce": paper.reproduce,
+    "reproduce": reproduce.reproduce,
     "show": paper.show,
     "run": commands.run,
     "status": commands.status,

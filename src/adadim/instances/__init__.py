@@ -7,26 +7,33 @@ from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
+from adadim.instances.growing import growing
 from adadim.instances.interval import interval
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.points import anisotropic, ball, clicks, sphere
 from adadim.instances.powers import powers
+from adadim.instances.published import biased_arms, owned_arms, shared_contexts, sphere_rounds
 from adadim.instances.theorem import lower_bound
 
 __all__ = [
     "ContextInstance",
     "anisotropic",
     "ball",
+    "biased_arms",
     "clicks",
     "contexts",
     "expressive_levels",
+    "growing",
     "interval",
     "lower_bound",
     "many_best",
+    "owned_arms",
     "parameter",
     "pca",
     "polynomials",
     "powers",
     "products",
+    "shared_contexts",
     "sphere",
+    "sphere_rounds",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.checks import one_of, positive
+from adadim.checks import integer, one_of, positive
 from adadim.errors import DeviceError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
 from adadim.notebook import card
@@ -134,7 +134,8 @@ def contexts(
     one_of(law, "law", LAWS)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     vector = parameter(theta, intrinsic_dim, dim)
-    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications)
+    horizon = integer(horizon, "horizon", meaning="the number of rounds")
+    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
 
 

@@ -38,7 +38,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['anisotropic', 'ball', 'clicks', 'contexts', 'interval', 'lower_bound', 'many_best', 'pca', ...]
+    ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'growing', 'interval', 'lower_bound', ...]
     """
     found = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**found, **(plugins or {})}.items() if _generates(value)}
