@@ -62,7 +62,8 @@ def test_reproducing_again_computes_nothing_and_changes_no_byte(monkeypatch):
     assert after["figures/fig2a-released.png"] != before["figures/fig2a-released.png"]
 
 
-def test_reproduce_all_in_both_variants(one_format):
+def test_reproduce_all_in_both_variants(one_format, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")  # no claim goes over two lines
     printed, error = adadim_("reproduce", "all", "--variant", "both", "--trials", 4, "--jobs", 1)
     assert error == ""
     names = [f"{figure}-{variant}" for figure in paper.FIGURES for variant in ("released", "theory")]
