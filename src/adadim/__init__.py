@@ -23,6 +23,7 @@ from adadim.errors import (
     ConditionError,
     DecisionError,
     DeviceError,
+    EvaluationWarning,
     FileError,
     ForeignArmError,
     InvalidTypeError,
@@ -36,11 +37,13 @@ from adadim.errors import (
     StudyError,
     UnknownDecisionError,
 )
+from adadim.evaluate import Evaluation, evaluate
+from adadim.instances import interaction_levels, interactions
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
-from adadim.simulate import Outcome, simulate
+from adadim.simulate import Outcome, Replay, simulate
 
 __version__ = _version("adadim")
 
@@ -52,6 +55,8 @@ __all__ = [
     "DecisionError",
     "DeviceError",
     "Dimension",
+    "Evaluation",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "Instance",
@@ -61,6 +66,7 @@ __all__ = [
     "NotSelectedError",
     "Outcome",
     "Problem",
+    "Replay",
     "RunError",
     "SetsWarning",
     "StoreError",
@@ -68,8 +74,11 @@ __all__ = [
     "StudyError",
     "UnknownDecisionError",
     "dimension",
+    "evaluate",
     "experiments",
     "instances",
+    "interaction_levels",
+    "interactions",
     "load",
     "paper",
     "policies",

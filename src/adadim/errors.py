@@ -8,6 +8,7 @@ __all__ = [
     "ConditionError",
     "DecisionError",
     "DeviceError",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "InvalidTypeError",
@@ -163,6 +164,10 @@ class SetsWarning(UserWarning):
     >>> caught[0].category is SetsWarning
     True
     """
+
+
+class EvaluationWarning(UserWarning):
+    """A log that says too little about a policy for its estimated value to mean anything."""
 
 
 class StoreWarning(UserWarning):

@@ -14,7 +14,12 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(compile(block, str(page), "exec"), namespace)
+        try:
+            exec(compile(block, str(page), "exec"), namespace)
+        except ImportError as error:  # a table of a package that is not a dependency
+            if "which is not installed" not in str(error):
+                raise
+            pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -142,6 +142,9 @@ def tables():
         if kind == "many_best":
             yield from ({"kind": kind, "horizon": 100, "arms": arms, "share": 0.3} for arms in (1, 2, 21))
             continue
+        if kind == "labelled":
+            yield {"kind": kind, "horizon": 100, "data": "digits", "covariates": 3}
+            continue
         if kind == "interval":
             yield from ({"kind": kind, "horizon": 100, "arms": arms} for arms in (1, 2, 21))
             continue

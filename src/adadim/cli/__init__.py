@@ -12,6 +12,7 @@ import adadim
 from adadim import startup
 from adadim.cli import commands, new, reproduce
 from adadim.cli import dimension as dimensions
+from adadim.cli import evaluate as evaluations
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,
+    "evaluate": evaluations.evaluate,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,

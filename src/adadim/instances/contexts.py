@@ -65,6 +65,10 @@ class ContextInstance:
             else:
                 yield np.stack([_drawn(g, shape, self.law) for g in generators])
 
+    def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
+        return ((features, self.means(features)) for features in self.rounds())
+
     def to(self, device: str) -> ContextInstance:
         """Refuse: where features come with each round, everything is computed with NumPy."""
         raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
