@@ -31,6 +31,7 @@ from adadim.errors import (
     NormWarning,
     NotSelectedError,
     RunError,
+    ServiceError,
     SetsWarning,
     StoreError,
     StoreWarning,
@@ -68,6 +69,7 @@ __all__ = [
     "Problem",
     "Replay",
     "RunError",
+    "ServiceError",
     "SetsWarning",
     "StoreError",
     "StoreWarning",
@@ -84,6 +86,7 @@ __all__ = [
     "policies",
     "recommended",
     "report",
+    "serve",
     "simulate",
     "study",
     "theory",
@@ -91,11 +94,16 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, report, study
+    from adadim import experiments, report, serve, study
     from adadim.experiments import paper
-else:  # rooms that need polars or matplotlib are imported when first asked for, so that ``import adadim`` is fast
-    _ON_DEMAND = {name: f"adadim.{name}" for name in ("experiments", "report", "study")}
-    _ON_DEMAND["paper"] = "adadim.experiments.paper"
+else:  # rooms that need more are imported when first asked for, so that ``import adadim`` is fast
+    _ON_DEMAND = {
+        "experiments": "adadim.experiments",
+        "paper": "adadim.experiments.paper",
+        "report": "adadim.report",
+        "serve": "adadim.serve",
+        "study": "adadim.study",
+    }
 
     def __getattr__(name):
         if name in _ON_DEMAND:

@@ -13,6 +13,7 @@ from adadim import startup
 from adadim.cli import commands, new, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.cli import evaluate as evaluations
+from adadim.cli import serve as services
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
@@ -53,6 +54,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "policies": commands.policies,
     "dimension": dimensions.dimension,
     "evaluate": evaluations.evaluate,
+    "serve": services.serve,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,
