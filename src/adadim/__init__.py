@@ -85,6 +85,7 @@ __all__ = [
     "paper",
     "policies",
     "recommended",
+    "report",
     "serve",
     "simulate",
     "study",
@@ -93,12 +94,13 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, serve, study
+    from adadim import experiments, report, serve, study
     from adadim.experiments import paper
 else:  # rooms that need more are imported when first asked for, so that ``import adadim`` is fast
     _ON_DEMAND = {
         "experiments": "adadim.experiments",
         "paper": "adadim.experiments.paper",
+        "report": "adadim.report",
         "serve": "adadim.serve",
         "study": "adadim.study",
     }
