@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands
+from adadim.cli import commands, page
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import commands as paper
@@ -46,6 +46,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": commands.status,
     "figure": commands.figure,
     "claims": paper.claims,
+    "report": page.report,
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,
