@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from adadim.errors import StoreError
+from adadim.errors import AdadimError, StoreError
 from adadim.experiments import comparison, paper
 from adadim.report.console import errors, print_written
 from adadim.report.page import Column, HeatMap, Table, write_page
-from adadim.study import Results, load
+from adadim.study import Results, Study, load
 
 __all__ = ["report"]
 
@@ -29,9 +29,12 @@ COLUMNS = {
     "claim": "the paper's sentence, in our words",
     "variant": "theory follows the paper's text, released its code where the two differ",
     "verdict": "what the data say",
+    "survives": "whether the verdict stands when all verdicts are to be right at once (Holm's correction)",
     "value": "the statistic; positive means that the claim is true",
     "low": "lower end of its 95% interval",
     "high": "upper end of its 95% interval",
+    "unit": "unit of the statistic",
+    "p": "two-sided p-value of the verdict by itself",
     "trials": "number of trials",
     "statistic": "what was computed",
     "where": "section of the paper",
@@ -77,18 +80,26 @@ def _study_folders(folder: Path) -> list[Path]:
 
 
 def _rerun(results: Results) -> list[str]:
-    """Commands that run one of the library's own experiments again; none for other studies."""
-    labels, more = results.labels, f"--trials {results.trials} --seed {results.study.get('seed', 0)}"
-    if labels.get("experiment") == "paper":
-        return [f"adadim reproduce {_word(labels, 'figure')} --variant {_word(labels, 'variant')} {more}"]
-    if labels.get("experiment") == "comparison":
-        chosen = " ".join(f"--policy {shlex.quote(name)}" for name in results.policies)
-        return [f"adadim study regret --families {_word(labels, 'split')} {chosen} {more}"]
-    return []
-
-
-def _word(labels: dict[str, object], key: str) -> str:
-    return shlex.quote(str(labels.get(key, "")))
+    """The command that runs one of the library's own experiments again; none for studies of any other kind."""
+    labels, trials, seed = results.labels, results.trials, results.study.get("seed", 0)
+    try:
+        if labels.get("experiment") == "paper":
+            figure, variant = labels["figure"], labels["variant"]
+            plan, chosen = paper.study(figure, variant, trials, seed), f"reproduce {figure} --variant {variant}"
+        elif labels.get("experiment") == "comparison":
+            names, families = list(results.policies), list(results.instances)
+            plan = comparison.study(labels["split"], trials, seed, names, families)
+            policies = " ".join(f"--policy {shlex.quote(name)}" for name in names)
+            whole = families == [family.name for family in comparison.FAMILIES if family.split == labels["split"]]
+            groups = [labels["split"]] if whole else families
+            chosen = f"study regret {' '.join(f'--families {shlex.quote(name)}' for name in groups)} {policies}"
+        else:
+            return []
+        stored = Study.from_dict(results.study)
+    except (AdadimError, KeyError):  # varied, or with policies of somebody's own: its TOML file says it all
+        return []
+    same = all(getattr(stored, key) == getattr(plan, key) for key in ("instances", "policies", "record", "only"))
+    return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []
 
 
 def _claims(studies: Sequence[Results]) -> list[Table]:
@@ -97,8 +108,8 @@ def _claims(studies: Sequence[Results]) -> list[Table]:
     if not verdicts:
         return []
     rows = [dataclasses.asdict(verdict) for verdict in verdicts]
-    names = [*COLUMNS, *(name for name in rows[0] if name not in COLUMNS)]
-    kinds = {name: "number" if isinstance(rows[0][name], int | float) else "text" for name in names}
+    names = [name for name in COLUMNS if name in rows[0]] + [name for name in rows[0] if name not in COLUMNS]
+    kinds = {name: "number" if type(rows[0][name]) in (int, float) else "text" for name in names}
     columns = [
         Column(HEADINGS.get(name, name), COLUMNS.get(name, ""), "verdict" if name == "verdict" else kinds[name])  # type: ignore[arg-type]
         for name in names
@@ -114,6 +125,8 @@ def _claims(studies: Sequence[Results]) -> list[Table]:
 
 
 def _plain(value: object) -> str | int | float | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if value is None or isinstance(value, str | int | float):
         return value
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
