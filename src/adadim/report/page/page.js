@@ -258,7 +258,7 @@ function build() {
     return made;
   });
   if (DATA.empty.length) main.append(element("p", { class: "note" }, `Without a finished trial, and not shown: ${DATA.empty.join(", ")}.`));
-  contents.append(list);
+  if (list.children.length > 1) contents.append(list);
   document.getElementById("made").append(element("p", {}, "This page holds all it shows and loads nothing. Made on: " + DATA.machine.map(([name, value]) => `${name} ${value}`).join("; ") + "."));
   studies.forEach((study) => study.draw());
 }
