@@ -17,6 +17,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
+from adadim.progress import Bar
 from adadim.randomness import check_seed
 
 __all__ = ["Outcome", "simulate"]
@@ -69,7 +70,7 @@ def simulate(
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Outcome:
     """Run a policy on every replication of an instance.
 
@@ -86,9 +87,10 @@ def simulate(
     record : int or sequence of int, optional
         Rounds after which to record the regret: a number of evenly spaced ones (100 by default; never more than the
         horizon), or the rounds themselves.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(rounds_done, horizon)`` at every record point; if replications are played in turns, with
-        the rounds done on average.
+        the rounds done on average. By default a bar with the time left shows in terminals and notebooks once the run
+        has taken two seconds; True shows it at once, False never.
 
     Returns
     -------
@@ -107,6 +109,9 @@ def simulate(
     if not isinstance(instance, Instance | ContextInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
     seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
+    if not callable(progress):
+        with Bar(type(policy).__name__, progress) as bar:
+            return simulate(policy, instance, seed, record, bar.update)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
         if isinstance(instance, ContextInstance):
@@ -119,7 +124,7 @@ def _run(
     instance: Instance,
     seed: int,
     times: IntArray,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> Outcome:
     horizon, everyone = instance.problem.horizon, instance.everyone
     noise = instance.noise_streams(seed).source(horizon, normal=instance.rewards == "gaussian")
@@ -147,8 +152,7 @@ def _run(
             if t == due:
                 recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
-                if progress is not None:
-                    progress((strip * horizon + t) // len(strips), horizon)
+                progress((strip * horizon + t) // len(strips), horizon)
     if instance.problem.single:
         return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)
@@ -159,7 +163,7 @@ def _run_contexts(
     instance: ContextInstance,
     seed: int,
     times: IntArray,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
     problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.rounds()
@@ -177,8 +181,7 @@ def _run_contexts(
         pulls[ids, arms] += 1
         if t in due:
             recorded[:, due[t]] = regret
-            if progress is not None:
-                progress(t, problem.horizon)
+            progress(t, problem.horizon)
     return Outcome(times, recorded, pulls, learner)
 
 

@@ -52,12 +52,12 @@ def test_classifiers():
 
 
 def test_the_recommended_policy_is_the_lowest_line_but_the_oracle():
-    """The picture's study at a reduced size."""
+    """The picture's problem and policies at a reduced size."""
     import adadim
     from adadim.study import Study
 
     plan = Study.from_toml(ROOT / "examples" / "first_study.toml")
-    assert "docs/images/first_study.png" in TEXT
+    assert "docs/images/demo.png" in TEXT
     (table,) = plan.instances.values()
     sizes = {key: value for key, value in table.items() if key != "kind"}
     instance = adadim.instances.sphere(**{**sizes, "horizon": 400}, replications=range(4))

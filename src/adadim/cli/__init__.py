@@ -10,9 +10,10 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, page
+from adadim.cli import commands, new, page
 from adadim.cli import dimension as dimensions
 from adadim.experiments.comparison import commands as comparison
+from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
 
@@ -42,6 +43,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": paper.reproduce,
+    "show": paper.show,
     "run": commands.run,
     "status": commands.status,
     "figure": commands.figure,
@@ -57,10 +59,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
-_studies = typer.Typer(no_args_is_help=True, help="Studies of the library's own policies.")
-_studies.callback()(lambda: None)  # keeps `regret` a command of the group while it is the only one
+_studies = typer.Typer(
+    no_args_is_help=True, help="Studies: of all policies, and of what the paper says beyond its figures."
+)
 _studies.command("regret")(comparison.regret)
+_studies.command("footnote")(apart.footnote)
+_studies.command("parameter")(apart.parameter)
 app.add_typer(_studies, name="study")
+
+_new = typer.Typer(no_args_is_help=True, help="Files to start from.")
+_new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
+_new.command("policy")(new.policy)
+app.add_typer(_new, name="new")
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from adadim.report.console import (
     Plugins,
     Quiet,
     Shading,
+    Titled,
     WhichBand,
     band_of,
     errors,
@@ -35,6 +36,7 @@ from adadim.report.console import (
     run_study,
     stdout,
     study_folders,
+    summary_table,
 )
 
 __all__ = ["export", "figure", "policies", "run", "status"]
@@ -53,6 +55,7 @@ def run(
     device: Device = "cpu",
     batch: Batch = None,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -85,9 +88,9 @@ def run(
             return
         folder = out_folder or Path("results") / plan.name
         results = run_study(plan, folder, jobs, batch, quiet, device)
-        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band)), quiet)
+        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band), titled), quiet)
     if not quiet:
-        stdout().print(_summary_table(results))
+        stdout().print(summary_table(results))
 
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
@@ -113,6 +116,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 def figure(
     folder: Folder,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
 ) -> None:
     """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
@@ -120,7 +124,7 @@ def figure(
         for path in study_folders(folder):
             results = study.load(path)
             stem = (out_folder or folder / "figures") / results.name
-            print_written(report.draw_and_save(results, stem, band_of(band)), quiet=False)
+            print_written(report.draw_and_save(results, stem, band_of(band), titled), quiet=False)
 
 
 def export(
@@ -181,13 +185,3 @@ def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.St
 def _status_entry(s: study.Status) -> dict[str, Any]:
     numbers = {"name": s.name, "done": s.done, "total": s.total, "complete": s.complete}
     return {**numbers, "cells": [asdict(cell) for cell in s.cells]}
-
-
-def _summary_table(results: study.Results) -> Table:
-    headings = ("instance", "policy", "trials", "mean regret", "std")
-    table = Table(*headings, title=Text(f"{results.name}: regret after the last round"))
-    for instance, policy in results.cells():
-        final = results.final(instance, policy)
-        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
-        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
-    return table

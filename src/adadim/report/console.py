@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,17 +18,17 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from adadim import study
-from adadim.errors import RunError, StoreError, StoreWarning
+from adadim.errors import InvalidValueError, RunError, StoreError, StoreWarning
 from adadim.report.figures import Band
 
 __all__ = [
     "EXIT_FAILED",
     "VERDICT_COLOURS",
+    "AddedPolicies",
     "AsJson",
     "Batch",
     "Device",
@@ -35,7 +37,9 @@ __all__ = [
     "Plugins",
     "Quiet",
     "Seed",
+    "Settings",
     "Shading",
+    "Titled",
     "WhichBand",
     "as_json_text",
     "band_of",
@@ -43,9 +47,14 @@ __all__ = [
     "errors",
     "load_plugins",
     "print_written",
+    "read_policies",
+    "read_settings",
     "run_study",
+    "stderr",
     "stdout",
     "study_folders",
+    "summary_table",
+    "typed_as",
 ]
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -66,6 +75,24 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
 ]
+AddedPolicies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="KIND[:KEY=VALUE,...]",
+        help="A policy to run, e.g. LinUCBPlusPlus:beta=0.6; may be repeated. 'adadim policies' lists the kinds.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
+        "repeated. The results go into a folder of their own.",
+    ),
+]
+Titled = Annotated[bool, typer.Option("--title/--no-title", help="Whether figures have a title above them.")]
 
 
 def stdout() -> Console:
@@ -111,23 +138,9 @@ def _complain(error: BaseException) -> None:
 def run_study(
     plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool, device: str = "cpu"
 ) -> study.Results:
-    """Run what is missing of a study, with a progress bar on a terminal."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=stderr(), disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(plan.name, total=None)
-
-        def progress(done: int, total: int, unit: study.Unit | None) -> None:
-            bar.update(task, completed=done, total=total)
-
-        with _warnings_as_lines(bar.console):
-            return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
+    """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
+    with _warnings_as_lines(stderr()):
+        return study.run(plan, folder, jobs=jobs, batch=batch, progress=not quiet, device=device)
 
 
 @contextmanager
@@ -149,6 +162,73 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
     for path in paths or []:
         plugins |= study.load_plugin(path)
     return plugins
+
+
+def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
+    """Policies named on the command line, by what was written."""
+    return {text: study.from_spec(_spec(text), plugins) for text in written or []}
+
+
+def read_settings(written: Sequence[str] | None) -> dict[str, Any]:
+    """Values given as KEY=VALUE, with values as in JSON, or else plain text.
+
+    Examples
+    --------
+    >>> read_settings(["dim=900", "theta=decay", "intrinsic_dim=[3,8]"])
+    {'dim': 900, 'theta': 'decay', 'intrinsic_dim': [3, 8]}
+    """
+    found: dict[str, Any] = {}
+    for text in written or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
+        if key.strip() in found:
+            raise InvalidValueError(f"--set {text}: {key.strip()} is set twice")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _spec(text: str) -> dict[str, Any]:
+    """Read KIND:KEY=VALUE,... with values as in JSON, or else plain text."""
+    kind, _, rest = text.partition(":")
+    table: dict[str, Any] = {"kind": kind}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
+        table[key.strip()] = _value(value)
+    return table
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def typed_as() -> str:
+    """What to type to call this command again: `adadim`, or the path it was called by where that is not on PATH."""
+    called = Path(sys.argv[0])
+    if called.parts[-2:] == ("adadim", "__main__.py"):
+        return f"{shlex.quote(sys.executable)} -m adadim"
+    if called.stem != "adadim":
+        return "adadim"
+    found = shutil.which("adadim")
+    if found is not None and called.exists() and Path(found).samefile(called):
+        return "adadim"
+    return shlex.quote(sys.argv[0])
+
+
+def summary_table(results: study.Results) -> Table:
+    """Regret after the last round, a row per instance and policy."""
+    headings = ("instance", "policy", "trials", "mean regret", "std")
+    table = Table(*headings, title=Text(f"{results.name}: regret after the last round, in units of the reward"))
+    for instance, policy in results.cells():
+        final = results.final(instance, policy)
+        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
+        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
+    return table
 
 
 def band_of(choice: WhichBand) -> Band:

@@ -38,6 +38,6 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Path) -> l
     return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
-def draw_and_save(results: Results, stem: str | Path, band: Band = "ci") -> list[Path]:
-    """Draw a study under its title and write figure and numbers; returns the paths."""
-    return save(draw(results, band=band, title=title(results)), results, stem)
+def draw_and_save(results: Results, stem: str | Path, band: Band = "ci", titled: bool = True) -> list[Path]:
+    """Draw a study, under its title if wanted, and write figure and numbers; returns the paths."""
+    return save(draw(results, band=band, title=title(results) if titled else None), results, stem)

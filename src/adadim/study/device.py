@@ -77,7 +77,7 @@ def _simulate(group: Sequence[Unit], made: Mapping[InstanceKey, Instance], devic
     cell = group[0].cell
     with _failures_explained(group[0], sum(unit.stop - unit.start for unit in group), device):
         instance = Instance.join([made[_instance_key(unit)] for unit in group])
-        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times).regret
+        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=False).regret
 
 
 @contextmanager

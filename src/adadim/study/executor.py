@@ -26,6 +26,7 @@ from adadim.study import workers
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.device import device_batch, device_outcomes
 from adadim.study.results import Results, already_there, missing
+from adadim.study.rounds import RoundCount, reporter
 from adadim.study.store import Span, Store
 from adadim.study.study import Study
 
@@ -47,7 +48,7 @@ def run(
     folder: str | Path,
     jobs: int | None = None,
     batch: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     device: str = "cpu",
 ) -> Results:
     """Compute what is missing of a study, and return all of it.
@@ -69,8 +70,10 @@ def run(
     batch : int, optional
         Largest number of replications computed in lock step and stored in one file; by default `batch_size`, or less
         if some process would have nothing to do.
-    progress : callable, optional
-        Called as ``progress(units done, units in all, unit)``, first with 0 and None.
+    progress : callable or bool, optional
+        Called as ``progress(units done, units in all, unit)``, first with 0 and None. By default a bar of rounds with
+        the time left shows in terminals and notebooks once the run has taken two seconds; True shows it at once,
+        False never.
     device : str
         "cuda" (or "cuda:1") computes on a GPU, in this process, with as many replications in lock step as its memory
         holds; needs torch. The arithmetic is the same up to the order of sums, so what was computed on a CPU is kept,
@@ -127,7 +130,13 @@ def run(
                 size = batch or device_batch(study.cells, device)
                 planned = partial(plan, study, jobs=1, batch=size)
                 computed = partial(device_outcomes, store, device=device, batch=size)
-            _compute_missing(store, planned, computed, progress or _no_progress)
+            if callable(progress):
+                _compute_missing(store, planned, computed, progress)
+            else:
+                with RoundCount(study.name, progress) as count:
+                    if device == "cpu":
+                        computed = partial(computed, rounds=count.folder)
+                    _compute_missing(store, lambda stored: count.plan(planned(stored)), computed, count.progress)
     return Results(folder, manifest)
 
 
@@ -159,8 +168,11 @@ def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: i
     return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
 
-def compute(store: Store, unit: Unit) -> Outcome:
-    """Compute and store a unit, unless it is stored by now or another process is computing it."""
+def compute(store: Store, unit: Unit, rounds: Path | None = None) -> Outcome:
+    """Compute and store a unit, unless it is stored by now or another process is computing it.
+
+    Meanwhile the folder `rounds` says how far it is, see `RoundCount`.
+    """
     cell = unit.cell
     with store.claim(cell.id, (unit.start, unit.stop)) as claimed:
         if not claimed:
@@ -170,7 +182,9 @@ def compute(store: Store, unit: Unit) -> Outcome:
         try:
             # The instance too is built with one thread, or its last bits might depend on the number of workers.
             with threadpool_limits(1, user_api="blas"):
-                regret = simulate(cell.policy_object, _instance(unit), seed=cell.seed, record=cell.times).regret
+                regret = simulate(
+                    cell.policy_object, _instance(unit), cell.seed, cell.times, reporter(rounds, unit)
+                ).regret
         except Exception as error:
             hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
             raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
@@ -189,10 +203,6 @@ def _instance(unit: Unit) -> Instance:
         _last = None  # frees the memory before the next one is built
         _last = key, unit.cell.make(range(unit.start, unit.stop))
     return _last[1]
-
-
-def _no_progress(done: int, total: int, unit: Unit | None) -> None:
-    return
 
 
 def _compute_missing(
@@ -236,10 +246,12 @@ def _compute_missing(
         units = left
 
 
-def _cpu_outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Outcome]]:
+def _cpu_outcomes(
+    store: Store, units: Sequence[Unit], jobs: int, rounds: Path | None = None
+) -> Generator[tuple[Unit, Outcome]]:
     """Compute units in this process or in several; yields each with its outcome, as they are done."""
     if jobs == 1:
-        yield from ((unit, compute(store, unit)) for unit in units)
+        yield from ((unit, compute(store, unit, rounds)) for unit in units)
         return
     # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
     count = min(jobs, max(2, len(units)))
@@ -247,13 +259,13 @@ def _cpu_outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[t
     by_id = {unit.id: unit for unit in units}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
-        with closing(workers.outcomes(_in_worker, ((store, unit) for unit in units), count)) as done:
+        with closing(workers.outcomes(_in_worker, ((store, unit, rounds) for unit in units), count)) as done:
             for name, outcome in done:
                 yield by_id[name], outcome
 
 
-def _in_worker(store: Store, unit: Unit) -> tuple[str, Outcome]:
-    return unit.id, compute(store, unit)
+def _in_worker(store: Store, unit: Unit, rounds: Path | None = None) -> tuple[str, Outcome]:
+    return unit.id, compute(store, unit, rounds)
 
 
 def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:

@@ -55,18 +55,25 @@ function logTicks(low, high) {
   return found.length ? found : [low, high];
 }
 
+// Markers by matplotlib's letters, as in the figures; those of OPEN are lines.
 const MARKS = {
-  s: "M-3-3H3V3H-3Z", o: "M-3.4 0A3.4 3.4 0 1 0 3.4 0A3.4 3.4 0 1 0-3.4 0Z", v: "M-3.6-3H3.6L0 3.6Z", "^": "M-3.6 3H3.6L0-3.6Z",
-  D: "M0-4L4 0L0 4L-4 0Z", x: "M-3-3L3 3M3-3L-3 3", P: "M-1.2-3.6H1.2V-1.2H3.6V1.2H1.2V3.6H-1.2V1.2H-3.6V-1.2H-1.2Z",
+  o: "M-3.4 0A3.4 3.4 0 1 0 3.4 0A3.4 3.4 0 1 0-3.4 0Z", s: "M-3-3H3V3H-3Z", D: "M0-4.2L4.2 0L0 4.2L-4.2 0Z", d: "M0-4.4L2.7 0L0 4.4L-2.7 0Z",
+  "^": "M-3.6 3H3.6L0-3.6Z", v: "M-3.6-3H3.6L0 3.6Z", "<": "M3-3.6V3.6L-3.6 0Z", ">": "M-3-3.6V3.6L3.6 0Z",
+  P: "M-1.2-3.6H1.2V-1.2H3.6V1.2H1.2V3.6H-1.2V1.2H-3.6V-1.2H-1.2Z",
+  X: "M-3.6-2L-2-3.6L0-1.6L2-3.6L3.6-2L1.6 0L3.6 2L2 3.6L0 1.6L-2 3.6L-3.6 2L-1.6 0Z",
   "*": "M0-4.6L1.3-1.4L4.4-1.4L2 .7L2.9 4L0 2.1L-2.9 4L-2 .7L-4.4-1.4L-1.3-1.4Z",
+  h: "M0-4L3.5-2V2L0 4L-3.5 2V-2Z", H: "M-4 0L-2-3.5H2L4 0L2 3.5H-2Z", p: "M0-4L3.8-1.2L2.4 3.2H-2.4L-3.8-1.2Z",
+  8: "M-1.6-3.8H1.6L3.8-1.6V1.6L1.6 3.8H-1.6L-3.8 1.6V-1.6Z",
+  x: "M-3-3L3 3M3-3L-3 3", "+": "M-3.8 0H3.8M0-3.8V3.8", 1: "M0 0V4M0 0L-3.5-2M0 0L3.5-2", 2: "M0 0V-4M0 0L-3.5 2M0 0L3.5 2",
+  3: "M0 0H-4M0 0L2-3.5M0 0L2 3.5", 4: "M0 0H4M0 0L-2-3.5M0 0L-2 3.5",
 };
+const OPEN = "x+1234";
 
 function mark(look, x, y, dark) {
-  const colour = visible(look.colour, dark);
-  const open = look.marker === "x";
+  const colour = visible(look.colour, dark), open = OPEN.includes(look.marker);
   return shape("path", {
     d: MARKS[look.marker] || MARKS.o, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
-    fill: open ? "none" : colour, stroke: colour, "stroke-width": open ? 1.6 : 0,
+    fill: open ? "none" : look.hollow ? palette(dark).back : colour, stroke: colour, "stroke-width": open ? 1.6 : look.hollow ? 1.3 : 0,
   });
 }
 

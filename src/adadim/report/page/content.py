@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from adadim.errors import InvalidValueError
-from adadim.report.labels import policy_label, title
+from adadim.report.labels import instance_label, policy_label, title
+from adadim.report.looks import looks_of
 from adadim.report.page.blocks import finite
-from adadim.report.style import look
 from adadim.study import Results, toml
 from adadim.theory import hardness
 
@@ -24,7 +24,7 @@ __all__ = ["FLOATS", "study_content"]
 FLOATS = 700_000
 """Numbers that all studies of a page may hold together: 3.7 MB of text."""
 
-DASHES = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
+DASHES: dict[str, list[float]] = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
 
 
 def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) -> dict[str, Any] | None:
@@ -45,6 +45,8 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
     instances = [name for name in results.instances if any(name == instance for instance, _ in cells)]
     policies = [name for name in results.policies if any(name == policy for _, policy in cells)]
     keep, most_trials, note = _what_fits(results, cells, floats)
+    own = results.labels.get("looks")
+    looks = looks_of(results.study["policies"], own if isinstance(own, dict) else None)
     written = [
         _cell(results, cell, instances.index(cell[0]), policies.index(cell[1]), keep, most_trials) for cell in cells
     ]
@@ -54,8 +56,10 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
         "trials": results.trials,
         "seed": results.study.get("seed", 0),
         "version": results.version,
-        "policies": [_policy(results, name, i, cells) for i, name in enumerate(policies)],
-        "instances": [{"name": name, "parameters": _parameters(results, name)} for name in instances],
+        "policies": [_policy(results, name, looks[name], cells) for name in policies],
+        "instances": [
+            {"name": instance_label(results, name), "parameters": _parameters(results, name)} for name in instances
+        ],
         "cells": written,
         "note": note,
         "toml": toml.dumps(results.study),
@@ -115,20 +119,18 @@ def _ranges(numbers: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _policy(results: Results, name: str, i: int, cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _policy(results: Results, name: str, look: Mapping[str, Any], cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
     first = next(cell for cell in cells if cell[1] == name)
-    looks = look(i)
-    style = looks["linestyle"]
-    dash = DASHES[style] if isinstance(style, str) else [1.4 * length for length in style[1]]
     parameters = results.hyper_parameters(*first)
     return {
         "name": name,
         "label": policy_label(results, name),
         "kind": parameters.pop("kind"),
         "parameters": {key: finite(value) for key, value in parameters.items()},
-        "colour": looks["color"],
-        "dash": dash,
-        "marker": looks["marker"],
+        "colour": look["color"],
+        "dash": DASHES[look["linestyle"]],
+        "marker": look["marker"],
+        "hollow": "markerfacecolor" in look or "fillstyle" in look,
     }
 
 
