@@ -16,14 +16,6 @@ def data(path="report.html"):
     return json.loads(found)
 
 
-def tiny_figure(variant, trials=6):
-    """The paper's figure 2a at a size that takes no time, with its labels."""
-    whole = paper.study("fig2a", variant, trials=trials)
-    tables = {name: {**table, "arms": 20, "dim": 12, "horizon": 100} for name, table in whole.instances.items()}
-    plan = study.Study.from_dict({**whole.to_dict(), "instances": tables})
-    return study.run(plan, Path("all") / plan.name, jobs=1)
-
-
 def test_a_study(results):
     printed, error = adadim_("report", results)
     assert (printed, error) == ("wrote report.html\n", "")
@@ -44,9 +36,10 @@ def test_folders_two_levels_down_are_found_once(results):
     assert [s["name"] for s in data()["studies"]] == ["mine"]
 
 
-def test_reproduction_and_comparison():
+def test_reproduction_and_comparison(monkeypatch):
+    shrink(monkeypatch)
     for variant in ("released", "theory"):
-        tiny_figure(variant)
+        study.run(paper.study("fig2a", variant, trials=6, seed=3), f"all/fig2a-{variant}", jobs=1)
     plan = comparison.study("development", trials=2, policy=["random"], family=["lower-bound-35/50"])
     study.run(plan, "all/regret/regret-development", jobs=1)
     adadim_("report", "all")
@@ -61,7 +54,10 @@ def test_reproduction_and_comparison():
     assert heat["policies"] == ["oracle", "linucb++", "random"]
     assert heat["ratios"][0][0][0][0] == 1.0
     assert len(summary["rows"]) == 6
-    assert [s["rerun"] for s in page["studies"][:2]] == [[], []]  # not as in the paper: smaller
+    assert len(claims["text"]) == 3
+    for found, variant in zip(page["studies"], ("released", "theory"), strict=False):
+        assert found["rerun"] == [f"adadim reproduce fig2a --variant {variant} --trials 6 --seed 3"]
+        adadim_(*shlex.split(found["rerun"][0])[1:], "--jobs", 1, "--out", "all", "--quiet")
     (line,) = page["studies"][2]["rerun"]
     chosen = "--families lower-bound-35/50 --policy oracle --policy linucb++ --policy random"
     assert line == f"adadim study regret {chosen} --trials 2 --seed 0"
@@ -69,13 +65,15 @@ def test_reproduction_and_comparison():
     assert again == ("", "")
 
 
-def test_a_figure_of_the_paper_names_its_command(monkeypatch):
-    shrink(monkeypatch)
-    study.run(paper.study("fig2a", "theory", trials=2, seed=3), "all/mine", jobs=1)
+def test_a_varied_figure_is_not_the_paper(monkeypatch):
+    """It has neither claims nor the paper's command: its TOML file says how to run it."""
+    whole = paper.study("fig2a", "theory", trials=6)
+    tables = {name: {**table, "arms": 20, "dim": 12, "horizon": 100} for name, table in whole.instances.items()}
+    plan = study.Study.from_dict({**whole.to_dict(), "instances": tables})
+    study.run(plan, "all/mine", jobs=1)
     adadim_("report", "all")
-    (line,) = data()["studies"][0]["rerun"]
-    assert line == "adadim reproduce fig2a --variant theory --trials 2 --seed 3"
-    adadim_(*shlex.split(line)[1:], "--jobs", 1, "--quiet")
+    assert data()["blocks"] == []
+    assert data()["studies"][0]["rerun"] == []
 
 
 def test_what_is_not_there():

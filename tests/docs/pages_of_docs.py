@@ -25,4 +25,4 @@ def commands(page: Path) -> list[list[str]]:
     lines = re.findall(r"^    (\S.*)$", without, flags=re.MULTILINE)
     lines += [line for block in blocks(page, "(?:bash|sh|console)") for line in block.splitlines()]
     kept = [part.strip() for line in lines for part in line.split("&&") if part.strip().startswith(STARTS)]
-    return [shlex.split(line, comments=True) for line in kept]
+    return [shlex.split(line.partition(" > ")[0], comments=True) for line in kept]

@@ -12,6 +12,7 @@ import typer
 
 from adadim.errors import AdadimError, StoreError
 from adadim.experiments import comparison, paper
+from adadim.experiments.paper.sentences import NOT_TESTABLE
 from adadim.report.console import errors, print_written
 from adadim.report.page import Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
@@ -104,7 +105,7 @@ def _rerun(results: Results) -> list[str]:
 
 def _claims(studies: Sequence[Results]) -> list[Table]:
     """The paper's claims, as far as its figures are there."""
-    verdicts = paper.claims([results for results in studies if results.labels.get("experiment") == "paper"])
+    verdicts = paper.claims([results for results in studies if paper.unvaried(results)])
     if not verdicts:
         return []
     rows = [dataclasses.asdict(verdict) for verdict in verdicts]
@@ -118,7 +119,10 @@ def _claims(studies: Sequence[Results]) -> list[Table]:
     tally = ", ".join(f"{word} {count}" for word, count in sorted(counts.items(), key=lambda pair: -pair[1]))
     text = [
         "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
-        f"with a 95% interval from the bootstrap over trials. {len(rows)} verdicts: {tally}."
+        f"with a 95% interval from the bootstrap over trials. {len(rows)} verdicts: {tally}.",
+        "Each interval is right with 95% by itself. Where the column survives says yes, the verdict also stands when "
+        f"all of them are to be right at once with 95% (Holm's correction): {sum(v.survives for v in verdicts)} do.",
+        f"Not testable: {' '.join(NOT_TESTABLE)}",
     ]
     cells = [[_plain(row[name]) for name in names] for row in rows]
     return [Table("The paper's claims", text, columns, cells, choose="verdict", meanings=VERDICTS)]

@@ -84,7 +84,7 @@ function sample(look, dark) {
   return made;
 }
 
-const LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 44;
+const LEFT = 58, RIGHT = 18, TOP = 12, BOTTOM = 44;
 
 // A chart of `plot`: {series: [{label, look, points: [{x, mean, low, high, n, note}], singles: [[x, y]...], marks}], across, up, log,
 // whole: x runs over integers}. Returns {image, at(px), rule(i), xs, series}.

@@ -3,6 +3,7 @@
 function sortable(columns, rows, options = {}) {
   let by = -1, rising = true;
   const body = element("tbody");
+  const long = columns.map((column, j) => column.kind === "text" && rows.some((row) => String(row[j] ?? "").length > 40));
   const heads = columns.map((column, j) => {
     const button = element("button", { type: "button", title: column.means || null, onclick: () => sort(j) }, column.name);
     return element("th", { scope: "col", class: column.kind === "number" ? "number" : null, "aria-sort": "none" }, button);
@@ -26,7 +27,7 @@ function sortable(columns, rows, options = {}) {
       const kind = columns[j].kind;
       if (kind === "verdict" && cell) return element("td", {}, element("span", { class: "verdict " + verdictClass(cell) }, cell));
       const text = typeof cell === "number" ? number(cell) : cell === null ? "–" : String(cell);
-      return element("td", { class: kind === "number" ? "number" : null }, text);
+      return element("td", { class: kind === "number" ? "number" : long[j] ? "long" : null }, text);
     }))));
   }
 
