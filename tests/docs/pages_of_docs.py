@@ -26,3 +26,9 @@ def commands(page: Path) -> list[list[str]]:
     lines += [line for block in blocks(page, "(?:bash|sh|console)") for line in block.splitlines()]
     kept = [part.strip() for line in lines for part in line.split("&&") if part.strip().startswith(STARTS)]
     return [shlex.split(line.partition(" > ")[0], comments=True) for line in kept]
+
+
+def inline_commands(page: Path) -> list[list[str]]:
+    """Command lines in the running text, between backquotes."""
+    found = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    return [line.split() for line in found if line.startswith(STARTS)]
