@@ -61,7 +61,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @per_page
 def test_pictures_are_made_by_a_command_on_the_page(page: Path) -> None:
-    """A command names the file, copies it to where it is, or runs a script that names it; or a Python block saves it."""
+    """A command names the file, copies it there, or runs a script that names it; or a Python block saves it."""
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
         if page.name == "README.md" and page.parent == ROOT:
