@@ -3,8 +3,8 @@
     python examples/demo.py
     python examples/demo.py --out docs/images
 
-Runs six policies on 300 arms over 1000 rounds, eight times, prints a table and draws out/demo.png. The second line is how
-docs/images/demo.png is made.
+Runs six policies on 300 arms over 1000 rounds, eight times, prints a table and draws out/demo.png. The second line is
+how docs/images/demo.png is made.
 """
 
 import argparse

@@ -68,6 +68,7 @@ __all__ = [
     "paper",
     "policies",
     "recommended",
+    "report",
     "simulate",
     "study",
     "theory",
@@ -75,10 +76,11 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, study
+    from adadim import experiments, report, study
     from adadim.experiments import paper
 else:  # rooms that need polars or matplotlib are imported when first asked for, so that ``import adadim`` is fast
-    _ON_DEMAND = {"experiments": "adadim.experiments", "paper": "adadim.experiments.paper", "study": "adadim.study"}
+    _ON_DEMAND = {name: f"adadim.{name}" for name in ("experiments", "report", "study")}
+    _ON_DEMAND["paper"] = "adadim.experiments.paper"
 
     def __getattr__(name):
         if name in _ON_DEMAND:

@@ -12,6 +12,8 @@ __all__ = ["AFTER", "Bar", "somebody_looks"]
 AFTER = 2.0
 """Seconds after which a run shows a bar by itself."""
 
+LONGEST = 30  # characters of a name
+
 
 def somebody_looks() -> bool:
     """Whether standard error is a terminal, or the output of a notebook's cell."""
@@ -44,7 +46,7 @@ class Bar:
     """
 
     def __init__(self, name: str, wanted: bool | None = None) -> None:
-        self.name = name
+        self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
         self.shown = False
         self._possible = wanted is not False and somebody_looks()
         self._from = time.monotonic() + (0.0 if wanted else AFTER)

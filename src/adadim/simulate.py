@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -14,11 +14,17 @@ from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.frames import to_pandas, to_polars
 from adadim.instances.contexts import ContextInstance
+from adadim.notebook import card
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
 from adadim.progress import Bar
 from adadim.randomness import check_seed
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 __all__ = ["Outcome", "simulate"]
 
@@ -63,6 +69,26 @@ class Outcome:
     def final(self) -> Any:
         """Regret after the last recorded round, (R,); a number for a single problem."""
         return self.regret[..., -1]
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row for each replication and recorded round: replication, time, regret."""
+        return to_polars(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        regret = np.atleast_2d(self.regret)
+        numbers = np.asarray(self.learner.problem.replications)
+        columns = {"replication": np.repeat(numbers, len(self.times)), "time": np.tile(self.times, len(numbers))}
+        return {**columns, "regret": regret.ravel()}
+
+    def _repr_html_(self) -> str:
+        final = np.atleast_1d(self.final)
+        spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
+        policy, rounds = repr(self.learner.origin), int(self.times[-1])
+        return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
 
 
 def simulate(

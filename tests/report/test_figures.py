@@ -47,7 +47,7 @@ def test_the_band_is_what_the_caption_says(curves, shading):
     figure = draw(curves, band=shading, title="A title")
     said = {"ci": "95% confidence interval of the mean", "std": "one standard deviation"}[shading]
     assert figure.get_suptitle().replace("\n", " ") == (
-        f"A title K = 20, d = 6, d* = 2, T = 60, noise = 0.1; mean over 5 trials, shaded: {said}"
+        f"A title K = 20, d = 6, d* = 2, T = 60, noise = 0.1 mean over 5 trials, shaded: {said}"
     )
     for policy in curves.policies:
         edges = band(figure.axes[0], policy)
@@ -80,7 +80,7 @@ def test_one_trial_is_drawn_without_a_band(tmp_path):
     results = run(small(trials=1), tmp_path, jobs=1)
     for shading in ("ci", "std"):
         figure = draw(results, band=shading)
-        assert figure.get_suptitle().endswith("; one trial")
+        assert figure.get_suptitle().endswith("\none trial")
         assert len(figure.axes[0].collections) == 0
         assert len(figure.axes[0].get_lines()) == 3
     table = summary(results)
@@ -159,9 +159,12 @@ def test_odd_names_are_drawn_as_they_are(tmp_path):
 @pytest.mark.parametrize("make", ["curves", "against_alpha"])
 def test_the_legend_hides_nothing(make, request):
     results = request.getfixturevalue(make)
-    figure = draw(results, title="a title")
+    figure = draw(
+        results, title="a rather long title, of a study that says what it varies: arms=80, dim=40, horizon=400"
+    )
     figure.draw_without_rendering()
     (legend,), (suptitle,) = figure.legends, figure.texts
+    assert figure.bbox.x0 <= suptitle.get_window_extent().x0 < suptitle.get_window_extent().x1 <= figure.bbox.x1
     frame = legend.get_window_extent()
     assert not frame.overlaps(figure.axes[0].get_tightbbox())
     assert not frame.overlaps(suptitle.get_window_extent())

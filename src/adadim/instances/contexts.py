@@ -12,6 +12,7 @@ from adadim.backend.rows import Rows
 from adadim.checks import one_of, positive
 from adadim.errors import DeviceError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
+from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 
@@ -49,6 +50,9 @@ class ContextInstance:
 
     def __repr__(self) -> str:
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
+
+    def _repr_html_(self) -> str:
+        return card("ContextInstance", {**self.problem.in_short(), "law of features": self.law})
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""

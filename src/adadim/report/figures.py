@@ -120,7 +120,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
         said = [what_was_run(results, instances), _shading(trials, band)]
         if left_out:
             said.append(f"the first {panels} of {panels + left_out} instances (the CSV file has all)")
-        heading(figure, title, "; ".join(filter(None, said)))
+        heading(figure, title, "\n".join(filter(None, said)))
     return figure
 
 

@@ -39,7 +39,7 @@ def figure_style() -> AbstractContextManager[None]:
 
 def heading(figure: Figure, title: str | None, caption: str) -> None:
     """Above a figure its title, if it has one, and what was run, in as many lines as its width needs."""
-    width = max(40, int(figure.get_figwidth() * 72 / 4.4))  # points to a letter
+    width = max(40, int(figure.get_figwidth() * 72 / 5.4))  # points to a letter
     lines = [*([title] if title else []), *caption.split("\n")]
     wrapped = [textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False) for line in lines]
     figure.suptitle("\n".join(wrapped), fontsize=9, parse_math=False)

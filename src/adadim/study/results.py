@@ -6,17 +6,24 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from adadim.checks import require, shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
+from adadim.frames import to_pandas
+from adadim.notebook import card
 from adadim.study.cells import Outcome, Unit
 from adadim.study.store import Span, Store
 
 __all__ = ["CellStatus", "Results", "Status", "already_there", "load", "missing", "status"]
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_SHOWN = 20  # cells in a notebook
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -221,6 +228,24 @@ class Results:
             named = [pl.lit(instance).alias("instance"), pl.lit(policy).alias("policy")]
             parts.append(pl.DataFrame(columns).select(*named, "replication", "time", "regret"))
         return pl.concat(parts)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All results as a table: instance, policy, replication, time, regret."""
+        return self.frame()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas({column.name: column.to_numpy() for column in self.frame()})
+
+    def _repr_html_(self) -> str:
+        means = {
+            f"{policy} on {instance}": f"{final.mean():.4g} (std {final.std(ddof=1) if len(final) > 1 else 0.0:.3g})"
+            for instance, policy in self.cells()[:MOST_SHOWN]
+            if len(final := self.final(instance, policy))
+        }
+        left = {"...": f"{len(self.cells()) - MOST_SHOWN} more"} if len(self.cells()) > MOST_SHOWN else {}
+        about = {"trials": self.trials, "folder": self.folder}
+        return card(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
 
     def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
         for key, name in (("instance", instance), ("policy", policy)):

@@ -53,7 +53,7 @@ class RoundCount:
     def __init__(self, name: str, wanted: bool | None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="adadim-rounds-"))
         self._bar = Bar(name, wanted)
-        self._finished, self._total = 0, 0
+        self._finished, self._total, self._most = 0, 0, 0
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="adadim-rounds", daemon=True)
 
@@ -82,12 +82,13 @@ class RoundCount:
             self._finished += rounds_of([unit])
 
     def played(self) -> int:
-        """Rounds played so far, those of unfinished units included."""
+        """Rounds played so far, those of unfinished units included; never fewer than before."""
         under_way = 0
         for path in self.folder.iterdir():
             with contextlib.suppress(OSError, ValueError):  # finished by now, or half written
                 under_way += int(path.read_text())
-        return min(self._finished + under_way, self._total)
+        self._most = min(max(self._most, self._finished + under_way), self._total)
+        return self._most
 
     def _show(self) -> None:
         self._bar.update(self.played(), self._total)

@@ -215,8 +215,7 @@ def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> list[Any]:
     families = [LowerBoundFamily(c.horizon, c.arms, c.delta) for c in {c.delta: c for c in checks}.values()]
     x = np.linspace(0.0, np.sqrt(2.0 * max(check.easy for check in checks) + 1.0), 400) ** 2
     sharper, weaker = (
-        np.max([bound_at(family, x, form) for family in families], axis=0)  # type: ignore[arg-type]
-        for form in ("counts", "paper")
+        np.max([bound_at(family, x, form) for family in families], axis=0) for form in ("counts", "paper")
     )
     edges = (
         np.maximum(sharper, weaker),
