@@ -175,7 +175,7 @@ def test_trials_can_be_chosen(browser, results):
 def test_another_instance_and_single_trials(browser, results):
     show_curves(browser)
     choose(browser, "instance", results.instances[2])
-    one(browser, ".check input").click()
+    one(browser, "#study-0 .check input").click()
     assert len(all_of(browser, "path.singles")) == 4
     assert one(browser, "path.singles").get_attribute("d").count("M") == 7
     press(browser, "END")
@@ -219,6 +219,9 @@ def test_the_heat_map_sorts_and_changes_its_reference(browser):
     assert column(browser, "#block-1", 0) == ["hard", "easy"]
     cell = all_of(browser, "#block-1 tbody td")[0]
     assert cell.get_attribute("title") == "mine on hard: 4.00 [3.00, 5.00] of oracle; mean regret –"
+    one(browser, "#block-1 .check input").click()
+    assert column(browser, "#block-1", 1) == ["0.50\n[0.40, 0.60]", "4.00\n[3.00, 5.00]"]
+    one(browser, "#block-1 .check input").click()
     choose(browser, "relative to", "linucb++")
     assert column(browser, "#block-1", 1) == ["0.10", "–"]
     choose(browser, "families", "held")

@@ -149,7 +149,7 @@ def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
     text = [
         "Mean regret of a policy on a family of problems, divided by that of the reference on the same instances with "
         "the same noise: blue is better than the reference, red worse. Names end in d*/d; a dash means that the "
-        "reference loses nothing. Click a policy to sort by it; point at a cell for its 95% interval."
+        "reference loses nothing. Click a policy to sort by it."
     ]
     ratios = {
         name: {at[id(row)]: (row.value, row.low, row.high) for row in rows if row.reference == name}

@@ -83,7 +83,7 @@ function ratioText(x) {
 
 function heatMapBlock(block) {
   const place = element("div"), groups = [...new Set(block.families.map((family) => family[0]))];
-  let reference = 0, group = "";
+  let reference = 0, group = "", intervals = false;
   function draw() {
     const ratios = block.ratios[reference];
     const columns = [{ name: "family", kind: "text" }, ...block.policies.map((name) => ({ name, kind: "number", means: "sort by " + name }))];
@@ -99,7 +99,7 @@ function heatMapBlock(block) {
         const regret = block.regrets[i][j - 1];
         const title = `${block.policies[j - 1]} on ${row[0]}: ${ratioText(value)}${between} of ${block.references[reference]}; mean regret ${number(regret)}`;
         const back = shade(value);
-        const cell = element("td", { class: "number", title }, ratioText(value));
+        const cell = element("td", { class: "number", title }, ratioText(value), intervals && between ? element("small", {}, between.trim()) : "");
         cell.style.background = back;
         cell.style.color = luminance(back) > 0.3 ? "#111111" : "#ffffff";
         return cell;
@@ -108,9 +108,11 @@ function heatMapBlock(block) {
     made.narrow((row) => group === "" || block.families[row[row.length - 1]][0] === group);
     place.replaceChildren(scrolled(made.table));
   }
+  const box = element("input", { type: "checkbox", onchange: () => { intervals = box.checked; draw(); } });
   const controls = element("div", { class: "controls" },
     labelled("relative to", choice(block.references.map((name, k) => [String(k), name]), "0", (v) => { reference = Number(v); draw(); })),
-    labelled("families", choice([["", "all"], ...groups.map((name) => [name, name])], "", (v) => { group = v; draw(); })));
+    labelled("families", choice([["", "all"], ...groups.map((name) => [name, name])], "", (v) => { group = v; draw(); })),
+    element("label", { class: "check" }, box, element("span", {}, "95% intervals")));
   const key = element("div", { class: "key", "aria-hidden": "true" }, ...[0.1, 0.2, 0.5, 1, 2, 5, 10].map((x) => {
     const box = element("span", {}, String(x));
     box.style.background = shade(x);
