@@ -92,7 +92,7 @@ def test_titles_names_axes_and_looks_come_from_the_studys_file(tmp_path):
     results = run(Study.from_toml(file), tmp_path / "r", jobs=1)
     figure = draw(results, title=results.labels["title"])
     assert figure.get_suptitle().startswith("My title\n")
-    assert "theory variant" in figure.get_suptitle()
+    assert "noise = 0.1, theory" in figure.get_suptitle()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Ours", "mine", "greedy"]
     (axis,) = figure.axes
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("decisions", "lost clicks")

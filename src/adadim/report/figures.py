@@ -138,7 +138,7 @@ def what_was_run(results: Results, instances: Sequence[str]) -> str:
     if settings and all(p.get("expressive") is True for p in settings):
         said.append("expressive")
     variant = results.labels.get("variant")
-    return ", ".join([*said, *([f"{variant} variant"] if isinstance(variant, str) else [])])
+    return ", ".join([*said, *([variant] if isinstance(variant, str) else [])])
 
 
 def _present(results: Results) -> list[tuple[str, str]]:

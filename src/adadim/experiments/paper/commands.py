@@ -223,7 +223,7 @@ def _say_what_next(plans: list[Study], folder: Path, trials: int) -> None:
         (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
         (f"{adadim} reproduce {figure} --trials {trials} --policy EvidenceLinUCB{rest}", "with the recommended policy"),
         (f"{adadim} reproduce {figure} --trials {trials} --set noise=0.5{rest}", "with more noise"),
-        (f"{adadim} show {figure}{variant} > mine.toml", "the study, to edit; then: adadim run mine.toml"),
+        (f"{adadim} show {figure}{variant} > mine.toml", f"the study, to edit; then: {adadim} run mine.toml"),
     ]
     if trials < PAPER_TRIALS:
         more = f"{adadim} reproduce {figure} --trials {PAPER_TRIALS}{rest}"
