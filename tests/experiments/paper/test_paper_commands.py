@@ -62,7 +62,7 @@ def test_reproducing_again_computes_nothing_and_changes_no_byte(monkeypatch):
     assert after["figures/fig2a-released.png"] != before["figures/fig2a-released.png"]
 
 
-def test_reproduce_all_in_both_variants(one_format):
+def test_reproduce_all_in_both_variants(one_format, monkeypatch):
     printed, error = adadim_("reproduce", "all", "--variant", "both", "--trials", 4, "--jobs", 1)
     assert error == ""
     names = [f"{figure}-{variant}" for figure in paper.FIGURES for variant in ("released", "theory")]
@@ -76,6 +76,7 @@ def test_reproduce_all_in_both_variants(one_format):
     assert [v["variant"] for v in verdicts] == ["released", "theory"] * 40
     assert {v["figure"] for v in verdicts} == set(paper.FIGURES)
     assert all(v["low"] <= v["high"] for v in verdicts)
+    monkeypatch.setenv("COLUMNS", "400")  # wide enough for every claim in a line
     table, _ = adadim_("claims", "results")
     assert all(v["claim"] in table for v in verdicts)
     for name in names:
