@@ -269,6 +269,11 @@ def test_nothing_sticks_out_of_a_telephone(browser):
 
 def test_it_prints(browser):
     one(browser, "#theme").click()  # dark
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert not one(browser, ".controls").is_displayed()
+    names = all_of(browser, ".policy .name")
+    assert max(name.size["height"] for name in names) < 30  # each in a line
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     made = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
     assert made["data"].startswith("JVBERi")  # %PDF
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
