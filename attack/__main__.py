@@ -13,6 +13,7 @@ from pathlib import Path
 from attack import damage
 from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
+from attack.numbers import numbers
 from attack.processes import environments, kills, names, together
 from attack.tally import Tally
 
@@ -22,6 +23,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "damaged blocks": (damaged_blocks, 2000),
     "learner files": (learner_files, 500),
     "calls": (calls, 5000),
+    "numbers": (numbers, 500),
     "names": (names, 100),
     "kills": (kills, 100),
     "several processes": (together, 6),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ EXTRA = {
     "lower_bound": {"horizon": 64, "alpha": 0.5},
     "interval": {"arms": 6, "horizon": 12},
     "many_best": {"arms": 6, "horizon": 12, "share": 0.5},
+    "labelled": {"data": "digits", "covariates": 3, "intrinsic_dim": 2, "horizon": 12},
 }
-WHOLE = ("lower_bound", "interval", "many_best")  # they take no sizes but their own
+WHOLE = ("labelled", "lower_bound", "interval", "many_best")  # they take no sizes but their own
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
 THEORY: dict[str, dict[str, Any]] = {
@@ -122,9 +124,37 @@ def _problems() -> Iterator[Case]:
     yield "Problem.with_horizon", PROBLEM.with_horizon, {"horizon": 5}
     good = {"policy": adadim.LinUCB(), "instance": INSTANCE, "seed": 1, "record": 3}
     yield "simulate", lambda **options: adadim.simulate(**options).regret, good
+    yield from _tables()
     yield "recommended", adadim.recommended, {"problem": PROBLEM}
     yield "start", lambda problem, seed: adadim.LinUCB().start(problem, seed=seed), {"problem": PROBLEM, "seed": 1}
     yield "truncate", lambda dim: PROBLEM.actions.truncate(dim), {"dim": 2}
+
+
+def _tables() -> Iterator[Case]:
+    context = {"context": np.ones((2, 3)), "arms": 2, "order": [2, 0], "shared": True}
+    yield "interactions", adadim.interactions, context
+    yield "interaction_levels", adadim.interaction_levels, {"arms": 2, "groups": {"lab": 2}, "shared": False}
+    rows = {
+        "x": np.arange(12.0),
+        "arm": np.arange(12) % 2,
+        "reward": np.arange(12) / 12,
+        "propensity": np.full(12, 0.5),
+    }
+    common = {"frame": rows, "features": ["x"], "horizon": 5, "noise": 0.3, "standardise": True, "shared": False}
+    more = {**common, "replications": [0, 1], "seed": 0}
+    yield "table of classes", lambda **o: instances.table(**o).covariates, {**more, "classes": "arm"}
+    yield "table of choices", lambda **o: instances.table(**o).covariates, {**more, "arm": "arm", "reward": "reward"}
+    names = {"arm": "arm", "reward": "reward", "propensity": "propensity", "features": ["x"], "standardise": True}
+    rest = {"noise": 0.3, "warmup": 0.25, "level": 0.9, "seed": 0}
+    good = {"policy": adadim.LinUCB(), "log": rows, **names, **rest}
+    yield "evaluate", _evaluated, good
+    yield "evaluate arms", _evaluated, {**good, "policy": np.zeros(12, dtype=int)}
+
+
+def _evaluated(**options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", adadim.EvaluationWarning)  # twelve rows say nothing
+        return adadim.evaluate(**options).ips.value
 
 
 def _played(policy: adadim.Policy) -> Any:

@@ -13,6 +13,8 @@ meaning: what the posterior says where its model fails: theta that decays and ne
     that are clicks, noise with heavy tails, means that are not linear.
 digits: the images of scikit-learn as choices, their principal components as ordered features.
 time: all prefixes at once against a regression for each, d = 600, n = 2500, on one core.
+decision: what a round of PrefixLinUCB costs once d* has been found, against LinUCB in the Gram form in all features
+    (K = 1200, d = 600, d* = 12, rounds 1025 to 2000 of 2500, so that no stock is taken).
 """
 
 from __future__ import annotations
@@ -191,6 +193,24 @@ def cost(dim: int, n: int, repeats: int) -> dict[str, Any]:
     }
 
 
+def decision(arms: int, dim: int, intrinsic: int, first: int, last: int) -> dict[str, Any]:
+    """Processor seconds of the rounds after `first`, up to `last`, of both policies."""
+    instance = adadim.instances.sphere(arms=arms, dim=dim, intrinsic_dim=intrinsic, horizon=2500, noise=0.1)
+    found: dict[str, Any] = {"arms": arms, "dim": dim, "intrinsic_dim": intrinsic, "rounds": last - first}
+    for name, policy in {"gram": adadim.LinUCB(form="gram"), "prefix": adadim.PrefixLinUCB()}.items():
+        learner, rng, begun = policy.start(instance.problem), np.random.default_rng(0), 0.0
+        for t in range(last):
+            if t == first:
+                begun = time.process_time()
+            arm = int(learner.select()[0])
+            learner.update([arm], [instance.means[0, arm] + 0.1 * rng.standard_normal()])
+        found[f"{name}_seconds"] = time.process_time() - begun
+        if name == "prefix":
+            found["features_in_use"] = learner.describe()[0]["features_in_use"]
+    found["prefix_over_gram"] = found["prefix_seconds"] / found["gram_seconds"]
+    return found
+
+
 def show(report: dict[str, Any]) -> None:
     """Print the report."""
     print(describe(report["machine"]))
@@ -237,11 +257,18 @@ def show(report: dict[str, Any]) -> None:
             f"{found['lstsq_seconds']:.0f} s ({found['lstsq_over_given']:.0f} times, from every tenth of them); "
             f"probabilities apart by {found['apart']:.1e}"
         )
+    if found := report.get("decision"):
+        each = {name: 1e6 * found[f"{name}_seconds"] / found["rounds"] for name in ("gram", "prefix")}
+        print(
+            f"\ndecision, K = {found['arms']}, d = {found['dim']}, d* = {found['intrinsic_dim']}: LinUCB in the Gram "
+            f"form {each['gram']:.0f} us a round, PrefixLinUCB with {found['features_in_use']} features in use "
+            f"{each['prefix']:.0f} us ({found['prefix_over_gram']:.1f} times)"
+        )
 
 
 def main() -> int:
     parser = arguments("dimension", __doc__, "few trials")
-    known = ("calibration", "methods", "meaning", "digits", "time")
+    known = ("calibration", "methods", "meaning", "digits", "time", "decision")
     parser.add_argument("parts", nargs="*", metavar="part", help=f"which of {', '.join(known)} (default all)")
     options = parser.parse_args()
     if wrong := set(options.parts) - set(known):
@@ -253,6 +280,7 @@ def main() -> int:
         "meaning": lambda: meaning(2 if quick else 200),
         "digits": lambda: digits(quick),
         "time": lambda: cost(*((30, 100, 1) if quick else (600, 2500, 5))),
+        "decision": lambda: decision(*((60, 30, 3, 65, 100) if quick else (1200, 600, 12, 1024, 2000))),
     }
     with threadpool_limits(1):
         report: dict[str, Any] = {part: runs[part]() for part in known if part in (options.parts or known)}

@@ -37,6 +37,14 @@ MADE_WITH = {
         adadim.LinUCBPlusPlus(bonus="squared", reuse=True),
         adadim.LinUCBPlusPlus(solver="suplinucb", radius=0.2, ridge=1.0),
     ],
+    "ModCB": [
+        adadim.ModCB(base="linucb", exploration=None, test="theory"),
+        adadim.ModCB(base="exp4-ix", experts=9, every=7, floor=0.01),
+    ],
+    "OSOM": [adadim.OSOM(variant="ball", corrected=True)],
+    "ALBDim": [adadim.ALBDim(support="coordinates", first_phase=9)],
+    "ALBNorm": [adadim.ALBNorm(norm_bound=2.0, variant="ball", first_epoch=5), adadim.ALBNorm(pairs=3, first_epoch=9)],
+    "EpochBalancing": [adadim.EpochBalancing(ambient=True, c=0.01, scale=0.1)],
     "ReleasedLinUCB": [released.ReleasedLinUCB(dim=3, bonus="squared")],
     "ReleasedLinUCBPlusPlus": [released.ReleasedLinUCBPlusPlus(bonus="squared")],
 }

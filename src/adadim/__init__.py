@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.actions import ActionSet
+from adadim.agent import Agent
 from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
     ConditionError,
     DecisionError,
     DeviceError,
+    EvaluationWarning,
     FileError,
     ForeignArmError,
     InvalidTypeError,
@@ -29,25 +31,32 @@ from adadim.errors import (
     NormWarning,
     NotSelectedError,
     RunError,
+    SetsWarning,
     StoreError,
     StoreWarning,
     StudyError,
+    UnknownDecisionError,
 )
+from adadim.evaluate import Evaluation, evaluate
+from adadim.instances import interaction_levels, interactions
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 from adadim.problem import Instance, Problem
-from adadim.simulate import Outcome, simulate
+from adadim.simulate import Outcome, Replay, simulate
 
 __version__ = _version("adadim")
 
 __all__ = [
     "ActionSet",
     "AdadimError",
+    "Agent",
     "ConditionError",
     "DecisionError",
     "DeviceError",
     "Dimension",
+    "Evaluation",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "Instance",
@@ -57,13 +66,19 @@ __all__ = [
     "NotSelectedError",
     "Outcome",
     "Problem",
+    "Replay",
     "RunError",
+    "SetsWarning",
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
     "dimension",
+    "evaluate",
     "experiments",
     "instances",
+    "interaction_levels",
+    "interactions",
     "load",
     "paper",
     "policies",

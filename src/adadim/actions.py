@@ -124,10 +124,16 @@ class ActionSet:
         cut._cuts = None
         return cut, pull
 
-    def rescaled(self) -> ActionSet:
-        """The same arms divided, in each replication, by the norm of the longest (arms that are all zero stay so)."""
+    def rescaled(self, among: Any = None) -> ActionSet:
+        """The same arms divided, in each replication, by the norm of the longest (arms that are all zero stay so).
+
+        `among`, (R, K_0), says which rows of the features to look at; all by default.
+        """
         xp = self.xp
-        longest = xp.sqrt(xp.max(self.squared_norms(), axis=-1))
+        squared = self.squared_norms()
+        if among is not None:
+            squared = squared * like(np.tile(among, (1, len(self.levels))), self.base)
+        longest = xp.sqrt(xp.max(squared, axis=-1))
         longest = xp.where(longest > 0, longest, xp.ones_like(longest))
         return self.with_base(self.base / longest[:, None, None])
 
@@ -137,14 +143,20 @@ class ActionSet:
             raise InvalidValueError(f"weights must be finite, got {shown(weights)}")
         return self.with_base(self.base * weights)
 
-    def in_like_units(self, factor: float) -> ActionSet:
+    def in_like_units(self, factor: float, among: Any = None) -> ActionSet:
         """The same arms, each column divided by its root mean square where the columns are in raw units.
 
         They are in a replication in which some column is more than `factor` times as large as an earlier one: the order
-        says that earlier features matter more, and a prior in such units would say the opposite.
+        says that earlier features matter more, and a prior in such units would say the opposite. `among` as in
+        `rescaled`.
         """
         xp = self.xp
-        rms = xp.sqrt(xp.mean(self.base * self.base, axis=1))
+        squares = self.base * self.base
+        if among is None:
+            rms = xp.sqrt(xp.mean(squares, axis=1))
+        else:
+            there = like(among / among.sum(axis=1, keepdims=True), self.base)
+            rms = xp.sqrt(xp.sum(squares * there[:, :, None], axis=1))
         known = xp.where(rms > 0, rms, xp.full_like(rms, np.inf))
         smallest = as_numpy(known)
         raw = np.any(as_numpy(rms) > factor * np.minimum.accumulate(smallest, axis=-1), axis=-1)
@@ -169,6 +181,17 @@ class ActionSet:
         joined.replications = sum(part.replications for part in parts)
         joined.single = False
         return joined
+
+    def with_room(self, room: int) -> ActionSet:
+        """The same set with `room` more arms, all zero so far."""
+        if not room:
+            return self
+        xp, (count, arms, dim) = self.xp, self.base.shape
+        turned = xp.zeros((count, dim, arms + room), dtype=self.base.dtype, device=device_of(self.base))
+        turned[:, :, :arms] = xp.permute_dims(self.base, (0, 2, 1))
+        wider = self.with_base(read_only(xp.permute_dims(turned, (0, 2, 1))))
+        wider.base_arms = wider.arms = arms + room
+        return wider
 
     def with_base(self, base: Array) -> ActionSet:
         """The same set with other features of as many arms."""

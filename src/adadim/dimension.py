@@ -16,14 +16,22 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars, without_frame
 from adadim.notebook import card
 from adadim.posterior.factor import log_evidence
-from adadim.posterior.prefixes import RIDGES, FloatArray, Pooled, canonical_prefixes, given_prefixes
+from adadim.posterior.moments import Moments
+from adadim.posterior.prefixes import (
+    RIDGES,
+    FloatArray,
+    Pooled,
+    canonical_prefixes,
+    given_prefixes,
+    moment_prefixes,
+)
 
 if TYPE_CHECKING:
     import pandas
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["Dimension", "Levels", "Prior", "dimension", "dimension_of_arms"]
+__all__ = ["Dimension", "Levels", "Prior", "checked_levels", "dimension", "dimension_of_arms", "dimension_of_sums"]
 
 Levels = Mapping[str, int] | Sequence[int] | None
 """Groups of features: the number of leading features up to the end of each, by name or in a list."""
@@ -265,6 +273,25 @@ def dimension_of_arms(
     return replace(plan.dimension(data, actions.single), names=actions.names)
 
 
+def dimension_of_sums(sums: Moments, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+    """`dimension` of choices of which only the sums are known; the same, if no two choices had equal features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> features = rng.standard_normal((300, 8))
+    >>> rewards = features[:, :3].sum(axis=1) + rng.standard_normal(300)
+    >>> sums = Moments.zeros(8)
+    >>> sums.add(features, rewards)
+    >>> print(dimension_of_sums(sums))
+    3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
+    """
+    plan = _Plan.of(len(sums.moment), levels, prior, 0.0, None)
+    probabilities, noise = plan.of_sums(sums)
+    return Dimension(probabilities, noise, round(sums.weight), plan.prior, plan.support, plan.dim, plan.names)
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What is asked: the possible d*, their prior, and the prior of the coefficients."""
@@ -278,7 +305,7 @@ class _Plan:
 
     @classmethod
     def of(cls, dim: int, levels: Levels, prior: Prior, taper: float, ridge: float | None) -> _Plan:
-        names = None if levels is None else _checked_levels(levels, dim)
+        names = None if levels is None else checked_levels(levels, dim)
         support = np.arange(1, dim + 1) if names is None else np.array(list(names.values()))
         weights = _checked_prior(prior, support)
         if ridge is not None:
@@ -305,7 +332,19 @@ class _Plan:
             logdets, residuals = canonical_prefixes(data, RIDGES, self.taper)
         else:
             logdets, residuals = (part[None] for part in given_prefixes(data, self.ridge, self.taper))
-        at, n = self.support - 1, data.n
+        return self._averaged(logdets, residuals, data.n, float(size))
+
+    def of_sums(self, sums: Moments) -> tuple[FloatArray, float]:
+        """P(d* = m) and the estimated noise, from sums over the choices."""
+        if sums.weight == 0 or sums.squares == 0.0:
+            return self.prior, np.nan if sums.weight == 0 else 0.0
+        size = float(np.sqrt(sums.squares))
+        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest)
+        return self._averaged(*moment_prefixes(scaled, RIDGES, self.taper), sums.weight, size)
+
+    def _averaged(self, logdets: FloatArray, residuals: FloatArray, n: float, size: float) -> tuple[FloatArray, float]:
+        """P(d* = m) and the noise, averaged over the ridges, of rewards divided by `size`."""
+        at = self.support - 1
         logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
@@ -348,7 +387,8 @@ def _checked_arms(arms: Array, dim: int) -> FloatArray:
     return array.astype(np.float64)
 
 
-def _checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:
+def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:
+    """Levels by name, with the number of leading features up to the end of each."""
     if isinstance(levels, Mapping):
         names, ends = [str(name) for name in levels], list(levels.values())
     elif isinstance(levels, str) or not hasattr(levels, "__iter__"):

@@ -8,6 +8,7 @@ __all__ = [
     "ConditionError",
     "DecisionError",
     "DeviceError",
+    "EvaluationWarning",
     "FileError",
     "ForeignArmError",
     "InvalidTypeError",
@@ -15,9 +16,11 @@ __all__ = [
     "NormWarning",
     "NotSelectedError",
     "RunError",
+    "SetsWarning",
     "StoreError",
     "StoreWarning",
     "StudyError",
+    "UnknownDecisionError",
 ]
 
 LONGEST = 1500
@@ -97,6 +100,10 @@ class DecisionError(InvalidValueError):
     """
 
 
+class UnknownDecisionError(DecisionError):
+    """A decision that is not in the log."""
+
+
 class DeviceError(InvalidValueError):
     """A device was asked for that is not there, or that is too small.
 
@@ -142,6 +149,25 @@ class NormWarning(UserWarning):
     >>> caught[0].category is NormWarning
     True
     """
+
+
+class SetsWarning(UserWarning):
+    """A policy was started where its guarantee does not hold, because of how the problem's action sets come about.
+
+    Examples
+    --------
+    >>> import adadim, warnings
+    >>> problem = adadim.Problem(arms=5, dim=3, horizon=50, noise=0.1, sets="adversarial")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     learner = adadim.D3RB().start(problem)
+    >>> caught[0].category is SetsWarning
+    True
+    """
+
+
+class EvaluationWarning(UserWarning):
+    """A log that says too little about a policy for its estimated value to mean anything."""
 
 
 class StoreWarning(UserWarning):

@@ -1,21 +1,169 @@
-"""Tables of pandas and polars: taken as features, and made of results. Neither is imported unless it is used."""
+"""Columns of a table, whoever made it: a polars or pandas frame, a dict of arrays, a Parquet or CSV file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adadim.errors import InvalidTypeError
+from adadim.checks import shown, suggestion
+from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:
     import pandas
-    import polars
+    import polars as pl
 
-__all__ = ["is_frame", "to_pandas", "to_polars", "without_frame"]
+__all__ = [
+    "Frame",
+    "checked_names",
+    "column",
+    "column_names",
+    "distinct",
+    "is_frame",
+    "number_columns",
+    "read_frame",
+    "to_pandas",
+    "to_polars",
+    "without_frame",
+]
+
+Frame = Any
+"""A polars or pandas DataFrame, or a mapping from names to columns of one length."""
 
 LIBRARIES = ("pandas", "polars")
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def read_frame(file: str | Path) -> pl.DataFrame:
+    """The table in a Parquet or CSV file."""
+    import polars as pl
+
+    path = Path(file)
+    if path.suffix not in (".parquet", ".csv"):
+        raise InvalidValueError(f"{str(file) or repr('')} must be a .parquet or .csv file")
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        raise InvalidValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def column_names(frame: Frame, what: str = "the table") -> list[str]:
+    """Names of the columns, in their order.
+
+    Examples
+    --------
+    >>> column_names({"arm": [0, 1], "reward": [0.5, 0.2]})
+    ['arm', 'reward']
+    """
+    if isinstance(frame, Mapping):
+        names = list(frame)
+        sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
+        if len(set(sizes.values())) > 1:
+            raise InvalidValueError(f"columns of {what} must have the same number of rows, got {shown(sizes)}")
+    elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
+        names = list(frame.columns)
+    else:
+        raise InvalidTypeError(
+            f"{what} must be a polars or pandas DataFrame or a dict of columns, got {type(frame).__name__}"
+        )
+    if not names:
+        raise InvalidValueError(f"{what} has no columns")
+    return names
+
+
+def checked_names(names: Any, name: str) -> list[str]:
+    """A list of names of columns, each once.
+
+    Examples
+    --------
+    >>> checked_names("age", "features")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: features must be a list of names of columns, got 'age'
+    """
+    fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not fits or not all(isinstance(one, str) for one in names):
+        raise InvalidTypeError(f"{name} must be a list of names of columns, got {shown(names)}")
+    if len(set(names)) < len(names):
+        raise InvalidValueError(f"{name} must name each column once, got {shown(list(names))}")
+    return list(names)
+
+
+def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, Any]:
+    """One column as an array (n,), of whatever type it has; an error names what the table has instead.
+
+    Examples
+    --------
+    >>> column({"arm": ["a", "b"]}, "arms")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: the table has no column 'arms'; did you mean 'arm'?
+    """
+    known = column_names(frame, what)
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the name of a column must be a text, got {shown(name)}")
+    if name not in known:
+        raise InvalidValueError(f"{what} has no column {shown(name)}; {suggestion(name, known)}")
+    given = frame[name]
+    values = given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
+    if values.ndim != 1:
+        raise InvalidValueError(f"column {name!r} of {what} must have one value per row, got shape {values.shape}")
+    return np.asarray(values)
+
+
+def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The different values of a column, sorted, at least two of them, and which of them each row has.
+
+    Examples
+    --------
+    >>> distinct(np.array(["b", "a", "b"]), "arm")
+    (['a', 'b'], array([1, 0, 1]))
+    """
+    for row, value in enumerate(values.tolist()):
+        if value is None or value != value:
+            raise InvalidValueError(f"column {name!r} has no value in row {row + 1}; drop such rows or fill them in")
+    try:
+        found, which = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise InvalidTypeError(
+            f"column {name!r} must hold values of one kind, all numbers or all texts, got {shown(values.tolist())}"
+        ) from None
+    if len(found) < 2:
+        raise InvalidValueError(f"column {name!r} must have at least two different values, got {shown(found.tolist())}")
+    return found.tolist(), which.astype(np.int64)
+
+
+def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
+    """Columns as numbers, (n, columns); a missing value is refused with its row.
+
+    Examples
+    --------
+    >>> number_columns({"age": [30, 41], "weight": [71.5, 60.0]}, ["weight", "age"])
+    array([[71.5, 30. ], [60. , 41. ]])
+    """
+    found: list[FloatArray] = []
+    for name in names:
+        values = column(frame, name, what)
+        if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
+            missing = [value is None or value != value for value in values.tolist()]
+            try:
+                values = np.where(missing, np.nan, values).astype(np.float64)
+            except (TypeError, ValueError):
+                raise InvalidValueError(
+                    f"column {name!r} of {what} must hold numbers, got {shown(values[0])}"
+                ) from None
+        if values.dtype.kind not in "biuf":
+            raise InvalidValueError(f"column {name!r} of {what} must hold numbers, but is {values.dtype}")
+        values = values.astype(np.float64)
+        for row in np.flatnonzero(~np.isfinite(values))[:1].tolist():
+            raise InvalidValueError(
+                f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
+            )
+        found.append(values)
+    return np.stack(found, axis=1)
 
 
 def is_frame(value: Any) -> bool:
@@ -53,7 +201,7 @@ def without_frame(value: Any, what: str = "features") -> tuple[Any, tuple[str, .
     return np.stack(columns, axis=1) if columns else np.empty((len(value), 0)), names
 
 
-def to_polars(columns: Mapping[str, Any]) -> polars.DataFrame:
+def to_polars(columns: Mapping[str, Any]) -> pl.DataFrame:
     """Columns as a polars table."""
     import polars
 

@@ -23,14 +23,18 @@ from adadim.backend.arrays import (
 )
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
-from adadim.checks import integer, one_of, positive
+from adadim.checks import integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.notebook import card
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
-__all__ = ["Instance", "Problem"]
+__all__ = ["NEVER", "Instance", "Problem", "Sets"]
+
+NEVER = 2**62  # round in which arms arrive that nobody has added
+ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
 
 Rewards = Literal["gaussian", "bernoulli"]
+Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
 
 @unchanging
@@ -43,8 +47,9 @@ class Problem:
         Features of the arms, most basic first; R > 1 for independent replications in lock step. A DataFrame of pandas
         or polars keeps the names of its columns. Without it the problem is a contextual one: features come with each
         round, and `arms` and `dim` say how many there are.
-    horizon : int
-        Number of rounds T.
+    horizon : int or None
+        Number of rounds T; None where there is no end. Policies that have an anytime form then use it, and the others
+        refuse to start.
     noise : float, optional
         Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]). Without
         it, policies that need it refuse to start; the one of `adadim.recommended` estimates it.
@@ -53,7 +58,20 @@ class Problem:
     replications : sequence of int, optional
         Replication numbers, which key the random streams; ``range(R)`` by default.
     arms, dim : int, optional
-        Of a contextual problem: the largest number of arms K in a round, and the number of features d.
+        Of a contextual problem: the largest number of arms K in a round, and the number of features d. With `features`,
+        `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
+    arrives : int array (K,) or (R, K), optional
+        Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
+        expressive set arrive with their truncations.
+    sets : {"iid", "adversarial"}, optional
+        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
+        independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
+        it starts. Sets that are given are "fixed", or "growing" if arms arrive.
+
+    Attributes
+    ----------
+    sets : str or None
+        "fixed", "growing", "iid" or "adversarial"; None if nobody has said.
 
     Examples
     --------
@@ -63,33 +81,48 @@ class Problem:
     (3, 3, 100)
     >>> Problem(arms=20, dim=50, horizon=1000, noise=0.1).contextual
     True
+    >>> Problem(np.eye(3), horizon=None, noise=0.1).endless
+    True
+    >>> Problem(np.eye(3), arrives=[1, 1, 50], horizon=100, noise=0.1).growing  # the third arm comes later
+    True
     """
 
     def __init__(
         self,
         features: Array | ActionSet | None = None,
         *,
-        horizon: int,
+        horizon: int | None,
         noise: float | None = None,
         reward_range: float | Array | None = None,
         replications: Sequence[int] | None = None,
         arms: int | None = None,
         dim: int | None = None,
+        arrives: Any = None,
+        sets: Sets | None = None,
     ) -> None:
+        self._arrives: np.ndarray[Any, Any] | None = None
         self.contextual = features is None
+        if sets is not None:
+            one_of(sets, "sets", ("iid", "adversarial") if features is None else ("fixed",))
+        self.sets: Sets | None = sets if features is None else "fixed"
         if features is None:
             self.arms = integer(arms, "arms", meaning="the largest number of arms in a round")
             self.dim = integer(dim, "dim", meaning="the number of features")
             self.single = replications is None
             count = 1 if replications is None else len(check_replications(replications))
             self.reference: Array = np.zeros(count)
+            if arrives is not None:
+                raise InvalidValueError("arrives is for arms that stay; here they come with each round: ask(features)")
         else:
-            if arms is not None or dim is not None:
-                raise InvalidValueError("arms and dim are those of the features given; leave them out")
+            if dim is not None:
+                raise InvalidValueError("dim is that of the features given; leave it out")
             self._actions = features if isinstance(features, ActionSet) else ActionSet(features)
+            if arms is not None or arrives is not None:
+                self._actions, self._arrives = _growing(self._actions, arms, arrives)
+                self.sets = "growing"
             self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
             self.reference, count = self._actions.base, self._actions.replications
-        self.horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        self._horizon = None if horizon is None else integer(horizon, "horizon", meaning="the number of rounds")
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
         self._noise = None if noise is None else positive(noise, "noise", meaning)
         self.replications = check_replications(range(count) if replications is None else replications)
@@ -98,6 +131,26 @@ class Problem:
                 f"features hold {count} replications, but {len(self.replications)} numbers were given"
             )
         self.reward_range = None if reward_range is None else _check_range(reward_range, count)
+
+    @property
+    def horizon(self) -> int:
+        """Number of rounds T; a `ValueError` where there is no end."""
+        if self._horizon is None:
+            raise InvalidValueError(
+                "horizon is None, but this policy needs the number of rounds: give Problem(horizon=...), or use one "
+                "that needs none, such as LinUCB, LinTS, TaperedLinUCB or adadim.recommended(problem)"
+            )
+        return self._horizon
+
+    @property
+    def endless(self) -> bool:
+        """Whether there is no last round."""
+        return self._horizon is None
+
+    @property
+    def draws_at_once(self) -> int:
+        """How many random numbers to make beforehand for each replication, where they are made beforehand."""
+        return ENDLESS_DRAWS if self._horizon is None else self._horizon
 
     @property
     def noise(self) -> float:
@@ -121,11 +174,40 @@ class Problem:
             raise InvalidValueError("a contextual problem has no fixed arms: its features come with each round")
         return self._actions
 
-    def with_actions(self, actions: ActionSet, replications: Sequence[int], reward_range: Any) -> Problem:
+    @property
+    def growing(self) -> bool:
+        """Whether arms arrive while it is played."""
+        return self._arrives is not None
+
+    @property
+    def arrives(self) -> np.ndarray[Any, Any]:
+        """Round from which on each arm is there, (R, K); arms that nobody has added yet never arrive."""
+        if self._arrives is None:
+            return np.ones((len(self), self.arms), dtype=np.int64)
+        return self._arrives
+
+    @property
+    def first_arms(self) -> np.ndarray[Any, Any] | None:
+        """Which rows of the features are there from the start, (R, K_0); None if all are."""
+        return None if self._arrives is None else self._arrives[:, : self.actions.base_arms] == 1
+
+    def to_grow(self) -> Problem:
+        """The same problem with features of its own, to which arms can be added; itself if none may be."""
+        if self._arrives is None or (self._arrives < NEVER).all():
+            return self
+        own = copy.copy(self)
+        base = self.actions.base
+        own._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
+        return own
+
+    def with_actions(
+        self, actions: ActionSet, replications: Sequence[int], reward_range: Any, arrives: Any = None
+    ) -> Problem:
         """The same problem on other arms."""
         changed = copy.copy(self)
         changed._actions, changed.reference, changed.single = actions, actions.base, actions.single
         changed.replications, changed.reward_range = tuple(replications), reward_range
+        changed._arrives = self._arrives if arrives is None else arrives
         return changed
 
     @property
@@ -150,7 +232,7 @@ class Problem:
             "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,
             "features d": self.dim,
             "named": None if self.names is None else ", ".join(self.names),
-            "rounds T": self.horizon,
+            "rounds T": "no end" if self.endless else self.horizon,
             "noise": "unknown" if self._noise is None else self._noise,
             "range of rewards": "unknown" if self.reward_range is None else "known",
             "replications": None if self.single else len(self),
@@ -159,14 +241,14 @@ class Problem:
     def __repr__(self) -> str:
         arms = f"{len(self)} x up to {self.arms} arms, dim={self.dim}" if self.contextual else repr(self.actions)
         return (
-            f"Problem({arms}, horizon={self.horizon}, noise={self._noise}, "
+            f"Problem({arms}, horizon={self._horizon}, noise={self._noise}, "
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
         changed = copy.copy(self)
-        changed.horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        changed._horizon = integer(horizon, "horizon", meaning="the number of rounds")
         return changed
 
 
@@ -188,6 +270,11 @@ class Instance:
         (`noise` is then 0.5, the sub-Gaussian scale of a click, unless given).
     reward_range : "true", "unknown", float or array (R,)
         What the policy is told about the range of the means; by default the truth, as in the paper's experiments.
+    arrives : int array (K,) or (R, K), optional
+        As in `Problem`. Regret is against the best arm there is in each round.
+    slack : float
+        How much better than the best arm of round 1 an arm that arrives later may be. By default not at all, which is
+        the second condition of the paper's remark on growing sets; no policy can check it. ``math.inf`` for any.
 
     Attributes
     ----------
@@ -199,6 +286,8 @@ class Instance:
         Largest mean reward.
     theta : array (R, d) or None
         The reward parameter, where there is one.
+    late : array (R,)
+        How much better the best arm of all is than the best of round 1; 0 if no arm arrives later.
 
     Examples
     --------
@@ -219,6 +308,8 @@ class Instance:
         rewards: Rewards = "gaussian",
         reward_range: float | Array | Literal["true", "unknown"] = "true",
         replications: Sequence[int] | None = None,
+        arrives: Any = None,
+        slack: float = 0.0,
     ) -> None:
         actions = features if isinstance(features, ActionSet) else ActionSet(features)
         one_of(rewards, "rewards", ("gaussian", "bernoulli"))
@@ -255,7 +346,11 @@ class Instance:
             known = spread if reward_range == "true" else None
         else:
             known = reward_range
-        self.problem = Problem(actions, horizon=horizon, noise=noise, reward_range=known, replications=replications)
+        horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
+        self.problem = Problem(
+            actions, horizon=horizon, noise=noise, reward_range=known, replications=replications, arrives=arrives
+        )
+        self.late = self._check_arrivals(slack)
 
     def __repr__(self) -> str:
         return f"Instance({self.problem!r}, rewards={self.rewards!r})"
@@ -267,6 +362,35 @@ class Instance:
         best = float(as_numpy(self.best).mean())
         rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter}
         return card("Instance", {**self.problem.in_short(), **rest})
+
+    def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
+        """How much better the best arm is than the best of round 1; an error if by more than `slack`."""
+        means, arrives = as_numpy(self.means), self.problem.arrives
+        there = np.where(arrives <= self.problem.horizon, means, -np.inf)
+        late: np.ndarray[Any, Any] = there.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
+        if not is_number(slack) or not slack >= 0:
+            raise InvalidValueError(f"slack must be a number of at least 0, or math.inf, got {shown(slack)}")
+        if (late > slack).any():
+            r = int(late.argmax())
+            arm = int(there[r].argmax())
+            raise InvalidValueError(
+                f"an arm that arrives later is better by {late[r]:.4g} than all that are there at first (arm {arm}, "
+                f"from round {arrives[r, arm]} on, replication {self.problem.replications[r]}), against the second "
+                "condition of growing sets; pass slack=math.inf if that is wanted"
+            )
+        return late
+
+    def unreachable(self) -> np.ndarray[Any, Any]:
+        """Sum over rounds 1..t of what the best arm of all is better than the best there is, (R, T + 1), t from 0."""
+        horizon, means = self.problem.horizon, as_numpy(self.means)
+        lost = np.zeros((len(means), horizon + 1))
+        if self.problem.growing:
+            for row, mean, arrives in zip(lost, means, self.problem.arrives, strict=True):
+                best = np.full(horizon + 1, -np.inf)
+                here = arrives <= horizon
+                np.maximum.at(best, arrives[here], mean[here])
+                row[1:] = np.cumsum(mean.max() - np.maximum.accumulate(best)[1:])
+        return lost
 
     def to(self, device: str) -> Instance:
         """The same instance as torch tensors on a device ("cpu", "cuda", "cuda:1"); what learns on it computes there.
@@ -288,9 +412,9 @@ class Instance:
         """Whether the two differ in their replications alone: as many arms and rounds, the same law of noise."""
         one, two = self.problem, other.problem
         return (
-            (one.arms, one.dim, one.horizon, one._noise) == (two.arms, two.dim, two.horizon, two._noise)
+            (one.arms, one.dim, one._horizon, one._noise) == (two.arms, two.dim, two._horizon, two._noise)
             and (one.actions.levels, one.actions.expressive) == (two.actions.levels, two.actions.expressive)
-            and (one.reward_range is None) == (two.reward_range is None)
+            and (one.reward_range is None, one.growing) == (two.reward_range is None, two.growing)
             and self.rewards == other.rewards
         )
 
@@ -327,7 +451,9 @@ class Instance:
             ActionSet.join([problem.actions for problem in problems]),
             [r for problem in problems for r in problem.replications],
             ranges,
+            np.concatenate([problem.arrives for problem in problems]) if first.problem.growing else None,
         )
+        joined.late = np.concatenate([part.late for part in parts])
         return joined
 
     def noise_streams(self, seed: int) -> Streams:
@@ -342,6 +468,30 @@ class Instance:
             clicked = like(draws.uniforms(rows), mean) < mean
             return namespace(mean).astype(clicked, mean.dtype)
         return mean + self.problem.noise * like(draws.normals(rows), mean)
+
+
+def _growing(actions: ActionSet, arms: int | None, arrives: Any) -> tuple[ActionSet, np.ndarray[Any, Any]]:
+    """The action set with room for `arms` arms, and the round (R, K) from which on each is there."""
+    count, rows, levels = actions.replications, actions.base_arms, len(actions.levels)
+    if arrives is None:
+        rounds = np.ones((count, rows), dtype=np.int64)
+    else:
+        rounds = np.asarray(as_numpy(arrives))
+        if rounds.shape not in ((rows,), (count, rows)) or rounds.dtype.kind not in "iu" or (rounds < 1).any():
+            raise InvalidValueError(
+                f"arrives must say from which round on each of the {rows} arms is there, 1 or later: integers of shape "
+                f"({rows},) or ({count}, {rows}), got {shown(arrives)}"
+            )
+        rounds = np.broadcast_to(rounds, (count, rows)).astype(np.int64)
+        if not (rounds == 1).any(axis=1).all():
+            raise InvalidValueError("arrives leaves no arm to choose in round 1; let at least one arrive in round 1")
+    if arms is not None:
+        if actions.expressive:
+            raise InvalidValueError("arms is for arms to be added, which an expressive set does not take; leave it out")
+        room = integer(arms, "arms", least=rows, meaning="the number of arms in the end") - rows
+        actions = actions.with_room(room)
+        rounds = np.concatenate([rounds, np.full((count, room), NEVER)], axis=1)
+    return actions, read_only(np.tile(rounds, (1, levels)))
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:

@@ -17,7 +17,7 @@ from adadim.backend.state import State
 from adadim.codec import to_table
 from adadim.errors import AdadimError, FileError, InvalidValueError
 from adadim.files import explained, write_whole
-from adadim.problem import Problem
+from adadim.problem import NEVER, Problem
 
 __all__ = ["fingerprint", "read_learner", "write_learner"]
 
@@ -83,7 +83,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "library": "NumPy" if is_numpy(problem.reference) else "torch",
         "arms": problem.arms,
         "dim": problem.dim,
-        "horizon": problem.horizon,
+        "horizon": None if problem.endless else problem.horizon,
         "noise": problem.noise if problem.noise_known else None,
         "reward_range": None if ranges is None else np.asarray(ranges).tolist(),
         "replications": list(problem.replications),
@@ -91,6 +91,10 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
     if problem.contextual:
         return known | {"features": "those of each round"}
     features = np.ascontiguousarray(as_numpy(problem.actions.base))
+    if problem.growing:
+        known["arrives"] = problem.arrives.tolist()
+        # Arms that a learner was given while it played are part of its state.
+        features = np.where(problem.arrives[:, : problem.actions.base_arms, None] < NEVER, features, 0.0)
     digest = hashlib.sha256(features.tobytes()).hexdigest()[:20]
     return known | {"levels": list(problem.actions.levels), "features": digest}
 

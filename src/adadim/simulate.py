@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,6 +17,7 @@ from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.tables import LoggedInstance
 from adadim.notebook import card
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["Outcome", "simulate"]
+__all__ = ["Outcome", "Replay", "simulate"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -44,8 +46,8 @@ class Outcome:
     times : int array (n,)
         Rounds at which the regret was recorded.
     regret : float array (R, n)
-        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled. Of a single
-        problem, one given as (K, d) features, (n,).
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled, where mu*
+        is that of the best arm there is in the round. Of a single problem, one given as (K, d) features, (n,).
     pulls : int array (R, K)
         How often each arm was pulled; (K,) of a single problem.
     learner : Learner
@@ -91,22 +93,93 @@ class Outcome:
         return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
 
 
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What came of replaying logged choices to a policy.
+
+    Attributes
+    ----------
+    mean : float array (R,)
+        Mean reward of the rows in which the policy chose what was chosen: what it would have earned a round. Not a
+        number where there is none.
+    matched : int array (R,)
+        How many rows that were.
+    times : int array (n,)
+        Rows after which the sums were recorded.
+    rewards, matches : float array (R, n), int array (R, n)
+        Sum of the rewards, and number of the matching rows, up to then.
+    pulls : int array (R, K)
+        How often each arm was chosen in a matching row.
+    learner : Learner
+        The learner after the last row.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> drug = rng.integers(2, size=1000)
+    >>> frame = {"drug": drug, "better": (rng.random(1000) < np.where(drug == 1, 0.8, 0.2)).astype(float)}
+    >>> trial = adadim.instances.table(frame, reward="better", arm="drug", features=[], replications=range(5))
+    >>> outcome = adadim.simulate(adadim.recommended(trial.problem), trial)
+    >>> bool(outcome.mean.mean() > 0.7), bool((abs(outcome.matched - 500) < 60).all())
+    (True, True)
+    """
+
+    times: IntArray
+    rewards: FloatArray
+    matches: IntArray
+    pulls: IntArray
+    learner: Learner = field(repr=False)
+
+    @property
+    def matched(self) -> IntArray:
+        """Number of rows in which the policy chose what was chosen, (R,)."""
+        return self.matches[:, -1]
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean reward of these rows, (R,)."""
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = self.rewards[:, -1] / self.matched
+        return means
+
+
+@overload
 def simulate(
     policy: Policy,
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
-) -> Outcome:
+) -> Outcome: ...
+
+
+@overload
+def simulate(
+    policy: Policy,
+    instance: LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Replay: ...
+
+
+def simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance | LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Outcome | Replay:
     """Run a policy on every replication of an instance.
 
     Parameters
     ----------
     policy : Policy
         What to run.
-    instance : Instance or ContextInstance
+    instance : Instance, ContextInstance or LoggedInstance
         Where to run it; its horizon is the number of rounds. Where features come with each round, the regret is against
-        the best arm of each.
+        the best arm of each. Logged choices are replayed, row by row.
     seed : int
         Seed of the reward noise and of the policy's own randomness. Every policy run with the same seed meets the
         same noise in the same replication.
@@ -121,6 +194,7 @@ def simulate(
     Returns
     -------
     Outcome
+        Of logged choices, a `Replay`.
 
     Examples
     --------
@@ -132,14 +206,20 @@ def simulate(
     """
     if not isinstance(policy, Policy):
         raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
-    if not isinstance(instance, Instance | ContextInstance):
+    if not isinstance(instance, Instance | ContextInstance | LoggedInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
-    seed, times = check_seed(seed), record_points(record, instance.problem.horizon)
+    if instance.problem.endless:
+        raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
+    seed = check_seed(seed)
+    rounds = len(instance.rewards) if isinstance(instance, LoggedInstance) else instance.problem.horizon
+    times = record_points(record, rounds)
     if not callable(progress):
         with Bar(type(policy).__name__, progress) as bar:
             return simulate(policy, instance, seed, record, bar.update)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
+        if isinstance(instance, LoggedInstance):
+            return _replay(policy.start(instance.problem, seed=seed), instance, times, progress)
         if isinstance(instance, ContextInstance):
             return _run_contexts(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
         return _run(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
@@ -159,7 +239,7 @@ def _run(
     regret = instance.best * 0.0
 
     def play(rows: Rows = everyone) -> None:
-        arms, memo = learner.choose(rows)
+        arms, memo = learner.choose(learner.present(rows))
         learner.absorb(arms, instance.pull(arms, noise, rows), rows, memo)
         regret[rows.index] += rows.at(gaps, arms)
         rows.add(pulls, arms, 1)
@@ -179,6 +259,8 @@ def _run(
                 recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
                 progress((strip * horizon + t) // len(strips), horizon)
+    if instance.problem.growing:  # the best arm of a round is one that is there
+        recorded -= instance.unreachable()[:, times]
     if instance.problem.single:
         return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
     return Outcome(times, recorded, as_numpy(pulls), learner)
@@ -192,14 +274,13 @@ def _run_contexts(
     progress: Callable[[int, int], None],
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
-    problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.rounds()
+    problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.played()
     ids, regret = np.arange(len(problem)), np.zeros(len(problem))
     pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
     recorded = np.empty((len(problem), len(times)))
     due = {t: column for column, t in enumerate(times.tolist())}
     for t in range(1, problem.horizon + 1):
-        features = next(rounds)
-        means = instance.means(features)
+        features, means = next(rounds)
         rows = instance.everyone.offering(features, None)
         arms, memo = learner.choose(rows)
         learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
@@ -209,6 +290,31 @@ def _run_contexts(
             recorded[:, due[t]] = regret
             progress(t, problem.horizon)
     return Outcome(times, recorded, pulls, learner)
+
+
+def _replay(
+    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None]
+) -> Replay:
+    """Show every row of a log; only where the learner chooses what was chosen does it learn and earn."""
+    problem, total = instance.problem, int(times[-1])
+    earned, matches = np.zeros(len(problem)), np.zeros(len(problem), dtype=np.int64)
+    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
+    sums, counts = np.empty((len(problem), len(times))), np.empty((len(problem), len(times)), dtype=np.int64)
+    due = {t: column for column, t in enumerate(times.tolist())}
+    for t, (features, logged, rewards) in enumerate(itertools.islice(instance.logged(), total), start=1):
+        rows = instance.everyone.offering(features, None)
+        arms, memo = learner.choose(rows)
+        same = np.flatnonzero(arms == logged)
+        if same.size:
+            part = {key: values[same] for key, values in memo.items()}
+            learner.absorb(arms[same], rewards[same], rows.pick(same), part)
+            earned[same] += rewards[same]
+            matches[same] += 1
+            pulls[same, arms[same]] += 1
+        if t in due:
+            sums[:, due[t]], counts[:, due[t]] = earned, matches
+            progress(t, total)
+    return Replay(times, sums, counts, pulls, learner)
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

@@ -9,6 +9,7 @@ SHARES = {
     "damaged blocks": 0.1,
     "learner files": 0.4,
     "calls": 0.1,
+    "numbers": 0.04,
     "names": 0.05,
     "kills": 0.02,
     "several processes": 0.1,

@@ -75,7 +75,7 @@ def test_a_picture(name, start):
     ("options", "message"),
     [
         (["--features", "one,prise"], "choices.csv has no column 'prise'; did you mean 'price'"),
-        (["--features", "one,id"], "column 'id' of choices.csv must hold numbers, but is String"),
+        (["--features", "one,id"], "column 'id' of choices.csv must hold numbers, got 'c0'"),
         (["--features", "one", "--reward", "gain"], "choices.csv has no column 'gain'"),
         (["--features", "one,price", "--levels", "a=3"], r"levels must be an integer in 1\.\.2"),
         (["--features", "one,price", "--levels", "a=b"], "levels must look like price=3,text=67"),

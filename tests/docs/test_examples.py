@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -54,6 +55,17 @@ def test_demo(tmp_path):
     assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{final.mean() - half:.1f} to {final.mean() + half:.1f}"]
 
 
+def test_growing(tmp_path):
+    done = run("growing.py", "--horizon", 120, "--trials", 2, "--arms", 30, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = table(done.stdout)
+    there = adadim.instances.growing(
+        arms=30, dim=100, intrinsic_dim=4, horizon=120, first=20, best=60, replications=range(2)
+    )
+    final = adadim.simulate(adadim.LinUCBPlusPlus(), there).final
+    assert rows["LinUCB++"][2].startswith(f"{final.mean():.1f} ")
+
+
 def test_demo_with_one_trial(tmp_path):
     done = run("demo.py", "--horizon", 20, "--trials", 1, "--out", "elsewhere", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -89,6 +101,33 @@ def test_digits_without_scikit_learn(tmp_path):
     done = run("digits.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "this example needs scikit-learn: pip install scikit-learn\n"
+
+
+def test_actg175(tmp_path):
+    if importlib.util.find_spec("lifelines") is None:
+        pytest.skip("lifelines is not installed: pip install --no-deps lifelines")
+    done = run("actg175.py", "--shuffles", 5, "--orders", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "actg175.png").read_bytes().startswith(PNG)
+    reached = {name: float(cells[0].split()[0]) for name, cells in table(done.stdout).items()}
+    assert len(reached) == 16
+    # What the text says: covariates cost LinUCB, with either radius; the recommended policy beats LinUCB with all.
+    for scale in ("1", "0.35"):
+        assert reached[f"LinUCB({scale}), no covariates"] > reached[f"LinUCB({scale}), and lab: all"] + 4
+    assert reached["recommended"] > reached["LinUCB(1), and lab: all"] + 4
+    assert reached["at random"] == pytest.approx(371, abs=6)
+    assert "counted first: 20 of 80 features matter, up to 'arm'," in done.stdout
+    assert "a model for each treatment: 65 of 65 features matter" in done.stdout
+
+
+def test_labels(tmp_path):
+    pytest.importorskip("sklearn")
+    done = run("labels.py", "--rounds", 300, "--trials", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wrong = {name: float(cells[0].split()[0]) for name, cells in table(done.stdout).items()}
+    assert wrong["at random"] == pytest.approx(270, abs=20)
+    assert wrong["LinUCB(scale=0.35), 5 components"] < wrong["LinUCB(scale=0.35), 61 components"] - 20
+    assert re.search(r"matter: components up to pc\d+ \(90%: pc\d+ to pc\d+\)", done.stdout)
 
 
 def test_a_policy_of_ones_own(tmp_path):

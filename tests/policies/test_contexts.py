@@ -26,13 +26,31 @@ PLAY = {
     "Corral": adadim.Corral(eta=0.3),
     "Corral importance": adadim.Corral(feedback="importance", eta=0.2),
     "balancing": adadim.DynamicBalancing(bound="sqrt", c=0.1),
+    "SupLinUCB": adadim.SupLinUCB(radius=0.1),
+    "SupLinUCB dim": adadim.SupLinUCB(radius=0.05, dim=3),
+    "Smooth Corral": adadim.SmoothCorral(loss_range=(-0.5, 0.5)),
+    "Smooth Corral, no replay": adadim.SmoothCorral(replay=False, master="exp3p"),
+    "regret balancing": adadim.RegretBalancing(),
+    "regret balancing linear": adadim.RegretBalancingLinear(),
+    "bound balancing": adadim.BoundBalancing(c=0.1),
+    "D3RB": adadim.D3RB(c=0.1),
+    "ED2RB released": adadim.ED2RB(variant="released", bases=(adadim.LinTS(dim=2), adadim.LinUCB())),
+    "combiner": adadim.BanditCombiner(z=0.5),
+    "UCB corral": adadim.UCBCorral(copies=2),
+    "Tsallis corral": adadim.TsallisCorral(threshold=3.0, first_plays=1),
+    "Tsallis corral importance": adadim.TsallisCorral(feedback="importance", threshold=3.0, first_plays=2),
+    "epochs": adadim.EpochBalancing(),
+    "ModCB": adadim.ModCB(every=9),
+    "ModCB exp4-ix": adadim.ModCB(base="exp4-ix", experts=20),
+    "OSOM": adadim.OSOM(),
+    "ALB-Dim": adadim.ALBDim(first_phase=20),
+    "ALB-Norm": adadim.ALBNorm(first_epoch=10),
 }
 REFUSE = {
     "UCB": (adadim.UCB(), "knows arms by their number.*use LinUCB"),
-    "SupLinUCB": (adadim.SupLinUCB(), "knows arms by their number.*use LinUCB"),
     "LinUCB++": (adadim.LinUCBPlusPlus(), "a mixture-arm replays arms of earlier rounds.*use DynamicBalancing"),
     "LinUCB++Corral": (adadim.LinUCBPlusPlusCorral(), "a mixture-arm replays arms of earlier rounds"),
-    "Smooth Corral": (adadim.SmoothCorral(), "a replay is an arm of an earlier round.*use Corral"),
+    "Smooth Corral": (adadim.SmoothCorral(bases=(adadim.LinTS(),)), "bases LinUCB, Greedy and Tapered.*or Corral"),
     "Corral of UCB": (adadim.Corral(bases=(adadim.UCB(), adadim.LinUCB())), "knows arms by their number"),
 }
 
@@ -74,7 +92,12 @@ def test_linucb_in_lock_step_with_the_textbook(dim):
     assert arms == textbook(problem, rounds, rewards, 0.3, radius, dim or 6)
 
 
-@pytest.mark.parametrize("name", ["LinUCB", "Greedy", "LinUCB oful", "LinUCB dim"])
+SAME_AS_FIXED = ["LinUCB", "Greedy", "LinUCB oful", "LinUCB dim", "Corral", "Corral importance", "balancing"]
+SAME_AS_FIXED += ["regret balancing", "regret balancing linear", "bound balancing", "D3RB", "combiner", "UCB corral"]
+SAME_AS_FIXED += ["Tsallis corral", "Tsallis corral importance", "epochs", "ModCB", "OSOM", "ALB-Dim", "ALB-Norm"]
+
+
+@pytest.mark.parametrize("name", SAME_AS_FIXED)
 def test_the_same_features_every_round_are_a_fixed_set(name):
     rng = np.random.default_rng(4)
     features = rng.standard_normal((15, 6)) / 3
@@ -151,7 +174,7 @@ def test_the_order_of_late_answers_does_not_matter(name):
 
 def test_what_adapts_beats_what_does_not():
     instance = contexts(range(10), horizon=600, arms=10, dim=60, intrinsic_dim=3)
-    final = {name: adadim.simulate(policy, instance).final.mean() for name, policy in PLAY.items()}
+    final = {name: adadim.simulate(PLAY[name], instance).final.mean() for name in ("LinUCB", "evidence", "Random")}
     told = adadim.simulate(adadim.LinUCB(dim=3), instance).final.mean()
     assert told < final["LinUCB"] < final["Random"] / 3
     assert final["evidence"] < 0.8 * final["LinUCB"]
@@ -209,7 +232,7 @@ def test_logged_features_are_learned():
         learner.learn(x[:, :3], rewards)
 
 
-@pytest.mark.parametrize("name", PLAY)
+@pytest.mark.parametrize("name", [name for name in PLAY if name != "ALB-Norm"])
 def test_arms_that_are_not_allowed_are_never_chosen(name):
     instance, rng = contexts(horizon=60), np.random.default_rng(6)
     learner, rounds = PLAY[name].start(instance.problem), instance.rounds()
@@ -222,6 +245,7 @@ def test_arms_that_are_not_allowed_are_never_chosen(name):
 
 
 FIXED = ("LinUCB", "LinUCB dim", "Greedy", "tapered", "evidence", "Random", "Corral", "Corral importance", "balancing")
+FIXED += ("D3RB", "regret balancing", "combiner", "UCB corral", "Tsallis corral", "epochs", "ModCB", "OSOM", "ALB-Dim")
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
@@ -249,7 +273,7 @@ def test_random_is_uniform_over_what_is_allowed():
     assert abs(counts[[0, 2, 4]] - 4000 / 3).max() < 4 * np.sqrt(4000 * 2 / 9)
 
 
-@pytest.mark.parametrize("policy", [adadim.LinUCBPlusPlus(), adadim.SmoothCorral(), adadim.SupLinUCB()])
+@pytest.mark.parametrize("policy", [adadim.LinUCBPlusPlus(), adadim.SmoothCorral()])
 def test_policies_that_need_all_arms_say_so(policy):
     learner = policy.start(adadim.Problem(np.eye(4), horizon=20, noise=0.1))
     with pytest.raises(InvalidValueError, match=r"use .*LinUCB|use Corral"):
@@ -309,7 +333,7 @@ def test_another_arm_than_chosen_is_refused():
 def test_problems_without_features_are_checked():
     with pytest.raises(InvalidValueError, match=r"arms must be an integer of at least 1 .the largest number.*got None"):
         adadim.Problem(horizon=10)
-    with pytest.raises(InvalidValueError, match="arms and dim are those of the features given"):
+    with pytest.raises(InvalidValueError, match="dim is that of the features given"):
         adadim.Problem(np.eye(3), arms=3, dim=3, horizon=10)
     with pytest.raises(InvalidValueError, match="the features of this problem are fixed"):
         adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=10, noise=0.1)).ask(np.eye(3))

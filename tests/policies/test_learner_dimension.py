@@ -11,7 +11,10 @@ from policy_examples import DIM, REPLICATIONS, World, every_policy, instance
 from refusals import assert_refuses
 
 LINEAR = (adadim.LinUCB, adadim.TaperedLinUCB, adadim.EvidenceLinUCB, adadim.Greedy, released.ReleasedLinUCB)
-LINEAR += (adadim.RegretBalancingLinear,)
+LINEAR += (adadim.RegretBalancingLinear, adadim.LinTS, adadim.PrefixLinUCB, adadim.TwoPriorLinUCB)
+MASTERS = (adadim.DynamicBalancing, adadim.BoundBalancing, adadim.RegretBalancing, adadim.D3RB, adadim.ED2RB)
+MASTERS += (adadim.BanditCombiner, adadim.UCBCorral, adadim.Corral, adadim.TsallisCorral)
+MASTERS += (released.ReleasedDynamicBalancing,)
 
 
 def played(policy, where, steps=60):
@@ -30,7 +33,7 @@ def played(policy, where, steps=60):
 def test_the_same_as_of_the_logged_choices(policy, levels):
     where = instance(levels=levels)
     learner, arms, rewards = played(policy, where)
-    if not isinstance(policy, LINEAR):
+    if not isinstance(policy, LINEAR + MASTERS):
         name = type(policy).__name__
         assert_refuses(TypeError, f"^{name} does not keep the pulls and rewards .* call adadim", learner.dimension)
         return
@@ -81,3 +84,9 @@ def test_some_replications_play_longer_than_others():
         learner.update(learner.select(rows=rows), [0.5] * len(rows), rows=rows)
     assert learner.dimension().choices.tolist() == [1, 3, 2]
     assert learner.posterior.squares.tolist() == [0.25, 0.75, 0.5]
+
+
+def test_bases_that_see_other_rewards_do_not_tell():
+    where = instance()
+    for policy in (adadim.Corral(feedback="importance"), adadim.SmoothCorral(), adadim.Corral(bases=(adadim.UCB(),))):
+        assert_refuses(TypeError, "does not keep the pulls and rewards", policy.start(where.problem).dimension)

@@ -86,3 +86,13 @@ def test_flags_are_true_or_false(policy, name, value):
 def test_start_needs_a_problem():
     assert_refuses(TypeError, r"start needs an adadim\.Problem, got Instance", LinUCB().start, instance())
     assert_refuses(TypeError, r"start needs an adadim\.Problem, got ndarray", LinUCB().start, GOOD)
+
+
+@pytest.mark.parametrize("kind", [k for k in adadim.policies.kinds().values() if "ambient" in k.__dataclass_fields__])
+@pytest.mark.parametrize("ambient", ["yes", 1, None])
+def test_ambient(kind, ambient):
+    assert_refuses(TypeError, f"ambient must be True or False, got {ambient!r}", kind, ambient=ambient)
+
+
+def test_copies_of_a_base_are_learners_each():
+    assert_refuses(ValueError, r"copies must be an integer in 1\.\.1000", adadim.UCBCorral, copies=2**31)

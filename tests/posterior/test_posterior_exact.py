@@ -154,12 +154,23 @@ def test_zero_and_orthogonal_arms_learn_nothing(form):
     assert (state.width2[0, 1:3] < 0.1).all()
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_widths_that_rounding_would_make_negative(library, request):
+COLLINEAR = np.random.default_rng(23).random((200, 1))
+
+
+def test_widths_that_rounding_would_make_negative(torch):
     """Collinear arms and hardly any ridge: w - g^2 / (1 + g_x) cancels to the last bit, and below 0 unless clipped."""
-    array = np.asarray if library == "numpy" else request.getfixturevalue("torch").asarray
-    state = make(array(np.random.default_rng(23).random((200, 1))), 1e-15, "feature")
+    state = make(torch.asarray(COLLINEAR), 1e-15, "feature")
     for arm in range(40):
-        state.absorb(array([arm]), array([0.1]), state.everyone)
+        state.absorb(torch.asarray([arm]), torch.asarray([0.1]), state.everyone)
         assert (state.width2 >= 0).all()
     assert (state.width2 == 0).any()  # the arms are not zero: without the clip these would be below
+
+
+@both_forms
+def test_collinear_arms_and_hardly_any_ridge(form):
+    """The same on NumPy, which factors anew before anything is lost."""
+    state = make(COLLINEAR, 1e-15, form)
+    for arm in range(40):
+        pull(state, arm, 0.1)
+        width2 = COLLINEAR[:, 0] ** 2 / (1e-15 + (COLLINEAR[: arm + 1] ** 2).sum())
+        np.testing.assert_allclose(state.width2[0], width2, rtol=1e-9)

@@ -126,6 +126,14 @@ EXTRA = {
 }
 
 
+OF_OTHER_PAPERS = {
+    "sphere_rounds": {"arms": 7, "theta": [1.0, 0.5, 0.0]},
+    "biased_arms": {"arms": 7, "dim": 3},
+    "shared_contexts": {"models": 4, "dim": 3},
+    "owned_arms": {"best": 0.7},
+}
+
+
 def tables():
     for kind in instance_kinds():
         if kind == "lower_bound":
@@ -134,8 +142,14 @@ def tables():
         if kind == "many_best":
             yield from ({"kind": kind, "horizon": 100, "arms": arms, "share": 0.3} for arms in (1, 2, 21))
             continue
+        if kind == "labelled":
+            yield {"kind": kind, "horizon": 100, "data": "digits", "covariates": 3}
+            continue
         if kind == "interval":
             yield from ({"kind": kind, "horizon": 100, "arms": arms} for arms in (1, 2, 21))
+            continue
+        if kind in OF_OTHER_PAPERS:
+            yield {"kind": kind, "horizon": 100, **OF_OTHER_PAPERS[kind]}
             continue
         for arms in (1, 2, 3, 5, 8, 21):
             yield {**SPHERE, "kind": kind, "arms": arms, **EXTRA.get(kind, {})}

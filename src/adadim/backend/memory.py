@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from adadim.checks import shown
 from adadim.errors import InvalidValueError
 
 __all__ = ["GIB", "check_fits", "machine_bytes"]
@@ -30,10 +31,11 @@ def check_fits(needed: float, **sizes: int) -> None:
     """
     have = machine_bytes()
     if needed > have:
+        needed = min(needed, 10**300)  # beyond, a float cannot hold it
         name = max(sizes, key=lambda key: sizes[key])
-        rest = ", ".join(f"{key} = {value}" for key, value in sizes.items() if key != name)
+        rest = ", ".join(f"{key} = {shown(value)}" for key, value in sizes.items() if key != name)
         with_rest = f" (with {rest})" if rest else ""
         raise InvalidValueError(
-            f"{name} = {sizes[name]} is too much{with_rest}: {needed / GIB:.3g} GiB are needed, "
+            f"{name} = {shown(sizes[name])} is too much{with_rest}: {needed / GIB:.3g} GiB are needed, "
             f"and this machine has {have / GIB:.3g}; make it smaller"
         )

@@ -9,7 +9,7 @@ import numpy as np
 from adadim.backend.arrays import Array, is_numpy, like, namespace
 from adadim.checks import one_of
 
-__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties"]
+__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties", "tied_for_first"]
 
 Ties = Literal["random", "lowest"]
 
@@ -50,10 +50,22 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
     return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
 
 
-def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+def tied_for_first(scores: Array) -> Array:
+    """Which scores (n, K) are the largest of their row, up to rounding (NumPy).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tied_for_first(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]))
+    array([[False,  True,  True, False]])
+    """
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
-    tied = scores >= bar[:, None]
+    return scores >= bar[:, None]
+
+
+def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):
         for i in range(len(scores)):

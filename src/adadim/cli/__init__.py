@@ -10,8 +10,9 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, new, page
+from adadim.cli import commands, new, page, reproduce
 from adadim.cli import dimension as dimensions
+from adadim.cli import evaluate as evaluations
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
@@ -42,7 +43,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
-    "reproduce": paper.reproduce,
+    "reproduce": reproduce.reproduce,
     "show": paper.show,
     "run": commands.run,
     "status": commands.status,
@@ -52,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,
+    "evaluate": evaluations.evaluate,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,

@@ -5,21 +5,18 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from adadim.checks import suggestion
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
 from adadim.errors import InvalidValueError
 from adadim.files import write_whole
+from adadim.frames import number_columns, read_frame
 from adadim.report.console import AsJson, errors, print_written
 from adadim.report.style import PANEL, figure_style
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["dimension"]
 
@@ -48,12 +45,12 @@ def dimension(
     Example: adadim dimension choices.csv --reward sales --features constant,price,age,clicks --out picture.png
     """
     with errors():
-        frame = _read(file)
+        frame = read_frame(file)
         if features is None:
             names = [name for name in frame.columns if name != reward]
         else:
             names = [name.strip() for name in features.split(",")]
-        table = _columns(frame, [reward, *names], file)
+        table = number_columns(frame, [reward, *names], str(file))
         found = how_many(table[:, 1:], table[:, 0], levels=_levels(levels), ridge=ridge)
         if out_file is not None:
             _draw(found, out_file)
@@ -63,35 +60,6 @@ def dimension(
         typer.echo(str(found))
         if out_file is not None:
             print_written([out_file], quiet=False)
-
-
-def _read(file: Path) -> pl.DataFrame:
-    import polars as pl
-
-    if file.suffix not in (".parquet", ".csv"):
-        raise InvalidValueError(f"{file} must be a .parquet or .csv file")
-    try:
-        return pl.read_parquet(file) if file.suffix == ".parquet" else pl.read_csv(file, infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        raise InvalidValueError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
-
-
-def _columns(frame: pl.DataFrame, names: list[str], file: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Columns as numbers, (n, columns); a missing value is refused with its row."""
-    columns = []
-    for name in names:
-        if name not in frame.columns:
-            raise InvalidValueError(f"{file} has no column {name!r}; {suggestion(name, frame.columns)}")
-        column = frame[name]
-        if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
-            raise InvalidValueError(f"column {name!r} of {file} must hold numbers, but is {column.dtype}")
-        values = column.cast(float).to_numpy()
-        for row in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-            raise InvalidValueError(
-                f"column {name!r} of {file} has no finite number in row {row + 1}; drop such rows or fill them in"
-            )
-        columns.append(values)
-    return np.stack(columns, axis=1).astype(np.float64)
 
 
 def _levels(text: str | None) -> dict[str, int] | list[int] | None:

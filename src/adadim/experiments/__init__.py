@@ -1,7 +1,8 @@
 """The experiments: each a package with what is run, what follows from the results, its figures and its commands.
 
 `paper` repeats the figures of the paper and judges its claims. `comparison` runs every policy on families of problems
-that differ in kind. `tradeoff` holds the Pareto frontier, the lower bound and measured rates.
+that differ in kind. `field` repeats tables of other papers. `tradeoff` holds the Pareto frontier, the lower bound and
+measured rates.
 
 >>> import adadim
 >>> list(adadim.experiments.paper.FIGURES)
@@ -11,10 +12,10 @@ that differ in kind. `tradeoff` holds the Pareto frontier, the lower bound and m
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["comparison", "paper", "tradeoff"]
+__all__ = ["comparison", "field", "paper", "tradeoff"]
 
 if TYPE_CHECKING:
-    from adadim.experiments import comparison, paper, tradeoff
+    from adadim.experiments import comparison, field, paper, tradeoff
 else:  # each is imported when first asked for
 
     def __getattr__(name):

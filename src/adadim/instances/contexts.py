@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.checks import one_of, positive
+from adadim.checks import integer, one_of, positive
 from adadim.errors import DeviceError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
 from adadim.notebook import card
@@ -64,6 +64,10 @@ class ContextInstance:
                 yield np.stack([sets[g.integers(REPEATED)] for sets, g in zip(stored, generators, strict=True)])
             else:
                 yield np.stack([_drawn(g, shape, self.law) for g in generators])
+
+    def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
+        return ((features, self.means(features)) for features in self.rounds())
 
     def to(self, device: str) -> ContextInstance:
         """Refuse: where features come with each round, everything is computed with NumPy."""
@@ -134,7 +138,8 @@ def contexts(
     one_of(law, "law", LAWS)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     vector = parameter(theta, intrinsic_dim, dim)
-    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications)
+    horizon = integer(horizon, "horizon", meaning="the number of rounds")
+    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
 
 

@@ -1,6 +1,8 @@
 """One file per algorithm."""
 
 from adadim.policies import released
+from adadim.policies.alb_dim import ALBDim
+from adadim.policies.alb_norm import ALBNorm
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.emp_mosspp import EmpMOSSPlusPlus
 from adadim.policies.evidence import EvidenceLinUCB
@@ -15,6 +17,7 @@ from adadim.policies.masters import (
     BoundBalancing,
     Corral,
     DynamicBalancing,
+    EpochBalancing,
     LinUCBPlusPlusCorral,
     ParallelMOSS,
     RegretBalancing,
@@ -24,12 +27,17 @@ from adadim.policies.masters import (
 )
 from adadim.policies.masters.bounds import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.medzo import MeDZO
+from adadim.policies.modcb import ModCB
 from adadim.policies.moss import MOSS
 from adadim.policies.mosspp import MOSSPlusPlus
+from adadim.policies.osom import OSOM
+from adadim.policies.prefix_linucb import PrefixLinUCB
 from adadim.policies.regret_balancing_linear import RegretBalancingLinear
+from adadim.policies.residual import Residual, estimate_residual
 from adadim.policies.single import Single
 from adadim.policies.suplinucb import SupLinUCB
 from adadim.policies.tapered import TaperedLinUCB
+from adadim.policies.two_prior import TwoPriorLinUCB
 from adadim.policies.ucb import UCB
 from adadim.policies.uniform import Random
 
@@ -37,7 +45,10 @@ __all__ = [
     "D3RB",
     "ED2RB",
     "MOSS",
+    "OSOM",
     "UCB",
+    "ALBDim",
+    "ALBNorm",
     "BanditCombiner",
     "Bound",
     "BoundBalancing",
@@ -45,6 +56,7 @@ __all__ = [
     "Decision",
     "DynamicBalancing",
     "EmpMOSSPlusPlus",
+    "EpochBalancing",
     "EvidenceLinUCB",
     "Greedy",
     "Learner",
@@ -55,12 +67,15 @@ __all__ = [
     "LinearBound",
     "MOSSPlusPlus",
     "MeDZO",
+    "ModCB",
     "ParallelMOSS",
     "Policy",
     "PowerBound",
+    "PrefixLinUCB",
     "Random",
     "RegretBalancing",
     "RegretBalancingLinear",
+    "Residual",
     "Single",
     "SmoothCorral",
     "SqrtBound",
@@ -68,7 +83,9 @@ __all__ = [
     "SupLinUCB",
     "TaperedLinUCB",
     "TsallisCorral",
+    "TwoPriorLinUCB",
     "UCBCorral",
+    "estimate_residual",
 ]
 
 

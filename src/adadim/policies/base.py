@@ -16,17 +16,26 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, like, namespace, zeros
+from adadim.backend.arrays import Array, as_numpy, is_numpy, like, namespace, surely_all, zeros
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
-from adadim.dimension import Dimension, Levels, Prior
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.notebook import card
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
-from adadim.policies.inputs import checked_arms, checked_offer, checked_rewards, checked_rows, in_library
-from adadim.problem import Problem
+from adadim.policies.inputs import (
+    checked_arms,
+    checked_new_arms,
+    checked_offer,
+    checked_rewards,
+    checked_rows,
+    in_library,
+)
+from adadim.policies.laws import Need, warn_about_sets
+from adadim.problem import NEVER, Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
 
@@ -48,10 +57,8 @@ class Policy(ABC):
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        learner = self.learner(
-            problem, Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
-        )
-        learner.origin = self
+        learner = _started(self, problem, seed)
+        warn_about_sets(type(self).__name__, learner.needs_sets, problem)
         return learner
 
     @abstractmethod
@@ -96,6 +103,15 @@ class Learner(ABC):
     )
     """Why it cannot play where features come with each round; empty if it can."""
 
+    no_growing: str | None = None
+    """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
+
+    takes_new_arms = False
+    """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
+
+    needs_sets: Need = "any"
+    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
+
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
     masks, never through shapes, loops or `if`. Rounds can then be recorded and replayed where a device can do that."""
@@ -106,9 +122,15 @@ class Learner(ABC):
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
+        if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
+            raise InvalidValueError(reason)
         self.problem, self.streams = problem, streams
         self.origin: Policy | None = None
         self.everyone = Rows.all(problem.reference)
+        if problem.growing:
+            # When each arm arrives, what round it is, and the features, to which arms are added in place.
+            self.arrives = like(problem.arrives.copy(), problem.reference)
+            self.calendar, self.features_there = Clock(problem.reference), problem.actions.base
         self._asked = 0
         # Decisions of `ask` by number, and of `select`, that are not answered yet.
         self._open: dict[int, Choice] = {}
@@ -122,6 +144,21 @@ class Learner(ABC):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn from the rewards of arms, one for each replication of `rows`."""
 
+    def arms_added(self) -> None:
+        """Take note that the features of the problem have more arms."""
+        return
+
+    def present(self, rows: Rows) -> Rows:
+        """The same rows in the round that begins, offered the arms that are there."""
+        if not self.problem.growing:
+            return rows
+        t = self.calendar.decided
+        there = rows.of(self.arrives) <= rows.of(t)[:, None] + 1
+        self.calendar.tick(rows)
+        if rows.allowed is not None:
+            there = there & rows.allowed
+        return rows if surely_all(there) else rows.offering(None, there)
+
     def sequence(self) -> Hashable:
         """Name of the array operations of the next round of all replications; None if the data decide which they are.
 
@@ -132,6 +169,10 @@ class Learner(ABC):
     def check_arms(self, arms: Array) -> None:
         """Raise unless it can learn from these arms, all of them arms of the problem."""
         return
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
+        return None
 
     def descriptions(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers."""
@@ -145,7 +186,7 @@ class Learner(ABC):
     @cached_property
     def draws(self) -> Draws:
         """Random numbers of this learner, in the library of the problem."""
-        return self.streams.source(self.problem.horizon)
+        return self.streams.source(self.problem.draws_at_once)
 
     def zeros(self, *shape: int, integers: bool = False) -> Array:
         """Zeros of shape (R, *shape), for state."""
@@ -239,6 +280,45 @@ class Learner(ABC):
             gained = checked_rewards(self.problem, columns[1][:, n], len(self.problem))
             self.absorb(checked, gained, self.everyone, {})
 
+    def add_arms(self, features: Any) -> np.ndarray[Any, Any]:
+        """Add arms, which can be chosen from the next decision on.
+
+        Parameters
+        ----------
+        features : array (n, d) or (R, n, d)
+            Their features; what was learned so far holds for them.
+
+        Returns
+        -------
+        int array (n,)
+            Numbers of the new arms.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> problem = adadim.Problem(np.eye(3)[:2], arms=10, horizon=9, noise=0.1)  # two arms, at most ten in the end
+        >>> learner = adadim.LinUCB().start(problem)
+        >>> learner.learn([0, 1, 0, 1], [0.2, 0.1, 0.2, 0.1])
+        >>> learner.add_arms([[0.6, 0.0, 0.8]])
+        array([2])
+        >>> learner.select()  # the third feature has not been seen yet
+        2
+        """
+        problem, name = self.problem, type(self.origin or self).__name__
+        if not self.takes_new_arms:
+            raise InvalidValueError(
+                f"{name} takes no new arms while it plays; LinUCB, UCB, LinTS, EvidenceLinUCB and LinUCBPlusPlus do"
+            )
+        arrives = as_numpy(self.arrives) if problem.growing else problem.arrives
+        room = np.flatnonzero((arrives == NEVER).all(axis=0))
+        added = checked_new_arms(problem, features, len(room))
+        numbers = room[: added.shape[1]]
+        at = like(numbers, problem.reference)
+        self.features_there[:, at] = added
+        self.arrives[:, at] = self.calendar.decided[:, None] + 1
+        self.arms_added()
+        return numbers
+
     def describe(self) -> Any:
         """State in words and numbers, for people: a dict, or a list of one for each replication."""
         described = self.descriptions()
@@ -258,8 +338,9 @@ class Learner(ABC):
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
 
-        Of R replications the result has a first axis of length R. Linear learners have it: `LinUCB`, `TaperedLinUCB`,
-        `EvidenceLinUCB` and `Greedy`.
+        Of R replications the result has a first axis of length R. Learners that keep what they have seen have it: the
+        linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), and on NumPy
+        masters whose bases are linear and see the rewards as they are.
 
         Examples
         --------
@@ -269,6 +350,9 @@ class Learner(ABC):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
+        seen = None if self.problem.contextual else self.pull_sums()
+        if seen is not None:
+            return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
@@ -308,6 +392,11 @@ class Learner(ABC):
 
     def _learnable(self, arms: Any, count: int) -> Array:
         checked = checked_arms(self.problem, arms, count)
+        if self.problem.growing:
+            arrives = as_numpy(self.arrives).min(axis=0)
+            for arm in as_numpy(checked).tolist():
+                if arrives[arm] == NEVER:
+                    raise InvalidValueError(f"arm {arm} is not there: nobody has added it")
         self.check_arms(checked)
         return checked
 
@@ -317,6 +406,8 @@ class Learner(ABC):
             if allowed is not None and self.no_allowed:
                 raise InvalidValueError(self.no_allowed)
             wanted = wanted.offering(*checked_offer(self.problem, features, allowed, len(wanted)))
+            if self.problem.growing and allowed is not None:
+                self._check_there(wanted)
         if not self.takes_late_rewards and (self._open or self._selected):
             for ids, _, _ in (*self._open.values(), *self._selected):
                 if len(both := np.intersect1d(ids, wanted.ids)):
@@ -324,7 +415,13 @@ class Learner(ABC):
                         f"{type(self).__name__} makes one decision at a time, since the next depends on the reward of "
                         f"the last, and that of replication {self.problem.replications[both[0]]} is not known yet"
                     )
-        return wanted.ids, *self.choose(wanted)
+        return wanted.ids, *self.choose(self.present(wanted))
+
+    def _check_there(self, rows: Rows) -> None:
+        there = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
+        empty = np.flatnonzero(~(there & as_numpy(rows.allowed)).any(axis=1))
+        if empty.size:
+            raise InvalidValueError(f"allowed leaves no arm that has arrived (row {int(empty[0])})")
 
     def _answered(self, wanted: Rows) -> tuple[list[tuple[Any, Choice]], list[Choice]]:
         """What `select` chose for `wanted`, each choice after its positions in it; and what stays open."""
@@ -377,6 +474,14 @@ def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
-    learner = policy.start(problem)
+    learner = _started(policy, problem, 0)
     restore_state(learner, state)
+    return learner
+
+
+def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
+    problem = problem.to_grow()
+    streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+    learner = policy.learner(problem, streams)
+    learner.origin = policy
     return learner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from adadim.backend.arrays import Array, namespace
+from adadim.backend.arrays import Array, clamp, is_array, namespace
 from adadim.checks import integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.theory import confidence_radius
@@ -31,24 +31,27 @@ Bonus = Literal["norm", "squared"]
 Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 
 
-def noise_radius(noise: float | Array, horizon: int, arms: int) -> Any:
+def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
     """sigma sqrt(2 ln(2 T^1.5 K)): the noise part of the width for confidence 1 / sqrt(T).
+
+    Where there is no end, `horizon` is an array: the number of the round in each replication.
 
     Examples
     --------
     >>> round(noise_radius(0.1, 2500, 1200), 6)
     0.624809
     """
-    return noise * math.sqrt(2 * math.log(2 * horizon**1.5 * arms))
+    return noise * _root(2 * _log(2 * horizon**1.5 * arms))
 
 
 def fixed_radius(
-    rule: Radius, noise: Any, horizon: int, arms: int, ridge: float, theta_norm: float, total: int | None = None
+    rule: Radius, noise: Any, horizon: Any, arms: int, ridge: float, theta_norm: float, total: int | None = None
 ) -> Any:
     """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` may be an array.
 
-    `horizon` is that of the sub-problem and `total` that of the whole (the same by default), which bounds the norm of
-    theta in "paper". In "full" theta_norm serves virtual dimensions too: they are orthogonal blocks.
+    `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
+    default), which bounds the norm of theta in "paper". In "full" theta_norm serves virtual dimensions too: they are
+    orthogonal blocks.
 
     Examples
     --------
@@ -57,6 +60,9 @@ def fixed_radius(
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise
+    if rule == "paper" and is_array(horizon):
+        t = clamp(horizon, 2.0)
+        return 2 * _root(_log(2 * t**1.5 * arms)) + 2 * _log(t)
     if rule == "paper":
         bound = 2 * math.log(max(2, horizon) if total is None else total)
         return confidence_radius(max(2, horizon), arms, norm_bound=bound) + 0.0 * noise
@@ -64,7 +70,7 @@ def fixed_radius(
     return value + math.sqrt(ridge) * theta_norm if rule == "full" else value
 
 
-def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, logdet: Array) -> Array:
+def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
     """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011).
 
     Examples
@@ -74,7 +80,7 @@ def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float, log
     array([0.595943])
     """
     xp = namespace(logdet)
-    return noise * xp.sqrt(2 * math.log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
+    return noise * xp.sqrt(2 * _log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 
 
 def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
@@ -94,12 +100,12 @@ def ucb1_bonus(n: Array, t: Array) -> Array:
     return xp.sqrt(2 * xp.log(t) / n)
 
 
-def subgaussian_bonus(n: Array, scale: Array, delta: float) -> Array:
+def subgaussian_bonus(n: Array, scale: Array, delta: float | Array) -> Array:
     """sigma sqrt(2 ln(1/delta) / n)."""
-    return scale * namespace(n).sqrt(2 * math.log(1 / delta) / n)
+    return scale * namespace(n).sqrt(2 * _log(1 / delta) / n)
 
 
-def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float, released: bool = False) -> Array:
+def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float | Array, released: bool = False) -> Array:
     """sigma sqrt((1+n)/n^2 (1 + 2 ln(m sqrt(1+n)/delta))): an anytime bound (Abbasi-Yadkori et al. 2011).
 
     ``released=True`` is what the authors' code computes instead: no sigma, and 1/delta outside the logarithm.
@@ -109,6 +115,14 @@ def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float, relea
     if released:
         return xp.sqrt(spread * (1 + 4 / delta * xp.log(arms * xp.sqrt(1 + n))))
     return scale * xp.sqrt(spread * (1 + 2 * xp.log(arms * xp.sqrt(1 + n) / delta)))
+
+
+def _log(value: Any) -> Any:
+    return namespace(value).log(value) if is_array(value) else math.log(value)
+
+
+def _root(value: Any) -> Any:
+    return namespace(value).sqrt(value) if is_array(value) else math.sqrt(value)
 
 
 def check_radius(radius: Radius, scale: float) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
@@ -19,6 +21,7 @@ from adadim.policies.confidence import noise_radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -69,7 +72,8 @@ class EvidenceLinUCB(Policy):
     up to a constant, once sigma^2 has been integrated out under the prior 1/sigma^2 (Lambda is diagonal with entries
     lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). Of the ridges whose evidence is within `factor` of
     the largest it takes the smallest, and estimates sigma^2 by S/n, plus one standard error sqrt(2/n) of itself. Until
-    it takes stock again it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)).
+    it takes stock again it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)). On a problem without
+    end (``horizon=None``) the number t of the round takes the place of T in it.
 
     Nothing is proved about its regret. If theta came from the prior with a known ridge and noise, the radius would hold
     with ``scale=1`` for all arms and rounds with probability 1 - 1/sqrt(T); the default scale is smaller, and chosen by
@@ -120,17 +124,29 @@ class EvidenceLearner(LinUCBLearner):
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         reference, count = problem.reference, len(problem)
         weights = taper_weights(policy.taper, problem.dim) / math.sqrt(RIDGES[0])
-        tapered = problem.actions.in_like_units(RAW).rescaled().weighted(like(weights, reference))
-        super().__init__(policy.linucb(), problem, streams, tapered)
+        self.weights = like(weights, reference)
+        super().__init__(policy.linucb(), problem, streams, self._tapered(problem))
         self.tuning = policy
         self.features = self.posterior.actions.base  # divided anew when the ridge changes
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.rounds = np.zeros(count, dtype=np.int64)
+        self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
         self.radii = self.zeros(1) + 1.0
+        self.clock = Clock(reference) if problem.endless else None
+
+    def _tapered(self, problem: Problem) -> ActionSet:
+        """Arms in units in which those of round 1 are alike, with the smallest ridge."""
+        first = problem.first_arms
+        return problem.actions.in_like_units(RAW, first).rescaled(first).weighted(self.weights)
+
+    def arms_added(self) -> None:
+        divided = like(np.sqrt(RIDGES[0] / self.ridge), self.features)[:, None, None]
+        self.features[...] = self._tapered(self.problem).base * divided
+        super().arms_added()
 
     def radius(self, rows: Rows | None = None) -> Array:
         """Current multiplier of the width, one per replication (by default all)."""
-        return (rows or self.everyone).of(self.radii)
+        return _radius_now(self, self.radii, rows or self.everyone)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
@@ -155,6 +171,7 @@ class EvidenceLearner(LinUCBLearner):
         root = np.sqrt(as_numpy(state.counts[r])[pulled])
         design = as_numpy(state.actions.dense(r)[at]) * (root * math.sqrt(self.ridge[r]))[:, None]
         logs, variance = evidence(design, as_numpy(state.sums[r])[pulled] / root, squares, n)
+        self.totals[r] = np.logaddexp.reduce(logs) - math.log(len(logs))
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         if RIDGES[chosen] != self.ridge[r]:
             self.features[r] *= math.sqrt(self.ridge[r] / RIDGES[chosen])
@@ -162,7 +179,7 @@ class EvidenceLearner(LinUCBLearner):
             row = Rows.some(np.array([r]), state.squares)
             state.rebuild(row.of(state.counts), row.of(state.sums), row, row.of(state.squares))
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
-        self.radii[r] = self.tuning.scale * noise_radius(self.noise[r], self.problem.horizon, self.problem.arms)
+        self.radii[r] = self.tuning.scale * _known_radius(self.problem, float(self.noise[r]))
 
     def descriptions(self) -> list[dict[str, Any]]:
         """As `LinUCB`, with the ridge chosen and the noise estimated (None before there is an estimate)."""
@@ -186,10 +203,11 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         self.longest = np.zeros(count)
         self.noise = np.full(count, np.nan)
         self.radii = np.ones((count, 1))
+        self.clock = Clock(problem.reference) if problem.endless else None
 
     def radius(self, rows: Rows) -> Array:
         """Current multiplier of the width, one per replication."""
-        return rows.of(self.radii)
+        return _radius_now(self, self.radii, rows)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
@@ -205,11 +223,19 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         super().absorb(arms, rewards, rows, memo)
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
-            self._take_stock(r)
+            self._take_stock(r, int(self.posterior.pulls[r]))
 
-    def _take_stock(self, r: int) -> None:
-        """Choose ridge, noise and radius of one replication by what it has seen."""
-        state, n = self.posterior, int(self.posterior.pulls[r])
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
+        self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
+        self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
+        super().restart(sums)
+        if sums.weight:
+            self._take_stock(0, sums.weight)
+
+    def _take_stock(self, r: int, n: float) -> None:
+        """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""
+        state = self.posterior
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
@@ -219,7 +245,7 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         state.refresh(r, RIDGES[chosen] * scale)
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))
-        self.radii[r] = self.tuning.scale * noise_radius(self.noise[r], self.problem.horizon, self.problem.arms)
+        self.radii[r] = self.tuning.scale * _known_radius(self.problem, float(self.noise[r]))
 
     def learn(self, arms: Array, rewards: Array) -> None:
         given = np.asarray(arms, dtype=float).reshape(len(self.problem), -1, self.problem.dim)
@@ -232,6 +258,18 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         for row, ridge, noise in zip(rows, self.posterior.ridge.tolist(), self.noise.tolist(), strict=True):
             row |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
         return rows
+
+
+def _known_radius(problem: Problem, noise: float) -> Any:
+    """The radius for this noise, or what is known of it before the round's number is, where there is no end."""
+    return noise if problem.endless else noise_radius(noise, problem.horizon, problem.arms)
+
+
+def _radius_now(learner: EvidenceLearner | ContextEvidenceLearner, radii: Array, rows: Rows) -> Array:
+    """The radii of `rows` in this round."""
+    if learner.clock is None:
+        return rows.of(radii)
+    return rows.of(radii) * noise_radius(1.0, learner.clock.now(rows, learner.posterior.pulls), learner.problem.arms)
 
 
 def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tuple[FloatArray, FloatArray]:
@@ -266,7 +304,7 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
 
 
 def _evidence(
-    spectrum: FloatArray, fitted: FloatArray, squares: float, n: int, grid: FloatArray
+    spectrum: FloatArray, fitted: FloatArray, squares: float, n: float, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
     spectrum, ridges = np.maximum(spectrum, 0.0), grid[:, None]

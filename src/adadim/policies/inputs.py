@@ -8,13 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace
 from adadim.backend.rows import Rows
 from adadim.checks import shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.problem import Problem
 
-__all__ = ["checked_arms", "checked_offer", "checked_rewards", "checked_rows", "in_library", "logged_features"]
+__all__ = [
+    "checked_arms",
+    "checked_new_arms",
+    "checked_offer",
+    "checked_rewards",
+    "checked_rows",
+    "in_library",
+    "logged_features",
+]
 
 
 def checked_rows(problem: Problem, rows: Any) -> Rows:
@@ -94,6 +103,27 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
         bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
         raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
     return array
+
+
+def checked_new_arms(problem: Problem, features: Any, room: int) -> Array:
+    """Features (R, n, d) of arms to be added where there is room for that many more."""
+    if problem.contextual:
+        raise InvalidValueError("arms come with each round of this problem: ask(features)")
+    given = like(features, problem.reference) if isinstance(features, list | tuple) else features
+    added = ActionSet(given).base
+    if added.shape[0] == 1:
+        added = namespace(added).broadcast_to(added, (len(problem), *added.shape[1:]))
+    count, dim = len(problem), problem.dim
+    if added.shape[0] != count or added.shape[2] != dim:
+        raise InvalidValueError(
+            f"new arms must have shape (n, {dim}) or ({count}, n, {dim}), got {tuple(np.shape(features))}"
+        )
+    if added.shape[1] > room:
+        raise InvalidValueError(
+            f"there is room for {room} more arms, not for {added.shape[1]}; say beforehand how many there may be in "
+            "the end: Problem(features, arms=...)"
+        )
+    return added
 
 
 def _checked_mask(problem: Problem, allowed: Any, count: int, arms: int) -> Array:

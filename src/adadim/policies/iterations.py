@@ -47,6 +47,7 @@ class Solver(Protocol):
 class IteratedLearner(Learner):
     """Runs one solver per iteration and turns each finished iteration into a mixture-arm."""
 
+    needs_sets = "kept"
     takes_any_arm = False
     takes_late_rewards = False  # a reward belongs to the iteration that it was earned in
     no_contexts = (

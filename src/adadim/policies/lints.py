@@ -14,7 +14,9 @@ from adadim.checks import integer, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import check_dim
 from adadim.policies.inputs import logged_features
+from adadim.policies.sums import deviations
 from adadim.posterior.factor import ContextFactor
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -74,6 +76,8 @@ class LinTSLearner(Learner):
     """State of `LinTS`: the factor of the regression, from which it draws."""
 
     no_contexts = ""
+    takes_new_arms = True
+    draws_scores = True
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -84,6 +88,7 @@ class LinTSLearner(Learner):
         self.factor = ContextFactor(problem.reference, self.dim, policy.ridge)
         if not problem.contextual:
             self.actions = problem.actions
+            self.counts, self.sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
 
     def sample(self, rows: Rows) -> Array:
         """A parameter for each replication of `rows`, drawn from its posterior."""
@@ -107,6 +112,8 @@ class LinTSLearner(Learner):
         if "features" in memo:
             self.factor.absorb(memo["features"], rewards, rows)
             return
+        rows.add(self.counts, arms, 1)
+        rows.add(self.sums, arms, rewards)
         pulled = self.zeros(integers=True)
         rows.put(pulled, arms)
         self.factor.absorb(rows.of(self.actions.vectors(pulled))[:, : self.dim], rewards, rows)
@@ -117,6 +124,27 @@ class LinTSLearner(Learner):
             return
         for x, gained in logged_features(self.problem, arms, rewards):
             self.factor.absorb(x[:, : self.dim], gained, self.everyone)
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        second, moment = sums.seen(self.dim, None)
+        squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
+        self.factor.rebuild(second[None], moment[None], squares, pulls, self.everyone)
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
+        drawn = generator.standard_normal((draws, self.dim))
+        thetas = (self.factor.w + self.deviation * drawn) @ self.factor.inverse[0] * self.factor.weights
+        return thetas @ features[:, : self.dim].T
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
+        z = self.factor.whiten(features[None, :, : self.dim])[0]
+        width2, residual = (z * z).sum(axis=0), float(self.factor.residuals[0, -1])
+        return self.factor.w[0] @ z, deviations(width2, self.problem, residual, int(self.factor.pulls[0]))
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return None if self.problem.contextual else (self.counts, self.sums, self.factor.squares)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each replication."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import (
@@ -27,9 +27,11 @@ from adadim.policies.confidence import (
     optimism,
 )
 from adadim.policies.inputs import logged_features
+from adadim.policies.sums import deviations
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -55,7 +57,8 @@ class LinUCB(Policy):
     radius : {"noise", "full", "paper", "oful"} or float
         Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times
         `theta_norm`, the bound for a fixed design. "paper": the constants of the paper's corollary, which assume
-        ridge 1 and unit noise. "oful": the self-normalised bound, valid for adaptive designs.
+        ridge 1 and unit noise. "oful": the self-normalised bound, valid for adaptive designs. On a problem without end
+        (``horizon=None``) the number t of the round takes the place of T, so that the radius grows with it.
     scale : float
         Factor on the radius.
     theta_norm : float
@@ -104,15 +107,24 @@ class LinUCB(Policy):
         check_form(self.form)
         flag(self.only_supported, "only_supported")
 
-    def width_multiplier(self, problem: Problem, arms: int) -> Any:
-        """Radius for `arms` arms, as far as it does not depend on the data."""
-        noise = problem.noise if isinstance(self.radius, str) else 0.0  # a number needs no noise scale
-        return self.scale * fixed_radius(self.radius, noise, problem.horizon, arms, self.ridge, self.theta_norm)
+    def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
+        """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""
+        if not isinstance(self.radius, str):
+            return self.scale * self.radius  # a number needs neither noise nor horizon
+        rounds = problem.horizon if t is None else t
+        return self.scale * fixed_radius(self.radius, problem.noise, rounds, arms, self.ridge, self.theta_norm)
 
-    def adaptive_radius(self, problem: Problem, logdet: Array) -> Array:
+    def adaptive_radius(self, problem: Problem, logdet: Array, t: Array | None = None) -> Array:
         """Radius of the rule "oful", which depends on the data: one for each replication, (n, 1)."""
-        delta = 1 / math.sqrt(problem.horizon)
-        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet)[:, None]
+        delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
+        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
+
+    def clock(self, problem: Problem) -> Clock | None:
+        """What counts the rounds, where the radius depends on them."""
+        if not problem.endless or not isinstance(self.radius, str):
+            return None
+        problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
+        return Clock(problem.reference)
 
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
@@ -128,6 +140,7 @@ class LinUCBLearner(Learner):
     """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
 
     fixed_operations = True
+    takes_new_arms = True
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
         super().__init__(problem, streams)
@@ -139,17 +152,19 @@ class LinUCBLearner(Learner):
             within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
             within[as_numpy(self._pull)] = np.arange(seen.arms)
             self._within = like(within, seen.base)
-        check_precision(seen, policy.ridge, problem.horizon)
+        check_precision(seen, policy.ridge, None if problem.endless else problem.horizon)
         self.posterior = posterior(seen, policy.ridge, policy.form)
         self.bytes_per_round = self.posterior.streamed
-        self._radius = policy.width_multiplier(problem, seen.arms)
+        self.clock = policy.clock(problem)
+        self._radius = policy.width_multiplier(problem, seen.arms) if self.clock is None else None
 
     def radius(self, rows: Rows | None = None) -> Any:
-        """Current multiplier of the width; one per replication (by default all) for "oful"."""
-        policy, rows = self.policy, rows or self.everyone
-        if policy.radius != "oful":
-            return self._radius
-        return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet))
+        """Current multiplier of the width; one per replication (by default all) for "oful" and without end."""
+        policy, state, rows = self.policy, self.posterior, rows or self.everyone
+        t = None if self.clock is None else self.clock.now(rows, state.pulls)
+        if policy.radius == "oful":
+            return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
+        return self._radius if t is None else policy.width_multiplier(self.problem, state.actions.arms, t)
 
     def scores(self, rows: Rows | None = None) -> Array:
         """Optimistic score of every arm of the (truncated) set, in each replication (by default all)."""
@@ -161,14 +176,20 @@ class LinUCBLearner(Learner):
         scores = self.scores(rows)
         if not self._all_arms and rows.allowed is not None:
             allowed = rows.allowed[:, self._pull]
-            if not as_numpy(allowed).any(axis=1).all():
+            if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
                 raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.policy.dim}) uses")
             rows = rows.offering(None, allowed)
         chosen = self.largest(scores, rows, self.policy.ties)
+        if self.clock is not None:
+            self.clock.tick(rows)
         return (chosen if self._all_arms else self._pull[chosen]), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
+
+    def arms_added(self) -> None:
+        state = self.posterior
+        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
 
     def check_arms(self, arms: Array) -> None:
         if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
@@ -176,11 +197,13 @@ class LinUCBLearner(Learner):
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
             )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        state = self.posterior
-        return dimension_of_arms(
-            self.problem.actions, self._pull, state.counts, state.sums, state.squares, levels, prior
-        )
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        state, problem = self.posterior, self.problem
+        if self._all_arms:
+            return state.counts, state.sums, state.squares
+        counts, sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
+        counts[:, self._pull], sums[:, self._pull] = state.counts, state.sums
+        return counts, sums, state.squares
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension, pulls and leading arm of each replication."""
@@ -205,6 +228,7 @@ class ContextLinUCBLearner(Learner):
 
     takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
@@ -212,22 +236,38 @@ class ContextLinUCBLearner(Learner):
         self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
         self.weights = weights
         self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
-        self._radius = policy.width_multiplier(problem, problem.arms)
+        self.clock = policy.clock(problem)
+        self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
 
     def radius(self, rows: Rows) -> Any:
-        """Current multiplier of the width; one per replication for "oful"."""
-        policy = self.policy
-        if policy.radius != "oful":
-            return self._radius
-        return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet))
+        """Current multiplier of the width; one per replication for "oful" and without end."""
+        policy, state = self.policy, self.posterior
+        t = None if self.clock is None else self.clock.now(rows, state.pulls)
+        if policy.radius == "oful":
+            return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
+        return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
+
+    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
+        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
+        assert row.features is not None
+        mean, width2 = state.predict(self._seen(row.features), Rows.all(state.theta))
+        radius = self._radius
+        if self.policy.radius == "oful":
+            radius = self.policy.adaptive_radius(self.problem, state.logdet)
+        scores = self.policy.scores(mean, width2, radius, state.pulls)
+        return int(self.largest(scores, row, self.policy.ties)[0])
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
         seen = self._seen(rows.features)
-        mean, width2 = self.posterior.predict(seen, rows)
-        scores = self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
-        chosen = self.largest(scores, rows, self.policy.ties)
+        chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
+        if self.clock is not None:
+            self.clock.tick(rows)
         return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+
+    def _scores(self, seen: Array, rows: Rows) -> Array:
+        mean, width2 = self.posterior.predict(seen, rows)
+        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
@@ -235,6 +275,22 @@ class ContextLinUCBLearner(Learner):
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
             self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        self.posterior.restart(0, sums, self.weights)
+        self.posterior.refresh(0, float(self.posterior.ridge[0]))
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
+        if self.clock is not None:
+            self.clock.set(self.everyone, rounds)
+        return self._scores(self._seen(features[None]), self.everyone)
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
+        mean, width2 = self.posterior.predict(self._seen(features[None]), self.everyone)
+        return mean[0], deviations(width2[0], self.problem, self.posterior.residual(0), int(self.posterior.pulls[0]))
 
     def _seen(self, features: Array) -> Array:
         """The features that it learns from."""

@@ -18,6 +18,7 @@ from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius,
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.suplinucb import Levels
 from adadim.posterior import Form, check_form, posterior
+from adadim.posterior.base import check_precision
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
@@ -76,6 +77,11 @@ class LinUCBPlusPlus(Policy):
     means: `Problem.reward_range` if given. Otherwise sigma_v is estimated by the standard deviation of the rewards
     that made the mixture, a heuristic: the worst case, range 2, would make mixture-arms useless.
 
+    Where arms arrive (`Problem(arrives=...)`, `add_arms`) the guarantee holds under the two conditions of the paper's
+    remark: arms only come, at most K of them, which is checked and is the K of the radius; and one of the best is there
+    from the start, which no policy can see (`Instance` checks it). Arms that come later and are better by at
+    most eps add eps T.
+
     With ``reuse=True`` nothing is proved: the data of an iteration were chosen by earlier ones. The rewards that made a
     mixture-arm average to an unbiased estimate of its mean. In d_i < d* features and without an expressive set the
     model is misspecified for old data as for new; with one, only arms that are zero after feature d_i are kept,
@@ -128,6 +134,11 @@ class LinUCBPlusPlus(Policy):
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
         return self.scale * fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm, total)
 
+    @property
+    def rescales(self) -> bool:
+        """Whether `features` divides the arms by the norm of the longest."""
+        return False
+
     def features(self, actions: ActionSet) -> ActionSet:
         """What an iteration learns from, given the truncated arms."""
         return actions
@@ -139,10 +150,19 @@ class LinUCBPlusPlus(Policy):
 class LinUCBPlusPlusLearner(IteratedLearner):
     """State of `LinUCBPlusPlus`."""
 
+    no_growing = ""  # arms only come, so a mixture-arm always finds those that made it
+    takes_new_arms = True
+
     def __init__(self, policy: LinUCBPlusPlus, problem: Problem, streams: Streams) -> None:
+        if problem.growing and policy.rescales:
+            raise InvalidValueError(
+                "the released code divides all arms by the norm of the longest, which is unknown while arms arrive; "
+                "use LinUCBPlusPlus"
+            )
         super().__init__(policy.beta, problem, streams)
         self.policy = policy
         self.expressive = check_expressive(policy.expressive, problem)
+        check_precision(problem.actions, policy.ridge, problem.horizon)
         if policy.reuse:
             # Every real pull so far, and what is known of every mixture-arm: pulls and sums of rewards.
             self.data = (self.zeros(problem.arms), self.zeros(problem.arms))
@@ -157,6 +177,11 @@ class LinUCBPlusPlusLearner(IteratedLearner):
             rows.add(self.data[0], arms, 1.0)
             rows.add(self.data[1], arms, rewards)
         super().absorb(arms, rewards, rows, memo)
+
+    def arms_added(self) -> None:
+        for solver in self.solvers.values():
+            assert isinstance(solver, _LinUCBSolver | _SupLinUCBSolver)
+            solver.arms_added()
 
     def finish(self, i: int, rows: Rows) -> None:
         if self.policy.reuse:
@@ -198,6 +223,15 @@ class _Modified:
         """Choices as real arms and K + j, from positions in the modified set."""
         return local if self.all_arms else self.choices[local]
 
+    def offered(self, rows: Rows) -> Rows:
+        """The rows with the mask of the modified set: every mixture-arm is there."""
+        if rows.allowed is None:
+            return rows
+        there = rows.allowed if self.all_arms else rows.allowed[:, self.real]
+        xp = namespace(there)
+        mixtures = xp.ones_like(there[:, :1]) if self.virtual else there[:, :0]
+        return rows.offering(None, xp.concat([there, *[mixtures] * self.virtual], axis=-1))
+
     def to_local(self, choice: Array) -> Array:
         """Positions in the modified set, from choices."""
         return choice if self.all_arms else self.within[choice]
@@ -223,6 +257,12 @@ class _LinUCBSolver(_Modified):
         self.posterior.rebuild(counts[:, self.real], sums[:, self.real], rows)
         self.known = None
 
+    def arms_added(self) -> None:
+        """Let the new arms enter with what is known."""
+        state, rows = self.posterior, self.learner.everyone
+        state.rebuild(state.counts + 0, state.sums + 0.0, rows, state.squares + 0.0)
+        self.known = None
+
     def scores(self, rows: Rows) -> Array:
         """Optimistic score of every real arm and mixture-arm."""
         state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
@@ -238,7 +278,8 @@ class _LinUCBSolver(_Modified):
         return namespace(real).concat([real, virtual], axis=-1)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        return self.to_choice(self.learner.largest(self.scores(rows), rows, self.policy.ties)), {}
+        scores = self.scores(rows)
+        return self.to_choice(self.learner.largest(scores, self.offered(rows), self.policy.ties)), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
@@ -287,8 +328,12 @@ class _SupLinUCBSolver(_Modified):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.learner.draws.uniforms(rows) if self.policy.ties == "random" else None
-        chosen, memo = self.levels.choose(self.radii(rows), draws, rows)
+        chosen, memo = self.levels.choose(self.radii(rows), draws, self.offered(rows))
         return self.to_choice(chosen), memo
+
+    def arms_added(self) -> None:
+        """Let the new arms enter with what each level knows."""
+        self.levels.arms_added()
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.levels.absorb(self.to_local(arms), rewards, rows, memo)

@@ -119,9 +119,10 @@ class MOSSLearner(Learner):
         self.count = min(policy.sample or problem.arms, problem.arms)
         self.scale = 2.0 * problem.noise if policy.scale is None else policy.scale
         self.pulls, self.sums = self.zeros(self.count), self.zeros(self.count)
+        self.horizon = problem.horizon
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        index = moss_index(rows.of(self.pulls), rows.of(self.sums), self.problem.horizon, self.count, self.scale)
+        index = moss_index(rows.of(self.pulls), rows.of(self.sums), self.horizon, self.count, self.scale)
         return self.largest(index, rows, self.policy.ties), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:

@@ -54,6 +54,10 @@ class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
     (1, 100)
     """
 
+    @property
+    def rescales(self) -> bool:
+        return True
+
     def features(self, actions: ActionSet) -> ActionSet:
         return actions.rescaled()
 

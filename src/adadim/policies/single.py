@@ -24,8 +24,8 @@ class SingleProblem:
 
     features: np.ndarray[Any, Any]
     """Features (K, d)."""
-    horizon: int
-    """Number of rounds."""
+    horizon: int | None
+    """Number of rounds; None where there is no end."""
     noise: float | None
     """Sub-Gaussian scale of the noise, if known."""
     reward_range: float | None
@@ -92,9 +92,10 @@ class LiftedLearner(Learner):
         super().__init__(problem, streams)
         ranges = [None] * len(problem) if problem.reward_range is None else problem.reward_range.tolist()
         noise = problem.noise if problem.noise_known else None
+        horizon = None if problem.endless else problem.horizon
         self.learners = [
             policy.make(
-                SingleProblem(as_numpy(problem.actions.dense(r)), problem.horizon, noise, ranges[r]),
+                SingleProblem(as_numpy(problem.actions.dense(r)), horizon, noise, ranges[r]),
                 streams.generators[r],
             )
             for r in range(len(problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.state import saved_keys
 from adadim.backend.ties import TOLERANCE, Ties, argmax, check_ties
-from adadim.checks import positive
+from adadim.checks import integer, positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
 from adadim.posterior import Form, Posterior, check_form, posterior
+from adadim.posterior.base import check_precision
+from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -54,7 +57,8 @@ class SupLinUCB(Policy):
     Notes
     -----
     With probability 1 - delta the regret is O(sqrt(T d ln^3(K T ln T / delta))), for rewards linear in the features
-    used, norms of at most 1 and a fixed horizon.
+    used, norms of at most 1 and a fixed horizon. Where features come with each round they must not depend on
+    rewards seen before.
 
     Examples
     --------
@@ -88,10 +92,60 @@ class SupLinUCB(Policy):
         return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.contextual:
+            return ContextSupLinUCBLearner(self, problem, streams)
         return SupLinUCBLearner(self, problem, streams)
 
 
-class Levels:
+class Climb(ABC):
+    """The climb of every round through the levels s = 1..S of SupLinUCB, and how often each was where it ended."""
+
+    def __init__(self, horizon: int, replications: int) -> None:
+        self.count = max(1, math.ceil(math.log(horizon)))
+        self.finest = 1 / math.sqrt(horizon)
+        self.sizes = np.zeros((replications, self.count), dtype=np.int64)
+        self.exploits = np.zeros(replications, dtype=np.int64)
+
+    @property
+    @abstractmethod
+    def reference(self) -> Array:
+        """An array of the library and on the device to use."""
+
+    @abstractmethod
+    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm at a level (counted from 0)."""
+
+    def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
+        """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
+        xp, count = namespace(self.reference), len(rows)
+        chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
+        undecided = np.ones(count, dtype=bool)
+        alive = rows.allowed
+        lowest = like(0.0, self.reference) - math.inf
+        for level in range(self.count):
+            mean, width2 = self.statistics(level, rows)
+            alive = xp.ones_like(mean, dtype=xp.bool) if alive is None else alive
+            width = radius * xp.sqrt(width2)
+            ucb = xp.where(alive, mean + width, lowest)
+            wide = xp.where(alive, width, lowest)
+            widest = as_numpy(xp.max(wide, axis=-1))
+            scale = 2.0 ** -(level + 1)
+            # A width within rounding of the threshold has reached it: on unit arms they are equal after 4^s - 1 pulls.
+            exploit = undecided & (widest <= self.finest * (1 + TOLERANCE))
+            explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
+            if exploit.any():
+                chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
+            if explore.any():
+                chosen[explore] = as_numpy(argmax(wide, draws))[explore]
+                chosen_by[explore] = level
+            undecided &= ~(exploit | explore)
+            if not undecided.any():
+                break
+            alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
+        return like(chosen, self.reference), {"level": like(chosen_by, self.reference)}
+
+
+class Levels(Climb):
     """The levels s = 1..S of SupLinUCB over one action set, and the climb through them.
 
     `extra` unrelated arms (the virtual arms of LinUCB++) may follow the real ones: each is a dimension of its own,
@@ -99,13 +153,14 @@ class Levels:
     """
 
     def __init__(self, actions: ActionSet, ridge: float, form: Form, horizon: int, extra: int = 0) -> None:
+        super().__init__(horizon, actions.replications)
         self.actions, self.ridge, self.form, self.extra = actions, ridge, form, extra
-        self.count = max(1, math.ceil(math.log(horizon)))
-        self.finest = 1 / math.sqrt(horizon)
-        self.sizes = np.zeros((actions.replications, self.count), dtype=np.int64)
-        self.exploits = np.zeros(actions.replications, dtype=np.int64)
         self._posteriors: list[Posterior | None] = [None] * self.count
         self._virtual = np.zeros((self.count, 2, actions.replications, extra))
+
+    @property
+    def reference(self) -> Array:
+        return self.actions.base
 
     def posterior(self, level: int) -> Posterior:
         """Posterior of a level (counted from 0), made when first asked for."""
@@ -135,33 +190,12 @@ class Levels:
             width2 = xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
         return mean, width2
 
-    def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
-        """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
-        xp, count = self.actions.xp, len(rows)
-        chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
-        undecided = np.ones(count, dtype=bool)
-        alive = like(np.ones((count, self.actions.arms + self.extra), dtype=bool), self.actions.base)
-        lowest = like(0.0, self.actions.base) - math.inf
-        for level in range(self.count):
-            mean, width2 = self.statistics(level, rows)
-            width = radius * xp.sqrt(width2)
-            ucb = xp.where(alive, mean + width, lowest)
-            wide = xp.where(alive, width, lowest)
-            widest = as_numpy(xp.max(wide, axis=-1))
-            scale = 2.0 ** -(level + 1)
-            # A width within rounding of the threshold has reached it: on unit arms they are equal after 4^s - 1 pulls.
-            exploit = undecided & (widest <= self.finest * (1 + TOLERANCE))
-            explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
-            if exploit.any():
-                chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
-            if explore.any():
-                chosen[explore] = as_numpy(argmax(wide, draws))[explore]
-                chosen_by[explore] = level
-            undecided &= ~(exploit | explore)
-            if not undecided.any():
-                break
-            alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
-        return like(chosen, self.actions.base), {"level": like(chosen_by, self.actions.base)}
+    def arms_added(self) -> None:
+        """Let arms that were added to the actions enter with what each level knows."""
+        everyone = Rows.all(self.actions.base)
+        for state in self._posteriors:
+            if state is not None:
+                state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Give the rewards to the levels that chose the arms."""
@@ -183,29 +217,106 @@ class Levels:
 class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
+    needs_sets = "oblivious"
     takes_any_arm = False
-    no_allowed = "the levels of SupLinUCB compare all arms; use LinUCB or adadim.recommended(problem) with allowed="
+    takes_new_arms = True
 
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
         seen, self._pull = problem.actions.truncate(problem.dim if policy.dim is None else policy.dim)
+        check_precision(seen, policy.ridge, problem.horizon)
         self.levels = Levels(seen, policy.ridge, policy.form, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, seen.arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+        if rows.allowed is not None:
+            rows = rows.offering(None, rows.allowed[:, self._pull])
         chosen, memo = self.levels.choose(self.radius, draws, rows)
         return self._pull[chosen], {**memo, "within": chosen}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.levels.absorb(memo["within"], rewards, rows, memo)
 
+    def arms_added(self) -> None:
+        self.levels.arms_added()
+
     def descriptions(self) -> list[dict[str, Any]]:
         """Rounds spent at each level and rounds of pure exploitation."""
-        return [
-            {"replication": r, "rounds_per_level": sizes.tolist(), "exploit_rounds": int(exploits)}
-            for r, sizes, exploits in zip(
-                self.problem.replications, self.levels.sizes, self.levels.exploits, strict=True
-            )
-        ]
+        return _described(self.problem, self.levels)
+
+
+class ContextLevels(Climb):
+    """The levels where features come with each round: a regression for each."""
+
+    def __init__(self, problem: Problem, dim: int, ridge: float) -> None:
+        super().__init__(problem.horizon, len(problem))
+        self.problem, self.dim, self.ridge = problem, dim, ridge
+        self.regressions: list[ContextPosterior | None] = [None] * self.count
+
+    @property
+    def reference(self) -> Array:
+        return self.problem.reference
+
+    def regression(self, level: int) -> ContextPosterior:
+        """Regression of a level (counted from 0), made when first asked for."""
+        state = self.regressions[level]
+        if state is None:
+            state = self.regressions[level] = ContextPosterior(len(self.sizes), self.dim, self.ridge)
+        return state
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the regressions that a saved state has."""
+        for level in saved_keys(saved["regressions"]):
+            self.regression(level)
+
+    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        assert rows.features is not None
+        seen, state = rows.features[..., : self.dim], self.regressions[level]
+        if state is None:
+            return seen[..., 0] * 0.0, np.vecdot(seen, seen) / self.ridge
+        return state.predict(seen, rows)
+
+    def absorb(self, features: Array, rewards: Array, rows: Rows, levels: Array) -> None:
+        """Give the rewards to the levels that chose; those of pure exploitation to none."""
+        for level, members, at in rows.split(levels):
+            if level < 0:
+                self.exploits[members.ids] += 1
+                continue
+            self.sizes[members.ids, level] += 1
+            self.regression(level).absorb(features[at], rewards[at], members)
+
+
+class ContextSupLinUCBLearner(Learner):
+    """State of `SupLinUCB` where features come with each round, its source's own setting."""
+
+    no_contexts = ""
+    takes_any_arm = False
+
+    def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        self.levels = ContextLevels(problem, self.dim, policy.ridge)
+        self.radius = policy.width_multiplier(problem.noise, problem.horizon, problem.arms)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        assert rows.features is not None
+        draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+        chosen, memo = self.levels.choose(self.radius, draws, rows)
+        return chosen, {**memo, "features": rows.features[np.arange(len(chosen)), chosen, : self.dim]}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.levels.absorb(memo["features"], rewards, rows, memo["level"])
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Rounds spent at each level and rounds of pure exploitation."""
+        return _described(self.problem, self.levels)
+
+
+def _described(problem: Problem, levels: Climb) -> list[dict[str, Any]]:
+    return [
+        {"replication": r, "rounds_per_level": sizes.tolist(), "exploit_rounds": int(exploits)}
+        for r, sizes, exploits in zip(problem.replications, levels.sizes, levels.exploits, strict=True)
+    ]

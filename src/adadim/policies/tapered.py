@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import like
+from adadim.backend.arrays import Array, like
 from adadim.backend.ties import Ties
 from adadim.checks import not_negative, positive
 from adadim.policies.base import Learner, Policy
@@ -92,7 +92,19 @@ class TaperedLinUCB(Policy):
         noise = 1.0 if self.size is None else problem.noise
         if problem.contextual:
             return ContextLinUCBLearner(self.linucb(noise), problem, streams, weights)
-        return LinUCBLearner(self.linucb(noise), problem, streams, problem.actions.weighted(weights))
+        return TaperedLearner(self.linucb(noise), problem, streams, weights)
+
+
+class TaperedLearner(LinUCBLearner):
+    """State of `TaperedLinUCB`: LinUCB on tapered features."""
+
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array) -> None:
+        super().__init__(policy, problem, streams, problem.actions.weighted(weights))
+        self.weights = weights
+
+    def arms_added(self) -> None:
+        self.posterior.actions.base[...] = self.problem.actions.weighted(self.weights).base
+        super().arms_added()
 
 
 def check_taper(taper: float) -> None:

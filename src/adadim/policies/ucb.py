@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adadim.backend.arrays import Array, as_numpy, clamp, namespace, zeros
+from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import between, one_of, positive
@@ -35,7 +36,8 @@ class UCB(Policy):
         "self-normalised" is valid at all times at once; "subgaussian" is sigma sqrt(2 ln(1/delta)/n); "ucb1" assumes
         rewards in [0, 1]; "released" is the index of the paper's released code, kept for comparison.
     delta : float, optional
-        Confidence; by default 1/T^2 for "subgaussian" and 1/sqrt(T) otherwise.
+        Confidence; by default 1/T^2 for "subgaussian" and 1/sqrt(T) otherwise. On a problem without end
+        (``horizon=None``) the number t of the round takes the place of T.
     scale : float
         Factor on the width.
     ties : {"random", "lowest"}
@@ -67,11 +69,13 @@ class UCB(Policy):
         positive(self.scale, "scale", "a factor on the width")
         check_ties(self.ties)
 
-    def confidence(self, horizon: int) -> float:
-        """The delta in force for a horizon."""
+    def confidence(self, horizon: Any) -> Any:
+        """The delta in force for a horizon, or for each number of a round."""
         if self.delta is not None:
             return self.delta
-        return horizon**-2.0 if self.index == "subgaussian" else 1 / math.sqrt(horizon)
+        if self.index == "subgaussian":
+            return horizon**-2.0
+        return 1 / math.sqrt(horizon) if isinstance(horizon, int) else horizon**-0.5
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return UCBLearner(self, problem, streams)
@@ -83,7 +87,7 @@ class ArmStatistics:
     `scale` is the sub-Gaussian scale of the rewards: one number, or an array (R, arms).
     """
 
-    def __init__(self, policy: UCB, arms: int, scale: float | Array, horizon: int, reference: Array) -> None:
+    def __init__(self, policy: UCB, arms: int, scale: float | Array, horizon: int | None, reference: Array) -> None:
         self.policy, self.arms, self.scale, self.horizon = policy, arms, scale, horizon
         self.counts, self.sums = (zeros(reference, reference.shape[0], arms) for _ in range(2))
 
@@ -92,12 +96,12 @@ class ArmStatistics:
         rows.add(self.counts, arms, 1.0)
         rows.add(self.sums, arms, rewards)
 
-    def scores(self, rows: Rows) -> Array:
-        """UCB index of every arm; infinite for arms never pulled."""
+    def scores(self, rows: Rows, t: Array | None = None) -> Array:
+        """UCB index of every arm; infinite for arms never pulled. Without a horizon `t` is what `Clock.now` gives."""
         policy, n = self.policy, rows.of(self.counts)
         xp = namespace(n)
         played = xp.where(n > 0, n, xp.ones_like(n))
-        delta = policy.confidence(self.horizon)
+        delta = policy.confidence(self.horizon if t is None else t)
         scale = self.scale if isinstance(self.scale, float) else rows.of(self.scale)
         if policy.index == "subgaussian":
             width = subgaussian_bonus(played, scale, delta)
@@ -113,14 +117,22 @@ class UCBLearner(Learner):
     """State of `UCB`: pulls and reward sums of every arm."""
 
     fixed_operations = True
+    takes_new_arms = True
 
     def __init__(self, policy: UCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.statistics = ArmStatistics(policy, problem.arms, problem.noise, problem.horizon, problem.reference)
+        horizon = None if problem.endless else problem.horizon
+        self.statistics = ArmStatistics(policy, problem.arms, problem.noise, horizon, problem.reference)
+        self.clock = Clock(problem.reference) if problem.endless else None
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        return self.largest(self.statistics.scores(rows), rows, self.policy.ties), {}
+        if self.clock is None:
+            return self.largest(self.statistics.scores(rows), rows, self.policy.ties), {}
+        t = self.clock.now(rows, self.xp.sum(self.statistics.counts, axis=-1))
+        chosen = self.largest(self.statistics.scores(rows, t), rows, self.policy.ties)
+        self.clock.tick(rows)
+        return chosen, {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.statistics.add(arms, rewards, rows)

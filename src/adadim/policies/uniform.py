@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -35,7 +39,9 @@ class RandomLearner(Learner):
     """State of `Random`: nothing but its random numbers."""
 
     fixed_operations = True
+    takes_new_arms = True
     no_contexts = ""
+    draws_scores = False
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         xp, draws = self.xp, self.draws.uniforms(rows)
@@ -48,3 +54,10 @@ class RandomLearner(Learner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         return
+
+    def restart(self, sums: Moments) -> None:
+        """Nothing: it does not learn."""
+
+    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
+        """Infinity for every arm, (1, K): all tie, whatever is subtracted for their costs."""
+        return np.full((1, len(features)), math.inf)

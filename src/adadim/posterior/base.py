@@ -14,33 +14,46 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy.linalg import qr_multiply, solve_triangular
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, zeros
+from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
+from adadim.posterior.factor import forward_solve
 
 __all__ = ["Posterior", "check_precision"]
 
-LEAST_PRECISION = 0.1  # share of the ridge that rounding may be
+EPSILON = float(np.finfo(float).eps)
+
+# What rounding may be. V has eigenvalues from the ridge to n |a|^2, so that a Cholesky factor of it is wrong by about
+# EPSILON n |a|^2 / ridge, and the QR factor of its root by the root of that: QR takes over where Cholesky is not exact.
+CHOLESKY_ERROR = 1e-9
+LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
+LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
+ENDLESS = 10**6  # rounds
 
 
-def check_precision(actions: ActionSet, ridge: float, horizon: int) -> None:
+def check_precision(actions: ActionSet, ridge: float, horizon: int | None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
+
+    Where there is no end (None), a million pulls are looked at.
 
     Examples
     --------
     >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
     """
-    longest = float(actions.xp.max(actions.squared_norms()))
-    if not np.finfo(float).eps * horizon * longest / ridge <= LEAST_PRECISION:
+    horizon = ENDLESS if horizon is None else horizon
+    ratio = horizon * float(actions.xp.max(actions.squared_norms())) / ridge
+    on_host = is_numpy(actions.base)
+    if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
         columns = as_numpy(abs(actions.base)).max(axis=(0, 1))
-        large = np.flatnonzero(columns > 0.1 * columns.max())[:5].tolist()
+        large = ", ".join(map(str, np.flatnonzero(columns > 0.1 * columns.max())[:5].tolist()))
         raise InvalidValueError(
-            f"float64 cannot hold a ridge of {ridge:g} next to features as large as {columns.max():.3g} (columns "
-            f"{', '.join(map(str, large))}) over {horizon} rounds; divide these columns by their size, or use "
-            "adadim.recommended(problem), which does"
+            f"float64 {'' if on_host else 'on a device '}cannot hold a ridge of {ridge:g} next to features as large as "
+            f"{columns.max():.3g} (columns {large}) over {horizon} rounds; divide these columns by their size, or use "
+            f"{'' if on_host else 'NumPy arrays or '}adadim.recommended(problem), which does"
         )
 
 
@@ -52,8 +65,7 @@ class Posterior(ABC):
     actions : ActionSet
         The arms.
     ridge : float
-        Regularisation lambda of the least squares. Rounding errors grow as 1e-15 / ridge: means and widths are exact to
-        1e-8 for a ridge of 1e-5 or more.
+        Regularisation lambda of the least squares.
 
     Attributes
     ----------
@@ -95,7 +107,7 @@ class Posterior(ABC):
         """Learn from one pull in each replication of `rows`."""
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
-        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a Cholesky factorisation.
+        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
 
         The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
         rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums.
@@ -103,17 +115,44 @@ class Posterior(ABC):
         xp = self.actions.xp
         for i, r in enumerate(rows.ids.tolist()):
             arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
-            identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
-            factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
-            whitened = xp.linalg.solve(factor, arms.T)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
-            self.width2[r] = xp.sum(whitened * whitened, axis=0)
-            self.mean[r] = whitened.T @ (whitened @ sums[i])
-            self.logdet[r] = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor))) - self.actions.dim * np.log(self.ridge)
+            factor, whitened, weights, logdet = self._factored(arms, n, sums[i])
+            self.width2[r] = xp.sum(whitened * whitened, axis=0)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
+            self.mean[r] = whitened.T @ weights
+            self.logdet[r] = logdet - self.actions.dim * np.log(self.ridge)
             self.counts[r], self.sums[r] = counts[i], sums[i]
             self.pulls[r] = xp.sum(counts[i])
             self.squares[r] = np.nan if squares is None else squares[i]
             self.restart(r, factor, whitened)
 
+    def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
+        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
+        xp = self.actions.xp
+        if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
+            return None, *_whitened(arms, n, sums, self.ridge)
+        identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
+        factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
+        whitened = forward_solve(factor, arms.T)
+        return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+
     @abstractmethod
-    def restart(self, r: int, factor: Array, whitened: Array) -> None:
-        """Set the form's own state in replication `r` from the Cholesky factor L of V and L^-1 A^T."""
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        """Set the form's own state in replication `r` from the Cholesky factor L of V, if there is one, and L^-1 A^T.
+
+        Without it `whitened` is L^-1 A^T up to a rotation, which does not change any inner product of its columns.
+        """
+
+
+def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the root that the data are.
+
+    Rows sorted by size and columns pivoted make the error of each row small against that row (Cox and Higham 1998,
+    "Stability of Householder QR factorization for weighted least squares problems").
+    """
+    pulled, dim = np.flatnonzero(n), arms.shape[1]
+    root = np.sqrt(n[pulled])
+    data = np.concatenate([root[:, None] * arms[pulled], np.sqrt(ridge) * np.eye(dim)])
+    order = np.argsort(-np.abs(data).max(axis=1), kind="stable")
+    means = np.concatenate([sums[pulled] / root, np.zeros(dim)])
+    weights, triangle, columns = qr_multiply(data[order], means[order], pivoting=True)
+    whitened = solve_triangular(triangle, arms[:, columns].T, trans="T")
+    return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))

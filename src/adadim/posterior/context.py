@@ -18,6 +18,7 @@ from scipy.linalg.blas import dger, dsymv, dsyr
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.checks import positive
+from adadim.posterior.moments import Moments
 
 __all__ = ["ContextPosterior"]
 
@@ -90,6 +91,21 @@ class ContextPosterior:
         self.pulls[r] += 1
         if self.pulls[r] % REFRESH == 0:
             self.refresh(r, float(self.ridge[r]))
+
+    def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
+        """Set the moments of a replication to given sums, of features to be multiplied by `weights`; then `refresh`."""
+        self.second[r], self.b[r] = sums.seen(self.dim, weights)
+        self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
+
+    def residual(self, r: int) -> float:
+        """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
+        return max(float(self.squares[r] - self.b[r] @ self.theta[r]), 0.0)
+
+    def forget(self, r: int) -> None:
+        """Forget all pulls of a replication."""
+        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
+        for moments in (self.theta, self.b, self.second, self.squares, self.logdet, self.pulls):
+            moments[r] = 0
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""

@@ -72,7 +72,7 @@ class DeviceGram(DevicePosterior):
             self._slot.zero_()
             self._used = 0
 
-    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._p[r] = whitened.T @ whitened
         self._h[r] = 0.0
 
@@ -88,6 +88,6 @@ class DeviceFeature(DevicePosterior):
     def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
         return self._lanes.absorb(self._only, arms, rewards, rows)
 
-    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         root = self.actions.xp.linalg.inv(factor)
         self._lanes.matrices()[0][r] = root.T @ root

@@ -20,14 +20,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
 
-__all__ = ["ArmFactor", "ContextFactor", "PrefixFactor", "log_evidence", "prior_precisions"]
+__all__ = [
+    "ArmFactor",
+    "ContextFactor",
+    "PrefixFactor",
+    "averaged_arms",
+    "forward_solve",
+    "log_evidence",
+    "prior_precisions",
+]
 
+FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -146,7 +156,7 @@ class PrefixFactor:
         xp = self.xp
         scaled = self.weights[:, None] * gram * self.weights
         factor = xp.linalg.cholesky(scaled + xp.eye(self.dim, dtype=xp.float64, device=device_of(gram)))
-        self.w[r] = xp.linalg.solve(factor, (self.weights * moments)[:, None])[:, 0]
+        self.w[r] = forward_solve(factor, (self.weights * moments)[:, None])[:, 0]
         self.logdets[r] = 2.0 * xp.cumulative_sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
         self.squares[r], self.pulls[r] = squares, pulls
         self.residuals[r] = clamp(squares - xp.cumulative_sum(self.w[r] ** 2, axis=-1), 0.0)
@@ -190,11 +200,11 @@ class ArmFactor(PrefixFactor):
 
     def means(self) -> Array:
         """Mean of every arm by every prefix, (R, d, K)."""
-        return self.xp.cumulative_sum(self.z * self.w[:, :, None], axis=1)
+        return _running(self.z * self.w[:, :, None])
 
     def widths2(self) -> Array:
         """Squared width a^T V_m^-1 a of every arm by every prefix, (R, d, K)."""
-        return self.xp.cumulative_sum(self.z * self.z, axis=1)
+        return _running(self.z * self.z)
 
     def averaged(self, probabilities: Array, tolerance: float = 0.0) -> tuple[Array, Array, Array]:
         """Predictions averaged over d*, given P(d* = m), (R, d): mean, and squared widths within and between prefixes.
@@ -208,18 +218,22 @@ class ArmFactor(PrefixFactor):
         tail = xp.flip(xp.cumulative_sum(xp.flip(probabilities, axis=-1), axis=-1), axis=-1)
         active = max(1, int(xp.sum(xp.any(tail > tolerance, axis=0))))  # the tail falls: these come first
         chances = xp.concat([probabilities[:, : active - 1], tail[:, active - 1 : active]], axis=-1)[:, :, None]
+        if is_numpy(self.z):
+            parts = zip(self.z[:, :active], self.w[:, :active], chances[..., 0], strict=True)
+            mean, within, between = (np.array(part) for part in zip(*(averaged_arms(*p) for p in parts), strict=True))
+            return mean, within, between
         z, tail = self.z[:, :active], tail[:, :active, None]
         steps = z * self.w[:, :active, None]
         mean = xp.sum(tail * steps, axis=1)
-        spread = xp.cumulative_sum(steps, axis=1) - mean[:, None]
+        spread = _running(steps) - mean[:, None]
         return mean, xp.sum(tail * z * z, axis=1), xp.sum(chances * spread * spread, axis=1)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`."""
         if is_numpy(self.z):
             ids = rows.positions
-            self.turn(self.z, self.z[ids, :, arms], rewards, ids)
-            self._count(rewards, ids)
+            self.turn(self.z, self.z[ids, :, arms], rewards, rows.index)
+            self._count(rewards, rows.index)
             self.counts[ids, arms] += 1
             self.sums[ids, arms] += rewards
             return
@@ -242,7 +256,7 @@ class ArmFactor(PrefixFactor):
             arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
             gram = arms.T @ (n[:, None] * arms)
             factor = self.solve(r, gram, arms.T @ sums[i], squares[i], xp.sum(counts[i]))
-            self.z[r] = xp.linalg.solve(factor, arms.T * self.weights[:, None])
+            self.z[r] = forward_solve(factor, arms.T * self.weights[:, None])
             self.counts[r], self.sums[r] = counts[i], sums[i]
 
 
@@ -283,11 +297,11 @@ class ContextFactor(PrefixFactor):
 
     def means(self, features: Array) -> Array:
         """Mean of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return self.xp.cumulative_sum(self.whiten(features) * self.w[:, :, None], axis=1)
+        return _running(self.whiten(features) * self.w[:, :, None])
 
     def widths2(self, features: Array) -> Array:
         """Squared width of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return self.xp.cumulative_sum(self.whiten(features) ** 2, axis=1)
+        return _running(self.whiten(features) ** 2)
 
     def absorb(self, features: Array, rewards: Array, rows: Rows) -> None:
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
@@ -313,13 +327,46 @@ class ContextFactor(PrefixFactor):
         for i, r in enumerate(rows.ids.tolist()):
             factor = self.solve(r, gram[i], moments[i], squares[i], pulls[i])
             identity = self.xp.eye(self.dim, dtype=self.xp.float64, device=device_of(factor))
-            self.inverse[r] = self.xp.linalg.solve(factor, identity)
+            self.inverse[r] = forward_solve(factor, identity)
+
+
+def forward_solve(factor: Array, right: Array) -> Array:
+    """L^-1 B for a lower triangular L."""
+    if is_numpy(factor):
+        return solve_triangular(factor, right, lower=True)
+    return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
+
+
+def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Array]:
+    """`ArmFactor.averaged` of one replication (NumPy): z (d, K), w (d,) and P(d* = m), (d,)."""
+    tail = np.cumsum(chances[::-1])[::-1]
+    mean = (tail * w) @ z
+    if len(w) <= FEW:
+        spread = ((np.tri(len(w)) - tail) * w) @ z
+    else:
+        spread = _running(z * w[:, None])
+        spread -= mean
+    spread *= spread
+    return mean, np.einsum("j,jk,jk->k", tail, z, z), chances @ spread
+
+
+def _running(steps: Array) -> Array:
+    """Running sums over the features of (..., d, K); on NumPy in place, row by row, ten times as fast as its own."""
+    if not is_numpy(steps):
+        return namespace(steps).cumulative_sum(steps, axis=-2)
+    for j in range(1, steps.shape[-2]):
+        steps[..., j, :] += steps[..., j - 1, :]
+    return steps
 
 
 def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:
     """Turn the columns (d, C) of one replication in place (NumPy)."""
-    running = columns[:-1] * p[:-1, None]
-    np.cumsum(running, axis=0, out=running)
+    if len(p) <= FEW:
+        matrix = np.tri(len(p), k=-1) * (-shrink * pull)[:, None] * p
+        matrix[range(len(p)), range(len(p))] = shrink
+        columns[:] = matrix @ columns
+        return
+    running = _running(columns[:-1] * p[:-1, None])
     running *= pull[1:, None]
     columns[1:] -= running
     columns *= shrink[:, None]

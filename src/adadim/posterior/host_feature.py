@@ -1,6 +1,7 @@
 """The feature form on NumPy: V^-1 itself, for K >> d.
 
-u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`).
+u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`). Where V^-1 is
+too badly conditioned to be written down, the arms are described by L^-1 a, V = L L^T as of the last factorisation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class HostFeature(HostPosterior):
         super().__init__(actions, ridge)
         self._w = np.stack([np.eye(actions.dim) / self.ridge] * actions.replications)  # lower triangles are current
         self._u = np.zeros((actions.replications, actions.dim))
+        self._whitened: list[Array | None] = [None] * actions.replications  # L^-1 A^T, where it is needed
         self.streamed = streamed_bytes("feature", actions.base_arms, actions.dim)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
@@ -30,11 +32,17 @@ class HostFeature(HostPosterior):
         u = self._u[r]
         if run:
             dsyr(-run / stretch, u, a=w, overwrite_a=1, lower=0)
-        dsymv(1.0, w, self.actions.vector(r, x), beta=0.0, y=u, overwrite_y=1, lower=0)
-        self.actions.project_row(r, u, self._g[r])
+        whitened = self._whitened[r]
+        vector = self.actions.vector(r, x) if whitened is None else whitened[:, x]
+        dsymv(1.0, w, vector, beta=0.0, y=u, overwrite_y=1, lower=0)
+        if whitened is None:
+            self.actions.project_row(r, u, self._g[r])
+        else:
+            np.matmul(u, whitened, out=self._g[r])
 
-    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
-        root = np.linalg.inv(factor)
+        self._whitened[r] = np.ascontiguousarray(whitened) if factor is None else None
+        root = np.eye(self.actions.dim) if factor is None else np.linalg.inv(factor)
         self._w[r] = root.T @ root
         self._u[r] = 0.0

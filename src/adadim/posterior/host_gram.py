@@ -57,7 +57,7 @@ class HostGram(HostPosterior):
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
-    def restart(self, r: int, factor: Array, whitened: Array) -> None:
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
         _rank_update(self._p[r], whitened, 1.0, 0.0)
         self._h[r] = 0.0

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from adadim.posterior.factor import prior_precisions
+from adadim.posterior.moments import Moments
 
-__all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes"]
+__all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes", "moment_prefixes"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -22,6 +24,7 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 
 DEPENDENT = 1e-11  # share of a column's length outside the columns before it, below which it is rounding
 SAFE = 1e-4  # share of a column's square left after those before it, above which Cholesky is as good as QR
+DEPENDENT_SQUARE = 1e-10  # the same share of a column's square, where only products of columns are known
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
 
 
@@ -123,15 +126,59 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
         rest = float(((data.sums - basis @ coordinates) ** 2).sum())
         ahead = np.zeros(len(kept))
         ahead[kept] = coordinates**2 * len(basis)
-        logdets[:, kept] = np.log1p(len(basis) / precisions[:, kept])
-        shrunk = ahead * precisions / (precisions + len(basis))  # what the prior keeps a feature from explaining
-        return np.cumsum(logdets, axis=-1), np.cumsum(shrunk, axis=-1) + _beyond(ahead) + rest
+        return _orthogonal(ahead, kept, len(basis), precisions, rest)
     table, within = data.table(basis)
     table = np.asarray(np.linalg.qr(table, mode="r"))
     rests = np.zeros(len(ridges))
     for i, row in enumerate(precisions):
         logdets[i, kept], squares[i, kept], rests[i] = _factored(table, row[kept])
     return np.cumsum(logdets, axis=-1), np.array([_beyond(row) for row in squares]) + within + rests[:, None]
+
+
+def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
+    """`canonical_prefixes` of choices of which only the sums are known, and that differ from each other.
+
+    The canonical basis is that of the choices themselves: an arm that was chosen twice counts twice in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features, rewards = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([0.0, 1.0, 3.0])
+    >>> sums = Moments.zeros(2)
+    >>> sums.add(features, rewards)
+    >>> data = Pooled.of(features, rewards)
+    >>> np.allclose(moment_prefixes(sums, RIDGES, 0.0), canonical_prefixes(data, RIDGES, 0.0))
+    True
+    """
+    dim, n = len(sums.moment), sums.weight
+    lengths = np.sqrt(np.diag(sums.second))
+    scale = np.where(lengths > 0, lengths, 1.0)
+    gram, moment = sums.second / np.outer(scale, scale), sums.moment / scale
+    # L L^T = gram without the columns in the span of those before; w = L^-1 b, so that w^2 is what each explains.
+    lower, w = np.zeros((dim, dim)), np.zeros(dim)
+    kept = np.zeros(dim, dtype=bool)
+    for j in range(dim):
+        done = np.flatnonzero(kept[:j])
+        row = np.zeros(0)
+        if done.size:
+            row = solve_triangular(lower[np.ix_(done, done)], gram[done, j], lower=True)
+        left = gram[j, j] - row @ row
+        if left > DEPENDENT_SQUARE:
+            kept[j] = True
+            lower[j, done], lower[j, j] = row, np.sqrt(left)
+            w[j] = (moment[j] - row @ w[done]) / lower[j, j]
+    precisions = ridges[:, None] * prior_precisions(1.0, taper, dim)
+    return _orthogonal(w**2, kept, n, precisions, max(sums.squares - float(w @ w), 0.0))
+
+
+def _orthogonal(
+    ahead: FloatArray, kept: np.ndarray[Any, np.dtype[np.bool]], n: float, precisions: FloatArray, rest: float
+) -> tuple[FloatArray, FloatArray]:
+    """What `canonical_prefixes` gives where V is diagonal, from the squares that each feature explains."""
+    logdets = np.zeros_like(precisions)
+    logdets[:, kept] = np.log1p(n / precisions[:, kept])
+    shrunk = ahead * precisions / (precisions + n)  # what the prior keeps a feature from explaining
+    return np.cumsum(logdets, axis=-1), np.cumsum(shrunk, axis=-1) + _beyond(ahead) + rest
 
 
 def _factored(table: FloatArray, precisions: FloatArray) -> tuple[FloatArray, FloatArray, float]:

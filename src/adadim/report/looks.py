@@ -84,6 +84,13 @@ LOOKS: dict[str, Look] = {
     "ParallelMOSS": Look("#56B4E9", "H", MIXED),
     "MeDZO": Look("#CC6677", "p", SOLID),
     "Single": Look("#444444", "8", SOLID),
+    "PrefixLinUCB": Look("#D55E00", "h", DASHED),
+    "TwoPriorLinUCB": Look("#D55E00", "p", DOTTED),
+    "OSOM": Look("#117733", "H", DASHED),
+    "ModCB": Look("#332288", "8", DASHED),
+    "ALBDim": Look("#CC6677", "d", DASHED),
+    "ALBNorm": Look("#CC6677", "8", DOTTED),
+    "EpochBalancing": Look("#DDAA33", "d", MIXED),
 }
 
 COMMON = tuple(LOOKS)[:14]

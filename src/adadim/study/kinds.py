@@ -38,7 +38,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['anisotropic', 'ball', 'clicks', 'contexts', 'interval', 'lower_bound', 'many_best', 'pca', ...]
+    ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'growing', 'interval', 'labelled', ...]
     """
     found = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**found, **(plugins or {})}.items() if _generates(value)}
@@ -142,4 +142,7 @@ def _usable(value: Any) -> bool:
 
 
 def _generates(value: Any) -> bool:
-    return inspect.isfunction(value) and "replications" in inspect.signature(value).parameters
+    if not inspect.isfunction(value):
+        return False
+    takes = inspect.signature(value).parameters
+    return "replications" in takes and "frame" not in takes  # a study is a text file, which holds no table

@@ -68,7 +68,7 @@ def test_command_runs_a_group_or_a_family(tiny, chosen):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--families", "tests"], "error: --families: neither a group nor a family is called 'tests'; choose from all"),
+        (["--families", "mine"], "error: --families: neither a group nor a family is called 'mine'; choose from all"),
         (["--policy", "randm"], "error: policy: none is called 'randm'; did you mean 'random'?"),
     ],
 )
@@ -126,3 +126,24 @@ def test_command_refuses_candidates_it_cannot_use(tiny, text, message):
     (tiny / "mine.toml").write_text(text)
     _, error = call("--candidates", "mine.toml", code=2)
     assert message in error
+
+
+def test_contexts_have_the_oracle_alone_as_reference(working_folder, one_format, monkeypatch):
+    table = {"kind": "contexts", "arms": 5, "dim": 8, "intrinsic_dim": 2, "horizon": 60}
+    monkeypatch.setattr(families, "FAMILIES", (comparison.Family("tiny-2/8", "contexts", table),))
+    chosen = ["--families", "contexts", "--policy", "recommended", "--policy", "random"]
+    printed, _ = call(*chosen, "--trials", 2, "--jobs", 1)
+    assert "contexts: mean regret" in printed
+    assert "++" not in printed
+    folder = working_folder / "results" / "regret"
+    assert [path.name for path in sorted(folder.glob("figures/*"))] == ["regret-vs-oracle.csv", "regret-vs-oracle.png"]
+    assert "LinUCB++" not in (folder / "regret.md").read_text()
+
+
+def test_all_means_fixed_arms(tiny, monkeypatch):
+    table = {"kind": "contexts", "arms": 5, "dim": 8, "intrinsic_dim": 2, "horizon": 60}
+    more = comparison.Family("tiny-2/8", "contexts", table)
+    monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, more))
+    printed, _ = call("--policy", "random", "--trials", 1, "--jobs", 1)
+    assert "held-out: mean regret" in printed
+    assert "contexts: mean regret" not in printed

@@ -11,7 +11,7 @@ from adadim.experiments.comparison.plan import NOT_COMPARED
 from adadim.study.tables import make_instance
 
 # Public policies of the library that the comparison does not run, and why.
-DEVELOPMENT, HELD_OUT, PAPER = (
+DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT = (
     [family for family in comparison.FAMILIES if family.split == split] for split in comparison.SPLITS
 )
 OWN = [*DEVELOPMENT, *HELD_OUT]
@@ -36,6 +36,9 @@ def test_names_are_unique_and_the_splits_disjoint():
     assert len(HELD_OUT) >= 16
 
 
+# Contexts have families of their own; the others are those of other papers, whose tables are in `field`.
+CONTEXTUAL_KINDS = {"contexts", "labelled"}  # in groups of their own
+OTHER_KINDS = CONTEXTUAL_KINDS | {"growing", "biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"}
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 
 
@@ -44,7 +47,7 @@ def test_each_split_covers_every_kind_and_the_whole_range(families):
     tables = [family.instance for family in families]
     drawn = [family for family in families if family.instance["kind"] != "powers"]  # small by nature
     sizes = [(build(f).problem.dim, f.instance["intrinsic_dim"], f.instance["horizon"]) for f in drawn]
-    assert {t["kind"] for t in tables} == set(study.instance_kinds()) - WITHOUT_DIMENSION - {"contexts"}
+    assert {t["kind"] for t in tables} == set(study.instance_kinds()) - WITHOUT_DIMENSION - OTHER_KINDS
     assert {t.get("theta") for t in tables} == {None, "uniform", "decay", "flip", "spike", "heavy"}
     assert {t["target"] > 0 for t in tables if t["kind"] == "lower_bound"} == {True, False}
     assert all(t["expressive"] for t in tables if t["kind"] == "products")
@@ -77,6 +80,48 @@ def test_paper_families_are_those_of_its_figures():
         table for figure in ("fig2b", "fig3b", "fig4a", "fig4b") for table in paper.FIGURES[figure].instances().values()
     ]
     assert [family.instance for family in PAPER] == expected
+
+
+# Features that come with each round
+
+
+@pytest.mark.parametrize("families", [CONTEXTS, CONTEXTS_HELD_OUT], ids=["contexts", "contexts-held-out"])
+def test_contextual_groups_cover_laws_shapes_and_tables(families):
+    tables = [family.instance for family in families]
+    assert {t["kind"] for t in tables} == CONTEXTUAL_KINDS
+    drawn = [t for t in tables if t["kind"] == "contexts"]
+    assert {"gaussian", "correlated", "bounded", "repeated"} <= {t["law"] for t in drawn}
+    assert {"uniform", "flip", "spike", "heavy"} <= {t["theta"] for t in drawn}
+    assert any(t["intrinsic_dim"] == 1 for t in drawn)
+    assert any(t["intrinsic_dim"] == t["dim"] for t in drawn)
+    for family, t in zip(families, tables, strict=True):
+        if t["kind"] == "contexts":
+            assert family.name == f"contexts-{t['law']}-{t['theta']}-{t['intrinsic_dim']}/{t['dim']}"
+        else:
+            assert family.name == f"{t['data']}-{t['intrinsic_dim']}/{t['intrinsic_dim']}"
+
+
+def test_real_tables_are_split_by_the_alphabet():
+    names = {f.instance["data"]: f.split for f in (*CONTEXTS, *CONTEXTS_HELD_OUT) if f.instance["kind"] == "labelled"}
+    assert sorted(names) == sorted(instances.real.LABELLED)
+    assert [names[name] for name in sorted(names)] == ["contexts", "contexts-held-out"] * 3
+
+
+def test_the_oracle_of_a_table_has_all_features():
+    pytest.importorskip("sklearn")
+    (family,) = [f for f in CONTEXTS if f.instance.get("data") == "digits"]
+    assert build(family).problem.dim == family.instance["intrinsic_dim"]
+
+
+def test_only_policies_that_can_play_with_contexts_do():
+    plan = comparison.study("contexts", trials=1, family=["contexts-gaussian-uniform-4/50"])
+    run = {cell.policy for cell in plan.cells}
+    assert {"oracle", "recommended", "linucb", "corral", "dynamic-balancing", "lints", "random"} <= run
+    assert not {"linucb++", "ucb", "moss"} & run
+    for cell in plan.cells:
+        cell.policy_object.start(adadim.Problem(arms=20, dim=50, horizon=3000, noise=0.1, reward_range=1.0))
+    with pytest.raises(StudyError, match="'ucb' cannot play where features come with each round"):
+        comparison.study("contexts", trials=1, policy=["ucb"])
 
 
 # Policies
@@ -116,7 +161,10 @@ def test_a_selection_keeps_the_references():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"split": "test"}, "split must be 'development', 'held-out' or 'paper', got 'test'"),
+        (
+            {"split": "test"},
+            "split must be 'development', 'held-out', 'paper', 'contexts' or 'contexts-held-out', got 'test'",
+        ),
         ({"policy": ["taper"]}, "policy: none is called 'taper'; did you mean 'tapered'?"),
         ({"family": ["sphere-flip-8/60"]}, "family: none is called 'sphere-flip-8/60'; did you mean"),  # held-out
     ],

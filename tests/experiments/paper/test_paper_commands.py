@@ -63,6 +63,7 @@ def test_reproducing_again_computes_nothing_and_changes_no_byte(monkeypatch):
 
 
 def test_reproduce_all_in_both_variants(one_format, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")  # no claim goes over two lines
     printed, error = adadim_("reproduce", "all", "--variant", "both", "--trials", 4, "--jobs", 1)
     assert error == ""
     names = [f"{figure}-{variant}" for figure in paper.FIGURES for variant in ("released", "theory")]
@@ -76,7 +77,6 @@ def test_reproduce_all_in_both_variants(one_format, monkeypatch):
     assert [v["variant"] for v in verdicts] == ["released", "theory"] * 40
     assert {v["figure"] for v in verdicts} == set(paper.FIGURES)
     assert all(v["low"] <= v["high"] for v in verdicts)
-    monkeypatch.setenv("COLUMNS", "400")  # wide enough for every claim in a line
     table, _ = adadim_("claims", "results")
     assert all(v["claim"] in table for v in verdicts)
     for name in names:

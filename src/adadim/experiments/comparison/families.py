@@ -6,6 +6,11 @@ with other parameters, and some things are held-out only: a spike at d* = 100, b
 clicks over 20,000 rounds, a target that no prefix of the features explains. A family may be added to the
 development split at any time; one whose results have been looked at may not become held-out. A third group, "paper",
 holds the configurations of the paper's figures 2b, 3b, 4a and 4b.
+
+Where features come with each round there are two groups more, "contexts" for development and "contexts-held-out". Laws
+of features and shapes of theta are in both with other parameters, but unit norms and decaying theta are held-out only.
+The real tables with labels go to the two alternately, in the order of the alphabet: digits, optdigits and satimage for
+development, letter, penbased and yeast held-out.
 """
 
 from __future__ import annotations
@@ -15,10 +20,12 @@ from typing import Any, Literal
 
 from adadim.experiments.paper.plan import FIGURES
 
-__all__ = ["FAMILIES", "SPLITS", "Family", "Split"]
+__all__ = ["CONTEXTUAL", "FAMILIES", "SPLITS", "Family", "Split"]
 
-Split = Literal["development", "held-out", "paper"]
-SPLITS: tuple[Split, ...] = ("development", "held-out", "paper")
+Split = Literal["development", "held-out", "paper", "contexts", "contexts-held-out"]
+SPLITS: tuple[Split, ...] = ("development", "held-out", "paper", "contexts", "contexts-held-out")
+CONTEXTUAL: tuple[Split, ...] = ("contexts", "contexts-held-out")
+"""Groups in which features come with each round."""
 
 Dims = tuple[int, int]  # d* and d
 Named = tuple[str, dict[str, Any]]
@@ -32,7 +39,7 @@ class Family:
     ----------
     name : str
         What it is called in tables.
-    split : {"development", "held-out", "paper"}
+    split : {"development", "held-out", "paper", "contexts", "contexts-held-out"}
         What it may be used for.
     instance : dict
         The instance as in a `Study`. Its `intrinsic_dim` is d*, which only the oracle is told.
@@ -71,6 +78,19 @@ def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
 def _raw(dims: Dims, arms: int, horizon: int, noise: float, top: float) -> Named:
     """Powers of x in [0, top], as they are."""
     return _sized("powers", "powers", dims, arms=arms, horizon=horizon, noise=noise, top=top)
+
+
+def _contexts(law: str, theta: str, dims: Dims, arms: int, horizon: int, noise: float) -> Named:
+    """Features drawn anew each round."""
+    known = {"arms": arms, "horizon": horizon, "noise": noise, "law": law, "theta": theta}
+    return _sized(f"contexts-{law}-{theta}", "contexts", dims, **known)
+
+
+def _labels(data: str, covariates: int, arms: int, horizon: int) -> Named:
+    """Labels of a real table to guess, by its first components. Nobody knows d*: the oracle has all features."""
+    dim = 1 + arms * (1 + covariates)
+    known = {"data": data, "covariates": covariates, "intrinsic_dim": dim, "horizon": horizon}
+    return f"{data}-{dim}/{dim}", {"kind": "labelled", **known}
 
 
 DEVELOPMENT = (
@@ -129,9 +149,33 @@ PAPER = tuple(
     for name, instance in FIGURES[figure].instances().items()
 )
 
+CONTEXTS = (
+    _contexts("gaussian", "uniform", (4, 50), arms=20, horizon=3000, noise=0.1),
+    _contexts("gaussian", "uniform", (1, 100), arms=10, horizon=1000, noise=0.3),
+    _contexts("gaussian", "heavy", (100, 100), arms=20, horizon=2000, noise=0.1),
+    _contexts("correlated", "flip", (10, 60), arms=10, horizon=2000, noise=0.1),
+    _contexts("bounded", "uniform", (20, 20), arms=30, horizon=2000, noise=0.3),
+    _contexts("repeated", "spike", (8, 80), arms=20, horizon=1500, noise=0.1),
+    _labels("digits", 20, arms=10, horizon=1797),
+    _labels("optdigits", 30, arms=10, horizon=2000),
+    _labels("satimage", 36, arms=6, horizon=2000),
+)
+
+CONTEXTS_HELD_OUT = (
+    _contexts("gaussian", "decay", (6, 120), arms=15, horizon=2500, noise=0.3),
+    _contexts("sphere", "uniform", (1, 60), arms=20, horizon=2000, noise=0.1),
+    _contexts("sphere", "decay", (30, 30), arms=50, horizon=3000, noise=0.3),
+    _contexts("correlated", "spike", (5, 100), arms=20, horizon=1500, noise=0.05),
+    _contexts("bounded", "flip", (12, 40), arms=10, horizon=4000, noise=0.1),
+    _contexts("repeated", "heavy", (50, 50), arms=10, horizon=1000, noise=0.3),
+    _labels("letter", 16, arms=26, horizon=3000),
+    _labels("penbased", 16, arms=10, horizon=2500),
+    _labels("yeast", 30, arms=14, horizon=2417),
+)
+
 FAMILIES: tuple[Family, ...] = tuple(
     Family(name, split, instance)
-    for split, table in zip(SPLITS, (DEVELOPMENT, HELD_OUT, PAPER), strict=True)
+    for split, table in zip(SPLITS, (DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT), strict=True)
     for name, instance in table
 )
 """Every family of the comparison, by split."""

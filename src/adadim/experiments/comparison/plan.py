@@ -6,19 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from adadim.checks import one_of, suggestion
-from adadim.errors import StudyError
+from adadim.errors import InvalidValueError, StudyError
 from adadim.experiments.comparison import families
-from adadim.experiments.comparison.families import SPLITS, Split
+from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
 from adadim.policies import (
     D3RB,
     ED2RB,
     MOSS,
+    OSOM,
     UCB,
+    ALBDim,
+    ALBNorm,
     BanditCombiner,
     BoundBalancing,
     Corral,
     DynamicBalancing,
     EmpMOSSPlusPlus,
+    EpochBalancing,
     EvidenceLinUCB,
     Greedy,
     LinTS,
@@ -26,8 +30,10 @@ from adadim.policies import (
     LinUCBPlusPlus,
     LinUCBPlusPlusCorral,
     MeDZO,
+    ModCB,
     MOSSPlusPlus,
     ParallelMOSS,
+    PrefixLinUCB,
     Random,
     RegretBalancing,
     RegretBalancingLinear,
@@ -35,13 +41,16 @@ from adadim.policies import (
     SupLinUCB,
     TaperedLinUCB,
     TsallisCorral,
+    TwoPriorLinUCB,
     UCBCorral,
     kinds,
 )
+from adadim.policies.base import Policy
 from adadim.policies.released import ReleasedLinUCBPlusPlus
+from adadim.problem import Problem
 from adadim.study import Study, to_spec
 
-__all__ = ["ORACLE", "PUBLISHED", "policies", "study"]
+__all__ = ["ORACLE", "PUBLISHED", "plays_contexts", "policies", "study"]
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
 """The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
@@ -74,6 +83,10 @@ def policies() -> dict[str, Any]:
         ORACLE: {**to_spec(LinUCB(dim=1)), **true_dim},
         PUBLISHED: LinUCBPlusPlus(),
         "recommended": EvidenceLinUCB(),
+        "two-prior": TwoPriorLinUCB(),
+        "prefix": PrefixLinUCB(),
+        "prefix-thompson": PrefixLinUCB(rule="thompson"),
+        "narrow-oracle": {**to_spec(LinUCB(dim=1, scale=0.35)), **true_dim},
         "tapered": TaperedLinUCB(),
         "linucb++reuse": LinUCBPlusPlus(reuse=True),
         "linucb": LinUCB(),
@@ -91,6 +104,11 @@ def policies() -> dict[str, Any]:
         "bandit-combiner": BanditCombiner(base=base),
         "tsallis-corral": TsallisCorral(base=base),
         "ucb-corral": UCBCorral(base=base),
+        "epoch-balancing": EpochBalancing(),
+        "modcb": ModCB(),
+        "osom": OSOM(),
+        "alb-dim": ALBDim(),
+        "alb-norm": ALBNorm(),
         "suplinucb": SupLinUCB(),
         "ucb": UCB(),
         "moss": MOSS(),
@@ -119,12 +137,12 @@ def study(
 
     Parameters
     ----------
-    split : {"development", "held-out", "paper"}
-        Which families.
+    split : {"development", "held-out", "paper", "contexts", "contexts-held-out"}
+        Which families. In the last two features come with each round, and the policies are those that can play so.
     trials, seed
         As in `Study`.
     policy : sequence of str, optional
-        Keys of `policies` to run; by default all. The two references are always among them.
+        Keys of `policies` to run; by default all. The references are always among them.
     family : sequence of str, optional
         Names of families of that split to run on; by default all.
     candidates : mapping, optional
@@ -139,11 +157,15 @@ def study(
     ['oracle', 'linucb++', 'tapered']
     """
     one_of(split, "split", SPLITS)
-    available = policies()
+    known = policies()
+    available = {name: p for name, p in known.items() if split not in CONTEXTUAL or plays_contexts(p)}
+    for name in policy or ():
+        if name in known and name not in available:
+            raise StudyError(f"policy: {name!r} cannot play where features come with each round")
     instances = {f.name: f.instance for f in families.FAMILIES if f.split == split}
-    wanted = None if policy is None else {ORACLE, PUBLISHED, *policy}
+    wanted = None if policy is None else {ORACLE, PUBLISHED, *policy} & ({*available, *policy})
     for name in candidates or {}:
-        if name in available:
+        if name in known:
             raise StudyError(f"candidates.{name}: there is a policy of that name already; give it another")
     return Study(
         name=f"regret-{split}",
@@ -155,6 +177,23 @@ def study(
         plugins=plugins or {},
         labels={"experiment": "comparison", "split": split},
     )
+
+
+def plays_contexts(policy: Any) -> bool:
+    """Whether a policy can play where features come with each round.
+
+    Examples
+    --------
+    >>> plays_contexts(LinUCB()), plays_contexts(UCB())
+    (True, False)
+    """
+    if not isinstance(policy, Policy):  # a table, of LinUCB that is told d*
+        return True
+    try:
+        policy.start(Problem(arms=4, dim=4, horizon=100, noise=0.1, reward_range=1.0))
+    except InvalidValueError:
+        return False
+    return True
 
 
 def _chosen(table: dict[str, Any], names: Collection[str] | None, what: str) -> dict[str, Any]:

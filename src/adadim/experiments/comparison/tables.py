@@ -33,8 +33,9 @@ def comparison_markdown(rows: Sequence[Ratio], summaries: Sequence[PolicySummary
 
 
 def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
-    """Header and a row per policy: both references next to each other."""
-    names = {ORACLE: "oracle", PUBLISHED: "LinUCB++"}
+    """Header and a row per policy: the references next to each other."""
+    used = {s.reference for s in summaries}
+    names = {key: name for key, name in ((ORACLE, "oracle"), (PUBLISHED, "LinUCB++")) if key in used}
     header = ["policy"]
     for name in names.values():
         header += [f"worst / {name}", "where", f"median / {name}", f"trials above twice {name}", f"loses to {name}"]

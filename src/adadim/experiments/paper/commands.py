@@ -1,9 +1,9 @@
-"""The commands `reproduce`, `show` and `claims`."""
+"""What `adadim reproduce` does with the paper's figures, and the commands `show` and `claims`."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,16 +22,10 @@ from adadim.report.console import (
     VERDICT_COLOURS,
     AddedPolicies,
     AsJson,
-    Batch,
-    Device,
     Folder,
-    Jobs,
     Plugins,
-    Quiet,
     Seed,
     Settings,
-    Shading,
-    Titled,
     WhichBand,
     as_json_text,
     band_of,
@@ -48,13 +42,13 @@ from adadim.report.console import (
 )
 from adadim.study import Results, Study, load
 
-__all__ = ["claims", "reproduce", "show"]
+__all__ = ["VARIANT", "Chosen", "WhichVariant", "claims", "reproduce_figures", "show"]
 
-WhichFigure = StrEnum("WhichFigure", [*FIGURES, "all"])  # type: ignore[misc]
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 
 # The one place in which the command's default is chosen and said; `plan.policies` is the one for Python.
 VARIANT = WhichVariant.released
+WhichFigure = StrEnum("WhichFigure", list(FIGURES))  # type: ignore[misc]
 Chosen = Annotated[
     WhichVariant,
     typer.Option(
@@ -66,56 +60,40 @@ Chosen = Annotated[
 Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")]
 
 
-def reproduce(
-    figures: Annotated[
-        list[WhichFigure], typer.Argument(help="Which figures of the paper, or all.", show_default=False)
-    ],
-    trials: Trials = 100,
-    variant: Chosen = VARIANT,
-    settings: Settings = None,
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and claims go.")] = Path(
-        "results"
-    ),
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
-    batch: Batch = None,
-    band: Shading = WhichBand.ci,
-    titled: Titled = True,
-    quiet: Quiet = False,
+def reproduce_figures(
+    names: Sequence[str],
+    trials: int,
+    variant: WhichVariant,
+    out_folder: Path,
+    seed: int,
+    jobs: int | None,
+    device: str,
+    batch: int | None,
+    band: WhichBand,
+    quiet: bool,
+    *,
+    settings: list[str] | None = None,
+    policy: list[str] | None = None,
+    plugin: list[Path] | None = None,
+    titled: bool = True,
 ) -> None:
-    """Run the paper's experiments, draw its figures, and hold its claims against the data.
+    """Run what is missing of some figures, draw them, and hold the paper's claims against the data.
 
-    Runs what is missing in the results folder and nothing else. Interrupt it
-    whenever you like: the same command goes on where it stopped, and more
-    trials later add to what is there.
-
-    With --set or --policy the study is a varied one: its results go into a
-    folder of their own, and the paper's claims are not held against it, since
-    they are about the study as it is. A policy of your own comes from a file:
-    'adadim new policy MyPolicy' writes one to start from.
-
-    Example: adadim reproduce fig2a fig2b --trials 20
-
-    Example: adadim reproduce fig2a --set dim=900 --set noise=0.5 --plugin mine.py --policy MyPolicy
+    With `settings` or `policy` the studies are varied ones: they have folders of their own, and no claims.
     """
-    names = [name for name in FIGURES if "all" in figures or name in figures]
     variants = [v for v in VARIANTS if variant in (WhichVariant.both, v)]
     found: list[verdicts.Verdict] = []
-    with errors():
-        plans = [_plan(name, v, trials, seed, settings, policy, plugin) for name in names for v in variants]
-        for study in plans:
-            results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
-            stem = out_folder / "figures" / study.name
-            print_written(draw_and_save(results, stem, band_of(band), titled=titled), quiet)
-            if varied(study) and not quiet:
-                stdout().print(summary_table(results))
-        if not varied(plans[0]):
-            found = verdicts.claims(_results(out_folder))
-            write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
-            write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
+    plans = [_plan(name, v, trials, seed, settings, policy, plugin) for name in names for v in variants]
+    for study in plans:
+        results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
+        stem = out_folder / "figures" / study.name
+        print_written(draw_and_save(results, stem, band_of(band), titled=titled), quiet)
+        if varied(study) and not quiet:
+            stdout().print(summary_table(results))
+    if not varied(plans[0]):
+        found = verdicts.claims(_results(out_folder))
+        write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
+        write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
     if quiet:
         return
     if found:
@@ -143,8 +121,8 @@ def show(
     Example: adadim show fig2a > mine.toml, then adadim run mine.toml
     """
     with errors():
-        if figure == "all" or variant == WhichVariant.both:
-            raise InvalidValueError("a file holds one study: name one figure and one variant, e.g. fig2a")
+        if variant == WhichVariant.both:
+            raise InvalidValueError("a file holds one study: choose one variant, released or theory")
         (chosen,) = (v for v in VARIANTS if v == variant)
         study = _plan(str(figure), chosen, trials, seed, settings, policy, plugin)
         text = study.to_toml()

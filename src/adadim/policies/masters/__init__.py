@@ -6,6 +6,7 @@ from adadim.policies.masters.bound_balancing import BoundBalancing
 from adadim.policies.masters.corral import Corral
 from adadim.policies.masters.d3rb import D3RB
 from adadim.policies.masters.ed2rb import ED2RB
+from adadim.policies.masters.epoch_balancing import EpochBalancing
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
 from adadim.policies.masters.regret_balancing import RegretBalancing
@@ -20,6 +21,7 @@ __all__ = [
     "BoundBalancing",
     "Corral",
     "DynamicBalancing",
+    "EpochBalancing",
     "LinUCBPlusPlusCorral",
     "ParallelMOSS",
     "RegretBalancing",

@@ -131,6 +131,7 @@ class BalancingLearner(MasterLearner):
     """State of `DynamicBalancing`."""
 
     no_contexts = ""
+    needs_sets = "iid"
 
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)

@@ -144,6 +144,9 @@ class CorralLearner(MasterLearner):
                 learner.absorb(memo["proposed"][:, b], gained, rows, unmarked(memo, b))
         self.master.update(chosen, losses, rows)
 
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return super().pull_sums() if self.policy.feedback == "stochastic" else None
+
     def sequence(self) -> Hashable:
         return super().sequence() if self.policy.feedback == "stochastic" else None
 

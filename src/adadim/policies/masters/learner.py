@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from adadim.backend.arrays import as_numpy, is_numpy
+from adadim.backend.arrays import Array, as_numpy, is_numpy
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases
@@ -62,7 +62,8 @@ class MasterLearner(Learner):
         self.policies = base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
-        if not is_numpy(problem.reference) and not separate and are_nested(self.policies):
+        shared = not (separate or problem.endless or is_numpy(problem.reference))  # without end each has its own clock
+        if shared and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             learners = [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
@@ -70,6 +71,15 @@ class MasterLearner(Learner):
 
     def sequence(self) -> Hashable:
         return self.bases.sequence()
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """What the bases have seen together, if each keeps it; some masters' do not see the rewards as they are."""
+        kept = [base.pull_sums() if isinstance(base, Learner) else None for base in self.bases.learners]
+        seen = [part for part in kept if part is not None]
+        if not seen or len(seen) < len(kept):
+            return None
+        counts, sums, squares = (sum(parts) for parts in zip(*seen, strict=True))
+        return counts, sums, squares
 
     def describe_bases(self, **columns: Any) -> list[dict[str, Any]]:
         """One dict per replication; `columns` are arrays with a row per replication."""

@@ -14,6 +14,7 @@ from adadim.backend.ties import argmax
 from adadim.policies.base import Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import Bases
+from adadim.posterior.base import check_precision
 from adadim.posterior.lanes import Lanes
 from adadim.problem import Problem
 from adadim.randomness import DeviceDraws, Streams
@@ -46,6 +47,7 @@ class NestedLinUCB(Bases):
         super().__init__((), problem.reference)
         self.policy = policies[0]
         dims = [problem.dim if p.dim is None else p.dim for p in policies]
+        check_precision(problem.actions, self.policy.ridge, problem.horizon)
         self.lanes = Lanes(problem.actions, dims, self.policy.ridge)
         excluded, radii = np.ones((len(dims), problem.arms), dtype=bool), []
         for lane, dim in enumerate(dims):

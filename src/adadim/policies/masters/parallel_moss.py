@@ -8,7 +8,7 @@ from typing import Any
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
+from adadim.backend.ties import Ties, argmax, check_ties
 from adadim.checks import is_number, require
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
@@ -105,7 +105,7 @@ class ParallelMOSSLearner(CountingMasterLearner):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         switch = rows.of(self.played) % self.interval == 0
-        chosen = self.xp.where(switch, self.largest(self.scores(rows), rows), rows.of(self.base))
+        chosen = self.xp.where(switch, argmax(self.scores(rows), self.draws.uniforms(rows)), rows.of(self.base))
         arms, memo = self.bases.choose(chosen, rows)
         return arms, {"base": chosen, **memo}
 

@@ -17,6 +17,7 @@ from adadim.policies.masters.bases import check_bases, check_loss_range
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution, exploration_rate
 from adadim.policies.masters.learner import MasterLearner
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
+from adadim.policies.masters.stored import StoredPolicies
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -64,7 +65,9 @@ class SmoothCorral(Policy):
     With bases whose regret is O~(sqrt(d_i t)) with high probability, the regret is O~(T^max(beta, 1 + alpha - beta))
     for d* = T^alpha (appendix C of the paper), without an expressive action set. With EXP3.P and bases of regret d t^a
     it is O~(sqrt(MT) + M^((1-a)/(2-a)) T^(1/(2-a)) d), T^(2/3) for a = 1/2, which is off the frontier; how exactly the
-    source sets EXP3.P's learning rate and bias is unverified.
+    source sets EXP3.P's learning rate and bias is unverified. Where features come with each round, a replay asks one of
+    the base's past regressions about the arms of the new round; the guarantee then needs rounds that are independent
+    and alike.
 
     Examples
     --------
@@ -113,16 +116,15 @@ class SmoothCorral(Policy):
         return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds, reference)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.contextual:
+            return ContextSmoothCorralLearner(self, problem, streams)
         return SmoothCorralLearner(self, problem, streams)
 
 
 class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
-    no_contexts = (
-        "a replay is an arm of an earlier round, so this policy needs arms that stay, and this problem has others in "
-        "each round; use Corral, DynamicBalancing or adadim.recommended(problem)"
-    )
+    needs_sets = "iid"
     no_allowed = (
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="
@@ -130,7 +132,7 @@ class SmoothCorralLearner(MasterLearner):
 
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
-        self.smoothed = SmoothedBases(
+        self.smoothed = self.smoothing(
             self.bases,
             policy.distribution(len(self.bases), problem.horizon, problem.reference),
             problem.horizon,
@@ -139,6 +141,11 @@ class SmoothCorralLearner(MasterLearner):
             policy.feedback,
             policy.loss_range,
         )
+
+    @property
+    def smoothing(self) -> type[SmoothedBases]:
+        """How the bases are smoothed."""
+        return SmoothedBases
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         return self.smoothed.choose(rows)
@@ -149,7 +156,21 @@ class SmoothCorralLearner(MasterLearner):
     def sequence(self) -> Hashable:
         return self.smoothed.sequence()
 
+    def pull_sums(self) -> None:
+        return None  # the bases do not learn from replays
+
     def descriptions(self) -> list[dict[str, Any]]:
         """Probabilities and rounds of each base, in each replication."""
         p = self.smoothed.master.probabilities(self.everyone)
         return self.describe_bases(probabilities=p, rounds_of_each_base=self.smoothed.counts)
+
+
+class ContextSmoothCorralLearner(SmoothCorralLearner):
+    """State of `SmoothCorral` where features come with each round: past policies are past regressions."""
+
+    no_contexts = ""
+    no_allowed = ""
+
+    @property
+    def smoothing(self) -> type[SmoothedBases]:
+        return StoredPolicies

@@ -2,7 +2,8 @@
 
 Step 1 plays what the base proposes, and the base learns from it. Step 2 plays one of the base's proposals so far,
 uniformly at random; its expected regret is the base's average so far, which is what an adversarial master can trust.
-On a fixed action set a past policy is the arm it played, so storing integers is enough.
+On a fixed action set a past policy is the arm it played, so storing integers is enough; where features come with each
+round it is a regression (`adadim.policies.masters.stored`).
 """
 
 from __future__ import annotations
@@ -113,8 +114,12 @@ class SmoothedBases:
         self.played[first] += 1
         if self.replay:
             self.replaying[ids] = ~self.replaying[ids]
-        if (self.played[ids][~self.replaying[ids]] == self.history.shape[2]).any():  # more is played than was said
-            self.history = namespace(self.history).concat([self.history, self.history * 0], axis=2)
+        if (self.played[ids][~self.replaying[ids]] == self.history.shape[2]).any():
+            self.keep_room()
+
+    def keep_room(self) -> None:
+        """Make room for more policies than were expected."""
+        self.history = namespace(self.history).concat([self.history, self.history * 0], axis=2)
 
     def _draw(self, rows: Rows) -> Array:
         return self.streams.source(self.horizon).uniforms(rows)
@@ -123,7 +128,15 @@ class SmoothedBases:
         """Step 2: one of the chosen base's proposals so far."""
         base, xp = rows.of(self.base), namespace(self.counts)
         nth = xp.astype(self._draw(rows) * rows.at(self.counts, base), xp.int64)
-        return self.history[rows.positions, base, nth], {}
+        return self.recall(base, nth, rows), {}
+
+    def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
+        """What the nth policy (from 0) of a base chooses now."""
+        return self.history[rows.positions, base, nth]
+
+    def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Keep the policies that have just been played."""
+        self.history[rows.positions, base, rows.at(self.counts, base)] = arms
 
     def _propose(self, rows: Rows) -> tuple[Array, Memo]:
         """Step 1: what a base drawn by the master proposes."""
@@ -134,7 +147,7 @@ class SmoothedBases:
     def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
         base = memo["base"]
         self.bases.absorb(base, arms, rewards, rows, memo)
-        self.history[rows.positions, base, rows.at(self.counts, base)] = arms
+        self.store(base, arms, rewards, rows, memo)
         rows.add(self.counts, base, 1)
         if self.replay:
             rows.put(self.base, base)

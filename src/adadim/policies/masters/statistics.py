@@ -11,7 +11,8 @@ import numpy as np
 
 from adadim.backend.arrays import Array, clamp, like, namespace
 from adadim.backend.rows import Rows
-from adadim.checks import between, is_number, positive
+from adadim.backend.ties import argmax
+from adadim.checks import between, flag, is_number, positive
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.linucb import LinUCB
@@ -42,6 +43,7 @@ class CountingMaster(Protocol):
 def check_counting(policy: CountingMaster, delta: float | None = None) -> None:
     """Raise unless the hyper-parameters that such masters share are possible."""
     check_bases(policy.bases, policy.base)
+    flag(policy.ambient, "ambient")
     if policy.reward_scale is not None:
         positive(policy.reward_scale, "reward_scale", "1 for rewards in [0, 1], or None")
     if delta is not None:
@@ -90,6 +92,9 @@ class CountingMasterLearner(MasterLearner):
         as 1.
     """
 
+    no_contexts = ""
+    needs_sets = "iid"
+
     def __init__(self, policy: CountingMaster, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.plays, self.rewards = self.zeros(len(self.bases)), self.zeros(len(self.bases))
@@ -118,7 +123,7 @@ class CountingMasterLearner(MasterLearner):
         return rows.of(self.rewards) / clamp(rows.of(self.plays), 1.0)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        chosen = self.largest(self.scores(rows), rows)
+        chosen = argmax(self.scores(rows), self.draws.uniforms(rows))
         arms, memo = self.bases.choose(chosen, rows)
         return arms, {"base": chosen, **memo}
 

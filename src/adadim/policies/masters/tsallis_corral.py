@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
-from adadim.checks import integer, not_negative, one_of, positive
+from adadim.checks import flag, integer, not_negative, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, loss
@@ -81,6 +81,7 @@ class TsallisCorral(Policy):
 
     def __post_init__(self) -> None:
         check_bases(self.bases, self.base)
+        flag(self.ambient, "ambient")
         check_loss_range(self.loss_range)
         positive(self.eta, "eta", "the learning rate, e.g. 1")
         if self.penalty is not None:
@@ -132,6 +133,8 @@ def theory_rate(complexity: float, horizon: int) -> float:
 
 class TsallisCorralLearner(CorralLearner):
     """State of `TsallisCorral`."""
+
+    needs_sets = "iid"
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if self.policy.feedback == "stochastic":

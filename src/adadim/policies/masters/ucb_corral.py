@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from adadim.backend.arrays import Array, clamp
+from adadim.backend.arrays import Array, clamp, is_numpy
 from adadim.backend.rows import Rows
+from adadim.backend.ties import argmax
 from adadim.checks import integer, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
@@ -20,6 +21,7 @@ from adadim.randomness import Streams
 __all__ = ["UCBCorral"]
 
 RELEASED_COPIES = 5
+MOST_COPIES = 1000  # each is a learner of its own; 2 ln T is 138 for T = 10^30
 RELEASED_QUANTILE = 0.51
 
 
@@ -84,7 +86,7 @@ class UCBCorral(Policy):
     def __post_init__(self) -> None:
         check_counting(self)
         if self.copies is not None:
-            integer(self.copies, "copies", meaning="or None for 2 ln T of them")
+            integer(self.copies, "copies", most=MOST_COPIES, meaning="or None for 2 ln T of them")
         check_bound(self.bound)
         check_numbers(self.complexities, "complexities")
         positive(self.factor, "factor", "2, or the square root of 2")
@@ -147,8 +149,10 @@ class UCBCorralLearner(CountingMasterLearner):
         return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        copy = rows.of(self.copy) + 0
-        base = self.xp.where(copy == 0, self.largest(self.scores(rows), rows), rows.of(self.base))
+        copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
+        base = rows.of(self.base) + 0
+        if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
+            base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
         chosen = base * self.copies + copy
         arms, memo = self.bases.choose(chosen, rows)
         return arms, {"base": chosen, **memo}

@@ -1,0 +1,170 @@
+"""Processes that ask and tell one agent's file are killed (SIGKILL) at random moments; then everything is counted.
+
+Each process notes what the agent has acknowledged in a file of its own, right after the call returned. At the end
+every noted decision and every noted reward must be in the log exactly once, as it was acknowledged, and the model must
+be what a fresh sum over the log gives. A process that starts again first tells what it had not noted as told, as a
+client would: telling twice is harmless. Processes close the file and open it again now and then, so that kills fall
+into those moments too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import adadim
+from _report import arguments, describe, load, machine, write_json
+
+DIM, ARMS = 8, 5
+BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowledged something
+
+
+def reward_of(number: int) -> float:
+    """What a decision earns: anybody can tell it."""
+    return float(np.sin(number))
+
+
+def work(path: Path, notes: Path, seed: int) -> None:
+    """Ask and tell until killed, noting what was acknowledged."""
+    rng = np.random.default_rng(seed)
+    asked, told = read(notes)
+    waiting = sorted(asked.keys() - told.keys())
+    agent = adadim.Agent.open(path)
+    with open(notes, "ab", buffering=0) as file:
+        if notes.stat().st_size and not notes.read_bytes().endswith(b"\n"):
+            file.write(b"\n")
+        while True:
+            if len(waiting) < 6:
+                arms = {f"arm {k}": row for k, row in enumerate(rng.normal(size=(ARMS, DIM)))}
+                decision = agent.ask(arms)
+                file.write(f"asked {decision.id} {decision.arm}\n".encode())
+                waiting.append(decision.id)
+            else:
+                number = waiting.pop(int(rng.integers(len(waiting))))
+                agent.tell(number, reward=reward_of(number))
+                file.write(f"told {number} {reward_of(number)!r}\n".encode())
+            if rng.random() < 0.02:
+                agent.close()
+                agent = adadim.Agent.open(path)
+
+
+def read(notes: Path) -> tuple[dict[int, str], dict[int, float]]:
+    """What was acknowledged: arms of decisions and rewards. A last line cut short was not."""
+    asked: dict[int, str] = {}
+    told: dict[int, float] = {}
+    for line in notes.read_text().splitlines() if notes.exists() else ():
+        kind, _, rest = line.partition(" ")
+        number, _, value = rest.partition(" ")
+        if kind == "asked" and value.startswith("arm "):
+            asked[int(number)] = value
+        elif kind == "told" and value:
+            told[int(number)] = float(value)
+    return asked, told
+
+
+def start(path: Path, notes: Path, seed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, "--work", str(path), str(notes), str(seed)])
+
+
+def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> dict[str, float]:
+    """Play with `processes` at once until so many were killed; gives what was found."""
+    path, rng = folder / "agent.db", np.random.default_rng(seed)
+    adadim.Agent.create(path, dim=DIM).close()
+    notes = [folder / f"notes-{i}.txt" for i in range(processes)]
+    running = [start(path, note, seed + i) for i, note in enumerate(notes)]
+    try:
+        for kill in range(kills):
+            which = int(rng.integers(processes))
+            before = notes[which].stat().st_size if notes[which].exists() else 0
+            deadline = time.monotonic() + 60
+            while not notes[which].exists() or notes[which].stat().st_size == before:
+                if running[which].poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"process {which} does not get on")
+                time.sleep(0.005)
+            time.sleep(float(rng.uniform(0, BEGINNING)))
+            running[which].send_signal(signal.SIGKILL)
+            running[which].wait()
+            running[which] = start(path, notes[which], 1000 + kill)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return count(path, notes)
+
+
+def count(path: Path, notes: list[Path]) -> dict[str, float]:
+    """Hold what was acknowledged against the log."""
+    asked, told = {}, {}
+    for note in notes:
+        mine_asked, mine_told = read(note)
+        if asked.keys() & mine_asked.keys():
+            raise AssertionError(f"a decision was acknowledged to two processes: {asked.keys() & mine_asked.keys()}")
+        asked |= mine_asked
+        told |= mine_told
+    with sqlite3.connect(path) as file:
+        decisions = dict(file.execute("SELECT number, arm FROM decisions"))
+        rewards = list(file.execute("SELECT decision, reward FROM rewards"))
+        intact = file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    file.close()
+    answered = dict(rewards)
+    with adadim.Agent.open(path) as agent:
+        status = agent.status()
+        drift = agent.rebuild()
+        agreed = status == agent.status()
+    return {
+        "acknowledged_decisions": len(asked),
+        "acknowledged_rewards": len(told),
+        "decisions_in_the_log": len(decisions),
+        "rewards_in_the_log": len(rewards),
+        "decisions_lost": sum(decisions.get(number) != arm for number, arm in asked.items()),
+        "rewards_lost": sum(answered.get(number) != reward for number, reward in told.items()),
+        "rewards_twice": len(rewards) - len(answered),
+        "rewards_of_no_decision": len(answered.keys() - decisions.keys()),
+        "gaps_in_the_numbers": max(decisions, default=0) - len(decisions),
+        "file_intact": intact,
+        "counts_agree": agreed and status["rewards"] == len(answered) and status["decisions"] == len(decisions),
+        "difference_from_a_rebuild": drift,
+    }
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--work"]:
+        work(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        return
+    parser = arguments("agent_kills", __doc__, "5 kills")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    kills = 5 if options.quick else options.kills
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.monotonic()
+        found = kill_at_random(kills, options.processes, Path(folder), options.seed)
+    report = {
+        "benchmark": "agent_kills",
+        "setting": {"kills": kills, "processes": options.processes, "seed": options.seed},
+        "found": found,
+        "seconds": round(time.monotonic() - begun, 1),
+        "machine": machine() | {"load": load()},
+    }
+    print(describe(report["machine"]))
+    print(f"{kills} kills of {options.processes} processes in {report['seconds']} s:")
+    for name, value in found.items():
+        print(f"  {name.replace('_', ' '):28} {value}")
+    write_json(options.out, report)
+    lost = [found[name] for name in found if name.endswith(("lost", "twice", "decision", "numbers"))]
+    if any(lost) or not found["file_intact"] or not found["counts_agree"] or found["difference_from_a_rebuild"] > 1e-9:
+        sys.exit("something acknowledged was not kept")
+
+
+if __name__ == "__main__":
+    main()

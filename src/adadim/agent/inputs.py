@@ -1,0 +1,146 @@
+"""What enters an agent: names, features, costs, rewards and numbers of decisions, checked before any work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adadim.checks import is_integer, is_number, printable, shown
+from adadim.errors import InvalidTypeError, InvalidValueError
+
+__all__ = [
+    "LONGEST_NAME",
+    "checked_costs",
+    "checked_id",
+    "checked_name",
+    "checked_pairs",
+    "checked_reward",
+    "matrix",
+    "vector",
+]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+LONGEST_NAME = 200
+
+
+def checked_name(name: Any) -> str:
+    """Name of an arm: a text of 1 to 200 printable characters.
+
+    Examples
+    --------
+    >>> checked_name("")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: the name of an arm must be a text of 1 to 200 characters, got ''
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise InvalidValueError(
+            f"the name of an arm must be a text of 1 to {LONGEST_NAME} characters, got {shown(name)}"
+        )
+    return printable(name, "the name of an arm")
+
+
+def vector(values: Any, name: str) -> FloatArray:
+    """Features: a sequence of finite numbers.
+
+    Examples
+    --------
+    >>> vector([1, float("nan")], "features of 'sku-1'")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: features of 'sku-1' must be finite, but number 2 is nan
+    """
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        given = np.empty(0, dtype=object)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
+        raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
+    array: FloatArray = given.astype(np.float64)
+    if not np.isfinite(array).all():
+        at = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InvalidValueError(f"{name} must be finite, but number {at + 1} is {array[at]}")
+    return array
+
+
+def matrix(arms: Any, dim: int, context: FloatArray | None, most: int) -> tuple[list[str], FloatArray]:
+    """Names and features (K, m) of arms that come with a round; with a context of c numbers, c + m must be `dim`.
+
+    Examples
+    --------
+    >>> matrix({"a": [1, 0], "b": [0, 1, 0]}, 2, None, 10)
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: features of 'b' must be 2 numbers (dim = 2), got 3
+    """
+    if not isinstance(arms, Mapping):
+        raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
+    if not arms:
+        raise InvalidValueError("arms must not be empty: name at least one to choose from")
+    if len(arms) > most:
+        raise InvalidValueError(f"{len(arms)} arms are more than the {most} that the agent was created for (arms=)")
+    names = [checked_name(name) for name in arms]
+    rows = [vector(values, f"features of {name!r}") for name, values in arms.items()]
+    for name, row in zip(names, rows, strict=True):
+        check_length(len(row), name, dim, 0 if context is None else len(context))
+    return names, np.array(rows)
+
+
+def check_length(length: int, name: str, dim: int, before: int) -> None:
+    """Raise unless the features of an arm and the context before them are `dim` numbers."""
+    if length + before != dim:
+        rest = f"dim = {dim}" if not before else f"dim = {dim} less the {before} of the context"
+        raise InvalidValueError(f"features of {name!r} must be {max(dim - before, 0)} numbers ({rest}), got {length}")
+
+
+def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
+    """Cost of each arm, 0 for those that are not named."""
+    if not isinstance(costs, Mapping):
+        raise InvalidTypeError(f"costs must be a dict from names of arms to numbers, got {shown(costs)}")
+    order = list(names)
+    for name in costs:
+        if name not in order:
+            raise InvalidValueError(f"costs name {shown(name)}, which is no arm of this round")
+    return np.array([checked_reward(costs.get(name, 0.0), f"cost of {name!r}") for name in order])
+
+
+def checked_reward(reward: Any, name: str = "reward") -> float:
+    """A finite number.
+
+    Examples
+    --------
+    >>> checked_reward(float("inf"))
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: reward must be a finite number, got inf
+    """
+    if not is_number(reward) or not math.isfinite(reward):
+        raise InvalidValueError(f"{name} must be a finite number, got {shown(reward)}")
+    return float(reward)
+
+
+def checked_id(number: Any) -> int:
+    """Id of a decision, as `ask` gave it."""
+    if not is_integer(number) or not 0 < number < 2**63:
+        raise InvalidValueError(f"id must be that of a decision (a whole number from 1), got {shown(number)}")
+    return int(number)
+
+
+def checked_pairs(answers: Any) -> list[tuple[int, float]]:
+    """Ids and rewards: a dict from one to the other, or pairs of them.
+
+    Examples
+    --------
+    >>> checked_pairs({3: 1, 5: 0.5})
+    [(3, 1.0), (5, 0.5)]
+    """
+    pairs = list(answers.items()) if isinstance(answers, Mapping) else answers
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
+    found = []
+    for pair in pairs:
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(pair)}")
+        number, reward = pair
+        found.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
+    return found

@@ -1,0 +1,222 @@
+"""Logs of other systems, to learn from, and an agent's own, for others to read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adadim.agent.inputs import checked_name
+from adadim.agent.log import as_bytes, as_matrix
+from adadim.checks import shown
+from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+from adadim.files import explained
+
+__all__ = ["LoggedRows", "read_log", "write_log"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedRows:
+    """What another system decided and earned: features (n, d), rewards (n,), and the rest where it is known."""
+
+    features: FloatArray
+    rewards: FloatArray
+    arms: Sequence[str | None]
+    probabilities: Sequence[float | None]
+    times: Sequence[float | None]
+
+    def digest(self) -> bytes:
+        """What tells one log from another."""
+        made = hashlib.blake2b(as_bytes(self.features) + as_bytes(self.rewards), digest_size=16)
+        made.update(repr((list(self.arms), list(self.times))).encode())
+        return made.digest()
+
+    def __iter__(self) -> Iterator[tuple[FloatArray, float, str | None, float | None, float | None]]:
+        columns = (self.features, self.rewards.tolist(), self.arms, self.probabilities, self.times)
+        return iter(zip(*columns, strict=True))
+
+
+def read_log(log: Any, dim: int) -> LoggedRows:
+    """Rows of a log in any of the forms that `Agent.learn` takes.
+
+    Examples
+    --------
+    >>> rows = read_log([{"features": [1, 2], "reward": 0.5, "arm": "red"}, {"features": [0, 1], "reward": None}], 2)
+    >>> rows.features, rows.rewards, rows.arms
+    (array([[1., 2.]]), array([0.5]), ['red'])
+    """
+    if isinstance(log, tuple) and len(log) == 2:
+        return _checked(*log, dim, {})
+    columns = _columns(log)
+    if "reward" not in columns:
+        raise InvalidValueError(f"a log needs the column 'reward'; this one has {', '.join(sorted(columns)) or 'none'}")
+    rewards = _numbers(columns["reward"], "reward", optional=True)
+    kept = np.flatnonzero(~np.isnan(rewards))
+    if "features" in columns:
+        rows = [columns["features"][i] for i in kept.tolist()]
+    else:
+        wanted = [f"x{j}" for j in range(1, dim + 1)]
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise InvalidValueError(
+                f"a log needs the column 'features', lists of {dim} numbers, or x1 to x{dim}; {missing[0]} is missing"
+            )
+        rows = list(np.stack([_numbers(columns[name], name)[kept] for name in wanted], axis=1))
+    rest: dict[str, list[Any]] = {
+        name: [columns[name][i] for i in kept.tolist()] for name in ("arm", "probability", "time") if name in columns
+    }
+    return _checked(rows, rewards[kept], dim, rest)
+
+
+def write_log(path: Path, batches: Iterable[list[Any]]) -> Path:
+    """Write rows of `Log.every_decision` to a Parquet file, whole or not at all, a batch in memory at a time."""
+    import polars as pl
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent) as folder:
+            parts: list[Path] = []
+            for rows in batches:
+                parts.append(Path(folder, f"{len(parts):06d}.parquet"))
+                _frame(rows).write_parquet(parts[-1])
+            if not parts:
+                parts.append(Path(folder, "none.parquet"))
+                _frame([]).write_parquet(parts[-1])
+            whole = Path(folder, "whole.parquet")
+            pl.scan_parquet(parts).sink_parquet(whole)
+            with open(whole, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(whole, path)
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    return path
+
+
+def _frame(rows: list[Any]) -> Any:
+    import polars as pl
+
+    numbers = pl.List(pl.Float64)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
+    number, time, arm, probability, policy, features, context, offered, offers, reward = columns
+
+    def vectors(name: str, stored: Iterable[bytes | None]) -> Any:
+        return pl.Series(
+            name, [None if blob is None else as_matrix(blob, 1)[:, 0].tolist() for blob in stored], numbers
+        )
+
+    return pl.DataFrame(
+        [
+            pl.Series("decision", number, pl.Int64),
+            pl.Series("time", time, pl.Float64),
+            pl.Series("arm", arm, pl.String),
+            vectors("features", features),
+            pl.Series("reward", reward, pl.Float64),
+            pl.Series("probability", probability, pl.Float64),
+            pl.Series("policy", policy, pl.Int64),
+            vectors("context", context),
+            pl.Series(
+                "offered", [None if names is None else json.loads(names) for names in offered], pl.List(pl.String)
+            ),
+            vectors("offered_features", offers),
+        ]
+    )
+
+
+def _columns(log: Any) -> dict[str, Sequence[Any]]:
+    """Columns of a log by name."""
+    if isinstance(log, str | Path):
+        log = _read(Path(log))
+    if isinstance(log, Mapping):
+        given: dict[str, Sequence[Any]] = {str(name): list(values) for name, values in log.items()}
+        if len({len(values) for values in given.values()}) > 1:
+            raise InvalidValueError("the columns of a log must have one length")
+        return given
+    if hasattr(log, "columns") and hasattr(log, "__getitem__"):  # a polars or pandas frame
+        return {str(name): _listed(log[name]) for name in log.columns}
+    if isinstance(log, Iterable):
+        records = list(log)
+        for record in records:
+            if not isinstance(record, Mapping):
+                raise InvalidTypeError(f"a record of a log must be a dict, got {shown(record)}")
+        names = {str(name) for record in records for name in record}
+        return {name: [record.get(name) for record in records] for name in names | {"reward", "features"}}
+    raise InvalidTypeError(
+        f"a log must be a DataFrame, a path, a sequence of dicts, or features and rewards, got {shown(log)}"
+    )
+
+
+def _read(path: Path) -> Any:
+    import polars as pl
+
+    readers: dict[str, Callable[[Path], Any]] = {
+        ".parquet": pl.read_parquet,
+        ".csv": pl.read_csv,
+        ".ndjson": pl.read_ndjson,
+    }
+    if path.suffix not in readers:
+        raise InvalidValueError(f"{path} must be a .parquet, .csv or .ndjson file")
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        return readers[path.suffix](path)
+    except pl.exceptions.PolarsError as error:
+        raise FileError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _listed(column: Any) -> Sequence[Any]:
+    values: Sequence[Any] = column.to_list() if hasattr(column, "to_list") else list(column)
+    return values
+
+
+def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatArray:
+    """A column of numbers; None is NaN where values are optional."""
+    found = []
+    for row, value in enumerate(values):
+        missing = value is None or (isinstance(value, float) and value != value)
+        if (missing and not optional) or not (missing or isinstance(value, int | float | np.number)):
+            raise InvalidValueError(
+                f"column {name!r} of the log must hold numbers, but row {row + 1} has {shown(value)}"
+            )
+        found.append(np.nan if missing else float(value))
+    return np.array(found, dtype=np.float64)
+
+
+def _checked(features: Any, rewards: Any, dim: int, rest: Mapping[str, list[Any]]) -> LoggedRows:
+    gained = _numbers(np.asarray(rewards).tolist() if hasattr(rewards, "tolist") else list(rewards), "reward")
+    try:
+        rows = np.asarray([np.asarray(row) for row in features])
+    except ValueError:
+        rows = np.empty(0, dtype=object)
+    if not len(gained):
+        raise InvalidValueError("the log has no row with a reward")
+    if rows.shape != (len(gained), dim) or rows.dtype.kind not in "iuf":
+        raise InvalidValueError(
+            f"the log's features must be {dim} numbers in each of {len(gained)} rows, got "
+            f"{shown(features[0]) if len(features) else 'none'} in the first"
+        )
+    x = rows.astype(np.float64)
+    if not np.isfinite(gained).all() or not np.isfinite(x).all():
+        bad = int(np.flatnonzero(~(np.isfinite(gained) & np.isfinite(x).all(axis=1)))[0])
+        raise InvalidValueError(f"rewards and features of the log must be finite, but row {bad + 1} is not")
+    nothing: list[Any] = [None] * len(gained)
+    probabilities = [_optional(p, "probability") for p in rest.get("probability", nothing)]
+    for p in probabilities:
+        if p is not None and not 0 < p <= 1:
+            raise InvalidValueError(f"probability must be in (0, 1], got {p}")
+    times = [_optional(t, "time") for t in rest.get("time", nothing)]
+    arms = [None if name is None else checked_name(str(name)) for name in rest.get("arm", nothing)]
+    return LoggedRows(x, gained, arms, probabilities, times)
+
+
+def _optional(value: Any, name: str) -> float | None:
+    number = float(_numbers([value], name, optional=True)[0])
+    return None if np.isnan(number) else number

@@ -1,0 +1,158 @@
+"""The tables of an agent's file, and how a file of an earlier version gets those of this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from adadim.errors import FileError
+from adadim.files import explained
+
+__all__ = ["APPLICATION", "STEPS", "VERSION", "connect", "create_file", "migrate", "transaction"]
+
+APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
+THERE = "exists already; open it with Agent.open, or choose another name"
+BUSY = 30.0  # seconds to wait for another process that is writing
+
+LOG = """
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE policies (
+    version INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,
+    policy TEXT NOT NULL, levels TEXT, noise REAL
+);
+-- What was offered: names of the arms and their features (float64, row by row), each distinct offer once.
+CREATE TABLE offers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, arms TEXT NOT NULL, features BLOB NOT NULL);
+-- `features` are those of the arm chosen, after the context; `policy` is null for what another system decided.
+CREATE TABLE decisions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, arm TEXT, offer INTEGER, context BLOB,
+    features BLOB NOT NULL, probability REAL, policy INTEGER
+);
+-- A correction is a row more, with the reward that it replaces.
+CREATE TABLE rewards (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, decision INTEGER NOT NULL, time REAL NOT NULL,
+    reward REAL NOT NULL, replaces REAL
+);
+CREATE INDEX rewards_of_decision ON rewards (decision);
+CREATE INDEX corrections ON rewards (decision) WHERE replaces IS NOT NULL;
+CREATE TABLE outstanding (number INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE expired (number INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE learned (digest BLOB PRIMARY KEY, time REAL NOT NULL, rows INTEGER NOT NULL) WITHOUT ROWID;
+-- The sums over what was compacted, and those over the whole log up to a reward.
+CREATE TABLE folded (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, upto INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, seq INTEGER NOT NULL,
+    body BLOB NOT NULL);
+"""
+
+CATALOGUE = """
+-- Every change of an arm; the last row of a name is what holds.
+CREATE TABLE arms (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, name TEXT NOT NULL, features BLOB NOT NULL,
+    cost REAL NOT NULL, state TEXT NOT NULL
+);
+"""
+
+STEPS = (LOG, CATALOGUE)
+"""What each version added; a file of version v gets those after the first v."""
+
+VERSION = len(STEPS)
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[sqlite3.Connection]:
+    """All or nothing; a writer takes its turn at once, a reader sees one state of the file."""
+    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    try:
+        yield connection
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Make the file of a new agent, whole or not at all; one that is there already is left alone."""
+    if path.exists():
+        raise FileError(f"{path}: {THERE}")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connection(partial, "rwc")
+        try:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            migrate(connection, path)
+            with transaction(connection):
+                fill(connection)
+        finally:
+            connection.close()
+        try:
+            os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
+        except FileExistsError:
+            raise FileError(f"{path}: {THERE}") from None
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    except sqlite3.OperationalError as failure:
+        raise FileError(f"{path}: cannot be written ({failure}); choose a folder you may write to") from failure
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                partial.with_name(partial.name + suffix).unlink()
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file of an agent, brought to this version; what is none is refused."""
+    if not path.exists():
+        raise FileError(f"{path}: no such file; make one with Agent.create(path, dim=...)")
+    if not path.is_file():
+        raise FileError(f"{path}: not a file")
+    try:
+        connection = _connection(path, "rw")
+    except sqlite3.Error as failure:
+        raise FileError(f"{path}: cannot be opened ({failure})") from failure
+    try:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise FileError(f"{path}: not a file that Agent.create made")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            raise FileError(
+                f"{path}: written by a newer adadim (its tables are version {version}, this one reads up to "
+                f"{VERSION}); update adadim to open it"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
+        migrate(connection, path)
+    except sqlite3.OperationalError as failure:
+        connection.close()
+        raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
+    except sqlite3.Error as failure:
+        connection.close()
+        raise FileError(f"{path}: damaged, or not a file that Agent.create made ({failure})") from failure
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Take the steps that the file has not taken yet, all or none."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
+        for step in STEPS[version:]:
+            for statement in step.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _connection(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False
+    )

@@ -1,0 +1,18 @@
+"""Other people's tables: experiments of papers whose algorithms are here, and verdicts on their numbers."""
+
+from adadim.experiments.field.plan import TABLES, Reported, Table, study
+from adadim.experiments.field.verdicts import Row, rows, rows_markdown, sphere_rows
+from adadim.experiments.field.whole_sphere import SphereTS, play_on_sphere
+
+__all__ = [
+    "TABLES",
+    "Reported",
+    "Row",
+    "SphereTS",
+    "Table",
+    "play_on_sphere",
+    "rows",
+    "rows_markdown",
+    "sphere_rows",
+    "study",
+]

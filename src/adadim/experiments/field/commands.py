@@ -1,0 +1,57 @@
+"""What `adadim reproduce` does with other people's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from adadim.experiments.field import plan, verdicts
+from adadim.files import write_whole
+from adadim.report.console import VERDICT_COLOURS, as_json_text, compact_table, print_written, run_study, stdout
+
+__all__ = ["reproduce_tables"]
+
+COLOURS = {**VERDICT_COLOURS, "agrees": "green", "differs": "red", "other horizon": "yellow"}
+
+
+def reproduce_tables(
+    names: Sequence[str],
+    trials: int | None,
+    horizon: int | None,
+    out_folder: Path,
+    seed: int,
+    jobs: int | None,
+    batch: int | None,
+    quiet: bool,
+) -> None:
+    """Run what is missing of some tables, write them as Markdown and JSON, and print them."""
+    for name in names:
+        made = plan.study(name, trials, seed, horizon)
+        results = run_study(made, out_folder / made.name, jobs, batch, quiet)
+        found = verdicts.rows([results]) + verdicts.sphere_rows(name, made.trials, seed, horizon)
+        stem = out_folder / "tables" / name
+        texts = {".md": verdicts.rows_markdown(found), ".json": as_json_text(found) + "\n"}
+        paths = [write_whole(stem.with_suffix(end), text.encode()) for end, text in texts.items()]
+        print_written(paths, quiet)
+        if not quiet:
+            stdout().print(_table(name, found))
+            for remark in dict.fromkeys(row.remark for row in found):
+                about = dict.fromkeys(row.policy for row in found if row.remark == remark)
+                stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)
+
+
+def _table(name: str, found: Sequence[verdicts.Row]) -> Table:
+    title = f"{name}: {found[0].source}, {found[0].trials} trials"
+    table = compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
+    for row in found:
+        table.add_row(
+            Text(row.instance),
+            Text(row.policy.removeprefix(f"{row.instance}-")),
+            f"{row.reported:g} ± {row.error:.0f}",
+            f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]",
+            Text(row.verdict, style=COLOURS[row.verdict]),
+        )
+    return table

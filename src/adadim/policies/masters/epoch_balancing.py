@@ -1,0 +1,212 @@
+"""Balancing under adversarial contexts (Pacchiano, Dann, Gentile and Bartlett 2020, section 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.backend.rows import Rows
+from adadim.checks import between, flag, positive
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.confidence import oful_radius
+from adadim.policies.masters.learner import nested_dims
+from adadim.policies.rounds import FloatArray, IntArray, RoundLearner, RoundRegression, drawn_arm
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["EpochBalancing"]
+
+
+@dataclass(frozen=True)
+class EpochBalancing(Policy):
+    """Draw one of several OFUL bases in each round, and drop the smallest class once the rewards are too few.
+
+    Every base in d_i = 1, 2, 4, ... features proposes an arm and a reward that it is sure of; one of them is drawn, the
+    small ones more often. An epoch ends when some base has been surer of more reward than all of them earned: then the
+    smallest class is wrong and goes. Use it where the sets may be chosen by an adversary, which the other balancing
+    masters do not survive; on fixed or i.i.d. sets `BoundBalancing` and `DynamicBalancing` are simpler and cheaper,
+    since here every base is asked in every round.
+
+    Parameters
+    ----------
+    ambient : bool
+        Add a base in all d features.
+    ridge : float
+        Regularisation lambda of the bases.
+    theta_norm, arm_norm : float
+        Bounds S on the norm of theta and L on those of the arms.
+    reward_bound : float, optional
+        Bound Rmax on mean rewards; S times L by default.
+    scale : float
+        Factor on the bases' OFUL radius.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    c : float
+        Factor on the slack sqrt(t ln(max(ln t, 1) / delta)) of the test.
+
+    Notes
+    -----
+    Regret O~((sqrt(B) d* + sqrt(B d*) S + sqrt(B) M)(d* + sqrt(d*) S) sqrt(T)) whatever the sets are, B being the
+    number of classes that are too small. Known beforehand: sigma, S, L and T. The theory wants the z_i of neighbouring
+    bases to double, so dimensions that are too close are left out. Bases start anew in every epoch, which the source
+    leaves open, as it does the value of `c`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.contexts(arms=10, dim=8, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.EpochBalancing(), instance)
+    >>> outcome.learner.describe()[0]["dims"]
+    [1, 2, 4]
+    """
+
+    ambient: bool = False
+    ridge: float = 1.0
+    theta_norm: float = 1.0
+    arm_norm: float = 1.0
+    reward_bound: float | None = None
+    scale: float = 1.0
+    delta: float | None = None
+    c: float = 1.0
+
+    def __post_init__(self) -> None:
+        flag(self.ambient, "ambient")
+        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
+        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+        positive(self.arm_norm, "arm_norm", "a bound on the norms of the arms, e.g. 1")
+        if self.reward_bound is not None:
+            positive(self.reward_bound, "reward_bound", "a bound on mean rewards, or None")
+        positive(self.scale, "scale", "a factor on the radius")
+        if self.delta is not None:
+            between(self.delta, "delta", 0, 1, "()")
+        positive(self.c, "c", "a factor on the slack")
+
+    def most_reward(self) -> float:
+        """Rmax."""
+        return self.theta_norm * self.arm_norm if self.reward_bound is None else self.reward_bound
+
+    def sizes(self, dims: Sequence[int]) -> FloatArray:
+        """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse.
+
+        Examples
+        --------
+        >>> EpochBalancing().sizes([1, 2, 4])
+        array([ 2.,  6., 20.])
+        """
+        d = np.asarray(dims, dtype=float)
+        values: FloatArray = (d**2 + d * self.theta_norm**2) * min(self.most_reward(), self.arm_norm**2)
+        return values
+
+    def dims_for(self, dim: int) -> list[int]:
+        """Dimensions of the bases: nested ones, thinned so that the z_i double.
+
+        Examples
+        --------
+        >>> EpochBalancing(ambient=True).dims_for(9)
+        [1, 2, 4, 9]
+        """
+        given = nested_dims(dim, self.ambient)
+        kept = [given[-1]]
+        for d in reversed(given[:-1]):
+            if 2 * self.sizes([d])[0] <= self.sizes([kept[0]])[0]:
+                kept.insert(0, d)
+        return kept
+
+    def slack(self, t: Any, delta: float) -> Any:
+        """c sqrt(t ln(max(ln t, 1) / delta)).
+
+        Examples
+        --------
+        >>> round(float(EpochBalancing().slack(100, 0.1)), 6)
+        19.569785
+        """
+        t = np.asarray(t, dtype=float)
+        return self.c * np.sqrt(t * np.log(np.maximum(np.log(t), 1.0) / delta))
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return EpochBalancingLearner(self, problem, streams)
+
+
+class EpochBalancingLearner(RoundLearner):
+    """State of `EpochBalancing`: the bases' regressions, and what this epoch has earned and was sure of."""
+
+    def __init__(self, policy: EpochBalancing, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy, self.dims = policy, policy.dims_for(problem.dim)
+        count, bases = len(problem), len(self.dims)
+        self.delta = policy.delta or min(0.5, 1 / math.sqrt(problem.horizon))
+        self.regressions = [RoundRegression(problem, self.offers, d, policy.ridge) for d in self.dims]
+        self.weights = 1.0 / policy.sizes(self.dims)
+        self.smallest = np.zeros(count, dtype=np.int64)  # the first base that is still in
+        self.rounds = np.zeros(count, dtype=np.int64)  # of this epoch
+        # Of this epoch: u_i, R_i and the sums of B_{t,i}.
+        self.earned, self.owed, self.sure = (np.zeros((count, bases)) for _ in range(3))
+        self.plays = np.zeros((count, bases), dtype=np.int64)
+
+    def active(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Which bases are still in, (n, M)."""
+        return np.asarray(np.arange(len(self.dims)) >= self.smallest[rows.ids][:, None])
+
+    def probabilities(self, rows: Rows) -> FloatArray:
+        """p_i, (n, M)."""
+        weights = np.where(self.active(rows), self.weights, 0.0)
+        values: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
+        return values
+
+    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+        drawn, ties = self.chance.uniforms(rows), self.chance.uniforms(rows)
+        most, each = self.policy.most_reward(), np.arange(len(rows))
+        proposed, lower, width = [], [], []
+        for regression in self.regressions:
+            mean, width2 = regression.predict(features, rows)
+            radius = self.policy.scale * oful_radius(
+                self.problem.noise, self.policy.ridge, self.policy.theta_norm, self.delta, regression.logdet(rows)
+            )
+            bonus = radius * np.sqrt(width2)
+            arms = self.pick(mean + bonus, rows, ties)
+            proposed.append(arms)
+            lower.append(np.maximum(mean[each, arms] - bonus[each, arms], -most))
+            width.append(np.minimum(bonus[each, arms], most))
+        base = drawn_arm(self.probabilities(rows), drawn)
+        return np.stack(proposed, axis=1)[each, base], {
+            "base": base,
+            "lower": np.stack(lower, axis=1),
+            "owed": 2.0 * np.stack(width, axis=1)[each, base],
+        }
+
+    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        base, ids = memo["base"], rows.ids
+        for b, members, at in rows.split(base):
+            self.regressions[b].absorb(arms[at], x[at], rewards[at], members)
+        self.plays[ids, base] += 1
+        self.rounds[ids] += 1
+        self.earned[ids, base] += rewards
+        self.owed[ids, base] += memo["owed"]
+        self.sure[ids] += memo["lower"]
+        active = self.active(rows)
+        total = np.where(active, self.earned[ids] + self.owed[ids], 0.0).sum(axis=-1)
+        surest = np.where(active, self.sure[ids], -np.inf).max(axis=-1)
+        ended = total + self.policy.slack(self.rounds[ids], self.delta) < surest
+        for r in ids[ended & (self.smallest[ids] < len(self.dims) - 1)].tolist():
+            self.smallest[r] += 1
+            self.rounds[r] = 0
+            for sums in (self.earned, self.owed, self.sure):
+                sums[r] = 0.0
+            for regression in self.regressions:
+                regression.forget(r)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Dimensions still in, and rounds of each base, in each replication."""
+        return [
+            {
+                "replication": number,
+                "dims": self.dims[self.smallest[r] :],
+                "rounds_of_each_base": self.plays[r].tolist(),
+                "rounds_of_this_epoch": int(self.rounds[r]),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]

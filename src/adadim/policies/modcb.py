@@ -1,0 +1,311 @@
+"""ModCB (Foster, Krishnamurthy and Luo 2019): go on in a larger class of features when a test asks for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.backend.rows import Rows
+from adadim.backend.state import unchanging
+from adadim.checks import between, integer, not_negative, one_of, positive
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.class_learners import ClassLearner, LinearPolicies, Optimist, SquareCB
+from adadim.policies.masters.bases import check_loss_range
+from adadim.policies.memos import marked, merged, unmarked
+from adadim.policies.residual import residual_error, residual_form, residual_value
+from adadim.policies.rounds import (
+    FloatArray,
+    IntArray,
+    Offers,
+    RoundLearner,
+    check_class_dims,
+    class_dims,
+    drawn_arm,
+)
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["ModCB"]
+
+LEAST_EXPLORED = 20
+
+
+@dataclass(frozen=True)
+class ModCB(Policy):
+    """Play in a small class of features until pulls of random arms show that a larger one explains more.
+
+    A share of the rounds pulls an arm at random; from these, `adadim.estimate_residual` tells how much of the reward
+    the current class leaves unexplained, with sqrt(d) samples where estimating theta would need d. Use it where sets
+    are drawn anew each round and uniform exploration is affordable; `EvidenceLinUCB` has much less regret in the
+    problems measured here, since it does not set rounds aside.
+
+    Parameters
+    ----------
+    dims : tuple of int, optional
+        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
+    base : {"squarecb", "linucb", "exp4-ix"}
+        What plays in a class. SquareCB degrades gracefully while the class is too small, LinUCB does not. Exp4-IX is
+        what the theory has, over exponentially many linear policies; here over `experts` random ones.
+    test : {"error", "theory"}
+        When a class is left: the residual is above `q` standard errors with q = sqrt(2 ln(M T / delta)), or above
+        twice the theory's threshold, which at practical horizons never happens.
+    kappa : float
+        Round t explores with probability min(1, `exploration` t^-kappa); 1/3 or 1/4 in the theory.
+    exploration : float, optional
+        As above; None for the theory's K^kappa.
+    every : int, optional
+        Rounds between tests; by default T/100 for "error", and 1 for "theory".
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    ridge : float
+        Regularisation of the regressions of "squarecb" and "linucb".
+    gamma : float
+        Factor on SquareCB's sqrt(K T / (d ln T)) / sigma.
+    floor : float
+        Eigenvalues of second moments are raised to at least this much; above 0 it is the variant for features that are
+        nearly dependent.
+    c1, c2, tau, gam : float
+        Constants of the "theory" test: its factors, the sub-Gaussian scale of the features and the least eigenvalue
+        of their second moment.
+    experts : int
+        Number of policies of "exp4-ix".
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0, for "exp4-ix".
+
+    Notes
+    -----
+    For i.i.d. sets whose arm-averaged second moment is at least gam, and the theory's base and test: regret
+    O~(T^(2/3) d*^(1/3)) with kappa = 1/3, O~(T^(3/4) + sqrt(T d*)) with 1/4. Known beforehand: T, gam and tau. The
+    constants c1, c2, the powers of tau and gam and the first rounds of tests are unverified against the source. A fixed
+    set is an i.i.d. one that happens to repeat; its second moment may be singular, and inverses are then those on
+    its range.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.contexts(arms=5, dim=16, intrinsic_dim=6, horizon=600, noise=0.05)
+    >>> outcome = adadim.simulate(adadim.ModCB(), instance)
+    >>> outcome.learner.describe()[0]["dim"]
+    8
+    """
+
+    dims: tuple[int, ...] | None = None
+    base: Literal["squarecb", "linucb", "exp4-ix"] = "squarecb"
+    test: Literal["error", "theory"] = "error"
+    kappa: float = 1 / 3
+    exploration: float | None = 1.0
+    every: int | None = None
+    delta: float | None = None
+    ridge: float = 1.0
+    gamma: float = 1.0
+    floor: float = 0.0
+    c1: float = 1.0
+    c2: float = 1.0
+    tau: float = 1.0
+    gam: float = 1.0
+    experts: int = 100
+    loss_range: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_class_dims(self.dims)
+        one_of(self.base, "base", ("squarecb", "linucb", "exp4-ix"))
+        one_of(self.test, "test", ("error", "theory"))
+        between(self.kappa, "kappa", 0, 1, "()")
+        if self.exploration is not None:
+            positive(self.exploration, "exploration", "c in the probability c t^-kappa, or None for K^kappa")
+        if self.every is not None:
+            integer(self.every, "every", meaning="rounds between tests, or None")
+        if self.delta is not None:
+            between(self.delta, "delta", 0, 1, "()")
+        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
+        positive(self.gamma, "gamma", "a factor on SquareCB's learning rate, e.g. 1")
+        not_negative(self.floor, "floor")
+        for name in ("c1", "c2", "tau", "gam"):
+            positive(getattr(self, name), name, "a constant of the theory's test, e.g. 1")
+        integer(self.experts, "experts", most=10**6, meaning="the number of linear policies")
+        check_loss_range(self.loss_range)
+
+    def exploration_rate(self, t: Any, arms: int) -> Any:
+        """Probability mu_t that round t pulls a random arm.
+
+        Examples
+        --------
+        >>> round(float(ModCB(exploration=None).exploration_rate(100, 10)), 6)
+        0.464159
+        """
+        factor = arms**self.kappa if self.exploration is None else self.exploration
+        return np.minimum(1.0, factor * np.asarray(t, dtype=float) ** -self.kappa)
+
+    def threshold(self, dim: int, t: float, arms: int, classes: int, horizon: int) -> float:
+        """a_{m,t} of the theory: twice this much residual makes it leave a class.
+
+        Examples
+        --------
+        >>> round(ModCB(delta=0.1).threshold(8, 1000, arms=10, classes=4, horizon=1000), 6)
+        7.715548
+        """
+        log = math.log(2 / self._delta0(classes, horizon))
+        spread = math.sqrt(dim) * math.log(2 * dim / self._delta0(classes, horizon)) ** 2
+        first = self.tau**6 / self.gam**4 * spread / (arms**self.kappa * t ** (1 - self.kappa))
+        return float(self.c1 * (first + self.tau**10 / self.gam**8 * dim * log / t))
+
+    def first_test(self, dim: int, arms: int, classes: int, horizon: int) -> float:
+        """tmin_m of the theory: no test against a class of this dimension is made before.
+
+        Examples
+        --------
+        >>> round(ModCB(delta=0.1).first_test(8, arms=10, classes=4, horizon=1000), 6)
+        288.482383
+        """
+        log = math.log(2 / self._delta0(classes, horizon))
+        return float(self.c2 * (self.tau**4 / self.gam**2 * dim * log + log ** (1 / (1 - self.kappa)) + arms) + 1)
+
+    def quantile(self, classes: int, horizon: int) -> float:
+        """How many standard errors of residual make it leave a class.
+
+        Examples
+        --------
+        >>> round(ModCB(delta=0.1).quantile(4, 1000), 6)
+        4.603615
+        """
+        return math.sqrt(2 * math.log(classes * horizon / self.confidence(horizon)))
+
+    def confidence(self, horizon: int) -> float:
+        """delta, by default 1/sqrt(T)."""
+        return self.delta or min(0.5, 1 / math.sqrt(horizon))
+
+    def _delta0(self, classes: int, horizon: int) -> float:
+        return self.confidence(horizon) / (10 * classes**2 * horizon**2)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return ModCBLearner(self, problem, streams)
+
+
+@unchanging
+class _Forms:
+    """The matrices W of a fixed set, made when first needed: they depend on nothing but the set."""
+
+    def __init__(self, offers: Offers, floor: float) -> None:
+        self.offers, self.floor = offers, floor
+        self.made: dict[tuple[int, int, int], FloatArray] = {}
+
+    def __call__(self, r: int, small: int, large: int) -> FloatArray:
+        """W of replication r for the class of `small` features within that of `large`."""
+        assert self.offers.fixed is not None
+        if (r, small, large) not in self.made:
+            for outgrown in [key for key in self.made if key[0] == r and key[1] < small]:
+                del self.made[outgrown]
+            x = self.offers.fixed[r, :, :large]
+            self.made[r, small, large] = residual_form(x.T @ x / len(x), small, self.floor)
+        return self.made[r, small, large]
+
+
+class ModCBLearner(RoundLearner):
+    """State of `ModCB`: the class, what was explored, and a learner for each class."""
+
+    needs_sets = "iid"
+
+    def __init__(self, policy: ModCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy, self.dims = policy, class_dims(policy.dims, problem.dim)
+        count, d, horizon = len(problem), problem.dim, problem.horizon
+        self.current = np.zeros(count, dtype=np.int64)
+        self.explored = np.zeros(count, dtype=np.int64)
+        self.moment, self.fourth = np.zeros((count, d)), np.zeros((count, d, d))
+        self.second, self.seen = np.zeros((count, d, d)), np.zeros(count, dtype=np.int64)
+        self.forms = _Forms(self.offers, policy.floor)
+        self.every = policy.every or (1 if policy.test == "theory" else math.ceil(horizon / 100))
+        self.learners = [self._class_learner(d_m, streams.child(m + 1)) for m, d_m in enumerate(self.dims)]
+
+    def _class_learner(self, dim: int, streams: Streams) -> ClassLearner:
+        policy, problem = self.policy, self.problem
+        if policy.base == "squarecb":
+            return SquareCB(problem, self.offers, dim, policy.ridge, policy.gamma)
+        if policy.base == "linucb":
+            return Optimist(problem, self.offers, dim, policy.ridge)
+        delta = policy.confidence(problem.horizon)
+        return LinearPolicies(problem, dim, policy.experts, delta, policy.loss_range, streams)
+
+    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+        allowed = self.offered_mask(features, rows)
+        explore, uniforms = self.chance.uniforms(rows), self.chance.uniforms(rows)
+        rate = self.policy.exploration_rate(self.clock[rows.ids] + 1, self.problem.arms)
+        if self.offers.fixed is None:
+            self.second[rows.ids] += features.swapaxes(-1, -2) @ features
+            self.seen[rows.ids] += features.shape[1]
+        labels = np.where(explore < rate, -1, self.current[rows.ids])
+        arms = np.zeros(len(rows), dtype=np.int64)
+        parts: list[tuple[Any, Memo]] = []
+        for label in np.unique(labels).tolist():
+            at = np.flatnonzero(labels == label)
+            if label < 0:
+                arms[at] = drawn_arm(allowed[at].astype(float), uniforms[at])
+                parts.append((at, {}))
+                continue
+            chosen, memo = self.learners[label].decide(features[at], allowed[at], rows.pick(at), uniforms[at])
+            arms[at] = chosen
+            parts.append((at, marked(memo, label)))
+        return arms, {"label": labels, **merged(parts, len(rows))}
+
+    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        labels = memo["label"]
+        for label in np.unique(labels).tolist():
+            at = np.flatnonzero(labels == label)
+            if label >= 0:
+                own = {key: values[at] for key, values in unmarked(memo, label).items()}
+                self.learners[label].learn(x[at], rewards[at], rows.pick(at), own)
+                continue
+            for r, features, reward in zip(rows.ids[at].tolist(), x[at], rewards[at].tolist(), strict=True):
+                self.explored[r] += 1
+                self.moment[r] += reward * features
+                self.fourth[r] += reward**2 * np.outer(features, features)
+        for r in rows.ids.tolist():
+            if self.clock[r] % self.every == 0:
+                self._move(r)
+
+    def _move(self, r: int) -> None:
+        """Go on in the smallest class that the test finds to explain more than the current one."""
+        policy, n, t = self.policy, int(self.explored[r]), float(self.clock[r])
+        least = LEAST_EXPLORED if policy.test == "error" else 2
+        if n < least:
+            return
+        classes, horizon, arms = len(self.dims), self.problem.horizon, self.problem.arms
+        for i in range(int(self.current[r]) + 1, classes):
+            d = self.dims[i]
+            if policy.test == "theory" and t < policy.first_test(d, arms, classes, horizon):
+                continue
+            form, q = self.form(r, i), self.fourth[r, :d, :d]
+            value, trace = residual_value(form, self.moment[r, :d], q, n), float(np.vdot(form, q))
+            if policy.test == "theory":
+                bar = 2 * policy.threshold(d, t, arms, classes, horizon)
+            else:
+                # tr((W Q)^2) is at least tr(W Q)^2 / rank, which spares most tests the product of matrices.
+                bar = policy.quantile(classes, horizon) * math.sqrt(2 / min(n, d)) * trace / (n * (n - 1))
+                if value >= bar:
+                    bar = policy.quantile(classes, horizon) * residual_error(form, q, n)
+            if value >= bar > 0:
+                self.current[r] = i
+                return
+
+    def form(self, r: int, larger: int) -> FloatArray:
+        """W of the class of replication r within a larger one."""
+        small, large = self.dims[self.current[r]], self.dims[larger]
+        if self.offers.fixed is not None:
+            return self.forms(r, small, large)
+        return residual_form(self.second[r, :large, :large] / self.seen[r], small, self.policy.floor)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Dimension of the class and number of explored rounds of each replication."""
+        return [
+            {
+                "replication": number,
+                "dim": self.dims[self.current[r]],
+                "dims": list(self.dims),
+                "pulls": int(self.clock[r]),
+                "explored": int(self.explored[r]),
+            }
+            for r, number in enumerate(self.problem.replications)
+        ]

@@ -1,0 +1,235 @@
+"""Learners that look at the features of every round, and keep NumPy statistics of their own.
+
+Features come with each round or stay the same; to these learners that makes no difference. The library of the problem
+enters and leaves in `RoundLearner`: what `decide` and `learned` get is NumPy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from adadim.backend.arrays import Array, as_numpy, is_numpy, like
+from adadim.backend.rows import Rows
+from adadim.backend.state import unchanging
+from adadim.backend.ties import argmax
+from adadim.checks import integer, shown
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.policies.base import Learner, Memo
+from adadim.posterior import Posterior, posterior
+from adadim.posterior.context import ContextPosterior
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["Offers", "RoundLearner", "RoundRegression", "check_class_dims", "class_dims", "drawn_arm"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
+    """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself.
+
+    Examples
+    --------
+    >>> class_dims(None, 10)
+    (1, 2, 4, 8, 10)
+    """
+    if dims is None:
+        return (*(2**i for i in range(math.ceil(math.log2(dim)))), dim)
+    if dims[-1] > dim:
+        raise InvalidValueError(f"dims must not exceed the problem's {dim} features, got {dims}")
+    return dims
+
+
+def check_class_dims(dims: tuple[int, ...] | None) -> None:
+    """Raise unless `dims` is None or a tuple of increasing numbers of features."""
+    if dims is None:
+        return
+    if not isinstance(dims, tuple) or not dims:
+        raise InvalidTypeError(
+            f"dims must be a tuple of increasing integers, e.g. (1, 2, 4), or None, got {shown(dims)}"
+        )
+    for d in dims:
+        integer(d, "dims", meaning="a number of features")
+    if any(b <= a for a, b in itertools.pairwise(dims)):
+        raise InvalidValueError(f"dims must increase, got {dims}")
+
+
+def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1.
+
+    Examples
+    --------
+    >>> drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0]))
+    array([0, 1])
+    """
+    steps = np.cumsum(probabilities, axis=-1)
+    found: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
+    return found
+
+
+@unchanging
+class Offers:
+    """The arms of a problem in every round: those that come with it, or those that stay."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.fixed: FloatArray | None = None if problem.contextual else as_numpy(problem.actions.dense_batch())
+
+    def of(self, rows: Rows) -> FloatArray:
+        """Features (n, K, d) that the replications of `rows` are offered."""
+        offered: FloatArray | None = rows.features if self.fixed is None else rows.of(self.fixed)
+        assert offered is not None
+        return offered
+
+
+class RoundRegression:
+    """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
+
+    Where arms stay, it is the posterior on a fixed set. Three learners cannot use that: those that leave features out
+    (`reweighted`), those that need no widths (`widths`), and those on an expressive set, whose arms look alike in fewer
+    features. They have V^-1 itself, and where arms stay their means and widths are kept up to date by one product with
+    the features per pull.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        offers: Offers,
+        dim: int,
+        ridge: float,
+        *,
+        widths: bool = True,
+        reweighted: bool = False,
+    ) -> None:
+        self.dim, self.offers, self.ridge = dim, offers, ridge
+        self.state: Posterior | None = None
+        self.kept = widths and offers.fixed is not None
+        if self.kept and not reweighted and not problem.actions.expressive:
+            actions = problem.actions.with_base(as_numpy(problem.actions.base))
+            self.state = posterior(actions.truncate(dim)[0], ridge)
+            self.nothing = np.zeros((1, problem.arms))
+            return
+        self.weights = np.ones((len(problem), dim))  # of the features; 0 leaves one out
+        self.context = ContextPosterior(len(problem), dim, ridge)
+        if self.kept:
+            self.mean, self.width2 = np.zeros((len(problem), problem.arms)), np.zeros((len(problem), problem.arms))
+            for r in range(len(problem)):
+                self._start_row(r)
+
+    def _start_row(self, r: int) -> None:
+        if self.kept and self.offers.fixed is not None:
+            seen = self.offers.fixed[r, :, : self.dim] * self.weights[r]
+            self.mean[r], self.width2[r] = 0.0, np.vecdot(seen, seen) / self.ridge
+
+    def predict(self, features: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """Mean and squared width of every arm offered, (n, K)."""
+        if self.state is not None:
+            return rows.of(self.state.mean), rows.of(self.state.width2)
+        if self.kept:
+            return rows.of(self.mean), np.maximum(rows.of(self.width2), 0.0)
+        return self.context.predict(features[..., : self.dim] * rows.of(self.weights)[:, None, :], rows)
+
+    def means(self, features: FloatArray, rows: Rows) -> FloatArray:
+        """Mean of every arm offered, (n, K), for a learner without widths."""
+        values: FloatArray = (features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0]
+        return values
+
+    def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
+        """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""
+        if self.state is not None:
+            self.state.absorb(arms, rewards, rows)
+            return
+        seen, state = x[:, : self.dim] * rows.of(self.weights), self.context
+        if self.kept and self.offers.fixed is not None:
+            for r, vector, reward in zip(rows.ids.tolist(), seen, rewards.tolist(), strict=True):
+                u = state.inverse[r] @ vector
+                g = self.offers.fixed[r, :, : self.dim] @ (self.weights[r] * u)
+                scale = 1.0 + float(vector @ u)
+                self.mean[r] += (reward - float(vector @ state.theta[r])) / scale * g
+                self.width2[r] -= g * g / scale
+        state.absorb(seen, rewards, rows)
+
+    def forget(self, r: int, weights: FloatArray | None = None) -> None:
+        """Start anew in replication r, with these weights of the features (by default as before)."""
+        if self.state is not None:
+            alone = Rows.some(np.array([r]), self.state.mean)
+            self.state.rebuild(self.nothing, self.nothing, alone, squares=self.nothing[:, 0])
+            return
+        if weights is not None:
+            self.weights[r] = weights[: self.dim]
+        self.context.forget(r)
+        self._start_row(r)
+
+    def logdet(self, rows: Rows) -> FloatArray:
+        """ln det(V / ridge), as a column (n, 1)."""
+        values: FloatArray = rows.of(self.context.logdet if self.state is None else self.state.logdet)[:, None]
+        return values
+
+    def solution(self, r: int) -> tuple[FloatArray, float]:
+        """theta_hat of replication r, and the largest eigenvalue of its V^-1."""
+        if self.state is None:
+            return self.context.theta[r], float(np.linalg.eigvalsh(self.context.inverse[r])[-1])
+        arms, n = self.state.actions.dense(r), self.state.counts[r]
+        v = self.ridge * np.eye(self.dim) + arms.T @ (n[:, None] * arms)
+        return np.linalg.solve(v, arms.T @ self.state.sums[r]), 1.0 / float(np.linalg.eigvalsh(v)[0])
+
+
+class RoundLearner(Learner):
+    """A learner that decides by this round's features and learns from those of the arm it chose."""
+
+    takes_any_arm = False
+    takes_late_rewards = False
+    no_contexts = ""
+
+    def __init__(self, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.offers = Offers(problem)
+        self.clock = np.zeros(len(problem), dtype=np.int64)
+        self.chance = Streams(streams.seed, streams.purpose, streams.replications, streams.path)
+        self._host = Rows.all(np.zeros(len(problem)))
+
+    @abstractmethod
+    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+        """Arms for the replications of `rows`, which are offered features (n, K, d)."""
+
+    @abstractmethod
+    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        """Learn from the rewards of arms with features x (n, d)."""
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        here = self._on_host(rows)
+        features = self.offers.of(here)
+        arms, memo = self.decide(features, here)
+        memo = {"features": features[np.arange(len(arms)), arms], **memo}
+        return self._shared(arms), {key: self._shared(values) for key, values in memo.items()}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        here, told = self._on_host(rows), {key: as_numpy(values) for key, values in memo.items()}
+        self.clock[here.ids] += 1
+        self.learned(told["features"], as_numpy(arms), as_numpy(rewards), here, told)
+
+    def offered_mask(self, features: FloatArray, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Which arms may be chosen, (n, K)."""
+        count = features.shape[1]
+        return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else as_numpy(rows.allowed)
+
+    def pick(self, scores: FloatArray, rows: Rows, uniforms: FloatArray | None) -> IntArray:
+        """The largest score among the arms allowed; `uniforms` settle ties."""
+        if rows.allowed is not None:
+            scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
+        chosen: IntArray = argmax(scores, uniforms)
+        return chosen
+
+    def _on_host(self, rows: Rows) -> Rows:
+        if is_numpy(self.problem.reference):
+            return rows
+        some = self._host if rows.everyone else Rows.some(rows.ids, np.zeros(len(self.problem)))
+        return some.offering(None, None if rows.allowed is None else as_numpy(rows.allowed))
+
+    def _shared(self, values: Any) -> Array:
+        return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

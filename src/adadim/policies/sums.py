@@ -1,0 +1,66 @@
+"""Learners whose state is a function of sums over their data, and which can therefore be started from them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from adadim.posterior.moments import Moments
+from adadim.problem import Problem
+
+__all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@runtime_checkable
+class LearnsFromSums(Protocol):
+    """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`.
+
+    Attributes
+    ----------
+    draws_scores : bool
+        Whether the scores are random, a fresh draw each time.
+    """
+
+    draws_scores: bool
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+        ...
+
+    def scores_of(
+        self, features: FloatArray, rounds: int, generator: np.random.Generator, draws: int = 1
+    ) -> FloatArray:
+        """Scores (n, K) of arms (K, d), the largest of which is chosen; n is `draws` if they are random, else 1.
+
+        `rounds` is the number of decisions made before, for radii that grow with it.
+        """
+        ...
+
+
+@runtime_checkable
+class EstimatesFromSums(LearnsFromSums, Protocol):
+    """A learner that estimates the means of arms besides."""
+
+    def estimates(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation (K,), infinite while the noise is unknown."""
+        ...
+
+
+def deviations(width2: FloatArray, problem: Problem, residual: float, pulls: int) -> FloatArray:
+    """sigma sqrt(x^T V^-1 x), with the noise that is given or, if none is, the residual sum of squares over n.
+
+    Examples
+    --------
+    >>> problem = Problem(arms=2, dim=2, horizon=10)
+    >>> deviations(np.array([0.25, 1.0]), problem, residual=8.0, pulls=2)
+    array([1., 2.])
+    """
+    if problem.noise_known:
+        return problem.noise * np.sqrt(width2)
+    if not pulls:
+        return np.full(len(width2), math.inf)
+    return math.sqrt(max(residual, 0.0) / pulls) * np.sqrt(width2)

@@ -1,0 +1,113 @@
+"""Two-prior LinUCB: importance that fades with the index, or features that stop mattering; whichever is likelier."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties
+from adadim.checks import positive
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.evidence import EvidenceLearner, EvidenceLinUCB
+from adadim.policies.prefix_linucb import PrefixLearner, PrefixLinUCB
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+__all__ = ["TwoPriorLinUCB"]
+
+EVEN = 1e-9  # a difference of log evidences that is rounding
+
+
+@dataclass(frozen=True)
+class TwoPriorLinUCB(Policy):
+    """Hold two beliefs about the features, both learned from all data, and choose by the one of larger evidence.
+
+    `EvidenceLinUCB` believes that importance fades with the index, `PrefixLinUCB` that it ends after the first d*
+    features. Each is good where it is right. This one takes stock of both after 1, 2, 4, 8, ... rounds, and until the
+    next time pulls what the likelier would pull.
+
+    Parameters
+    ----------
+    taper : float
+        How fast importance fades, as in `EvidenceLinUCB`.
+    decay : float
+        Prior of d*, as in `PrefixLinUCB`.
+    odds : float
+        How much likelier it is beforehand that importance ends than that it fades.
+    scale, factor, ties
+        As in `EvidenceLinUCB`.
+
+    Notes
+    -----
+    Evidences are averaged over all ridges, and over all lengths of a prefix. Nothing is proved about its regret.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=200, dim=30, intrinsic_dim=15, horizon=300, noise=0.02)
+    >>> outcome = adadim.simulate(adadim.TwoPriorLinUCB(), instance)
+    >>> outcome.learner.describe()[0]["belief"]
+    'prefix'
+    """
+
+    taper: float = 1.75
+    decay: float = 1.0
+    odds: float = 1.0
+    scale: float = 0.35
+    factor: float = 20.0
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        positive(self.odds, "odds", "prior odds of features that stop mattering, e.g. 1")
+        self.beliefs()
+
+    def beliefs(self) -> tuple[EvidenceLinUCB, PrefixLinUCB]:
+        """The two policies inside."""
+        shared: dict[str, Any] = {"scale": self.scale, "factor": self.factor, "ties": self.ties}
+        return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return TwoPriorLearner(self, problem, streams)
+
+
+class TwoPriorLearner(Learner):
+    """State of `TwoPriorLinUCB`: the learners of both beliefs."""
+
+    def __init__(self, policy: TwoPriorLinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        fading, prefix = policy.beliefs()
+        self.advantage = math.log(policy.odds)
+        self.fading = EvidenceLearner(fading, problem, streams.child(0))
+        self.prefix = PrefixLearner(prefix, problem, streams.child(1))
+
+    def ends(self, r: int) -> bool:
+        """Whether the features more likely stop mattering than fade, in one replication."""
+        return bool(self.prefix.models[r].total + self.advantage > self.fading.totals[r] + EVEN)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        ends = np.array([self.ends(r) for r in rows.ids.tolist()])
+        arms = rows.positions * 0
+        for _, part, at in rows.split(ends.astype(np.int64)):
+            learner = self.prefix if ends[at][0] else self.fading
+            arms[at], _ = learner.choose(part)
+        return arms, {}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.fading.absorb(arms, rewards, rows, memo)
+        self.prefix.absorb(arms, rewards, rows, memo)
+
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        return self.prefix.pull_sums()
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """What the likelier belief says, and which it is."""
+        beliefs = zip(self.fading.descriptions(), self.prefix.descriptions(), strict=True)
+        return [
+            {"belief": "prefix", **prefix} if self.ends(r) else {"belief": "fading", **fading}
+            for r, (fading, prefix) in enumerate(beliefs)
+        ]

@@ -1,0 +1,97 @@
+"""What a ridge regression has to know of its data: X^T X, X^T r, sum r^2 and how many there were.
+
+These are sums, so the order of the data does not matter, and rewards may be added late, replaced and forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Moments"]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass
+class Moments:
+    """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
+
+    Attributes
+    ----------
+    second : array (d, d)
+        sum w x x^T.
+    moment : array (d,)
+        sum w r x.
+    squares, weight : float
+        sum w r^2 and sum w.
+    longest : float
+        Largest squared norm of an x.
+
+    Examples
+    --------
+    >>> sums = Moments.zeros(2)
+    >>> sums.add(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 1.0]))
+    >>> sums.moment, sums.squares, sums.weight, sums.longest
+    (array([3., 2.]), 10.0, 2.0, 4.0)
+    >>> sums.replace(np.array([[1.0, 0.0]]), np.array([3.0]), np.array([5.0]))
+    >>> sums.moment
+    array([5., 2.])
+    """
+
+    second: FloatArray
+    moment: FloatArray
+    squares: float
+    weight: float
+    longest: float
+
+    @classmethod
+    def zeros(cls, dim: int) -> Moments:
+        """Those of no data."""
+        return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0)
+
+    def copy(self) -> Moments:
+        """The same sums, to be changed on their own."""
+        return Moments(self.second.copy(), self.moment.copy(), self.squares, self.weight, self.longest)
+
+    def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
+        """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
+        weighted = features if weights is None else features * weights[:, None]
+        self.second += weighted.T @ features
+        self.moment += weighted.T @ rewards
+        self.squares += float(rewards @ (rewards if weights is None else rewards * weights))
+        self.weight += float(len(rewards) if weights is None else weights.sum())
+        self.longest = max(self.longest, float(np.vecdot(features, features).max(initial=0.0)))
+
+    def replace(
+        self, features: FloatArray, old: FloatArray, new: FloatArray, weights: FloatArray | None = None
+    ) -> None:
+        """Put the rewards `new` (n,) in the place of `old`, of pulls that were added before."""
+        weighted = features if weights is None else features * weights[:, None]
+        self.moment += weighted.T @ (new - old)
+        change = (new - old) * (new + old)
+        self.squares = max(self.squares + float(change.sum() if weights is None else change @ weights), 0.0)
+
+    def merge(self, other: Moments) -> None:
+        """Add the sums of other pulls."""
+        self.second += other.second
+        self.moment += other.moment
+        self.squares += other.squares
+        self.weight += other.weight
+        self.longest = max(self.longest, other.longest)
+
+    def fade(self, factor: float) -> None:
+        """Multiply the weights of all pulls by a number."""
+        self.second *= factor
+        self.moment *= factor
+        self.squares *= factor
+        self.weight *= factor
+
+    def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
+        second, moment = self.second[:dim, :dim], self.moment[:dim]
+        if weights is None:
+            return second.copy(), moment.copy()
+        return second * np.outer(weights, weights), moment * weights

@@ -1,0 +1,22 @@
+"""What was acknowledged survives SIGKILL; benchmarks/agent_kills.py does the same a hundred times."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_kills.py"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_processes_lose_nothing_that_was_acknowledged(tmp_path):
+    command = [sys.executable, str(SCRIPT), "--kills", "4", "--processes", "2", "--out", str(tmp_path / "kills.json")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "kills.json").read_text())["found"]
+    assert found["acknowledged_decisions"] > 20
+    assert found["acknowledged_rewards"] > 10
+    assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 4 + 2  # one for each process killed
+    assert found["difference_from_a_rebuild"] < 1e-9

@@ -1,0 +1,49 @@
+"""Small agents for tests, and the regression they must agree with, written out."""
+
+import numpy as np
+
+import adadim
+
+
+class Hands:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now=1000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def offers(count, arms=6, dim=4, seed=0):
+    """Arms by name, new in every round."""
+    table = np.random.default_rng(seed).normal(size=(count, arms, dim))
+    return [{f"arm {k}": row for k, row in enumerate(rows)} for rows in table]
+
+
+def played(path, count=40, seed=0, **options):
+    """An agent that asked `count` times and was told at once, with the features and rewards it saw."""
+    agent = adadim.Agent.create(path, dim=4, **options)
+    features, rewards = [], []
+    rng = np.random.default_rng(seed + 1)
+    for arms in offers(count, seed=seed):
+        decision = agent.ask(arms)
+        features.append(arms[decision.arm])
+        rewards.append(float(features[-1] @ [1.0, -0.5, 0.0, 0.0] + 0.3 * rng.normal()))
+        agent.tell(decision.id, reward=rewards[-1])
+    return agent, np.array(features), np.array(rewards)
+
+
+def ridge(features, rewards, ridge, weights=None):
+    """V and theta of the textbook's ridge regression."""
+    weights = np.ones(len(rewards)) if weights is None else weights
+    v, b = ridge * np.eye(features.shape[1]), np.zeros(features.shape[1])
+    for x, r, w in zip(features, rewards, weights, strict=True):
+        v += w * np.outer(x, x)
+        b += w * r * x
+    return v, np.linalg.solve(v, b)
+
+
+def numbers(estimates):
+    """Means and widths as one array."""
+    return np.array(list(estimates.values()))

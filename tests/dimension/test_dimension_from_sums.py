@@ -1,0 +1,52 @@
+"""The posterior of d* from sums over the choices is that from the choices, if these differ from each other."""
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.dimension import dimension_of_sums
+from adadim.posterior.moments import Moments
+
+
+def sums_of(features, rewards):
+    sums = Moments.zeros(features.shape[1])
+    sums.add(features, rewards)
+    return sums
+
+
+def choices(count, dim, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(count, dim))
+    return features, features[:, :3] @ [1.0, -0.5, 0.4] + 0.5 * rng.normal(size=count)
+
+
+@pytest.mark.parametrize(("count", "dim"), [(200, 8), (40, 30), (12, 20), (1, 4), (500, 1)])
+@pytest.mark.parametrize("prior", ["uniform", 1.0])
+def test_it_is_that_of_the_choices(count, dim, prior):
+    features, rewards = choices(count, max(dim, 3))
+    features = features[:, :dim]
+    direct, found = (
+        adadim.dimension(features, rewards, prior=prior),
+        dimension_of_sums(sums_of(features, rewards), None, prior),
+    )
+    assert np.allclose(found.probabilities, direct.probabilities, atol=1e-6)
+    assert found.noise == pytest.approx(direct.noise, abs=1e-6)
+    assert (found.choices, found.dim) == (count, dim)
+
+
+def test_dependent_and_empty_columns_and_units_change_nothing():
+    features, rewards = choices(150, 5)
+    wide = np.column_stack([features[:, :2], features[:, 0] - features[:, 1], np.zeros(150), 1e6 * features[:, 2:]])
+    direct, found = adadim.dimension(wide, rewards), dimension_of_sums(sums_of(wide, rewards))
+    assert np.allclose(found.probabilities, direct.probabilities, atol=1e-6)
+
+
+def test_levels_and_no_data():
+    features, rewards = choices(150, 6)
+    levels = {"few": 2, "more": 4, "all": 6}
+    direct, found = adadim.dimension(features, rewards, levels), dimension_of_sums(sums_of(features, rewards), levels)
+    assert np.allclose(found.probabilities, direct.probabilities, atol=1e-8)
+    assert found.levels == levels
+    empty = dimension_of_sums(Moments.zeros(3))
+    assert np.allclose(empty.probabilities, 1 / 3)
+    assert np.isnan(empty.noise)

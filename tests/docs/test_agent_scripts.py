@@ -1,0 +1,42 @@
+"""The shop and the benchmark of the agent run and say what they should; how fast is not a matter for tests."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(script, *arguments, cwd):
+    call = [sys.executable, str(ROOT / script), *map(str, arguments)]
+    done = subprocess.run(call, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_shop_learns_while_its_catalogue_changes(tmp_path):
+    printed = run(Path("examples", "shop.py"), "--days", 14, "--visitors", 25, cwd=tmp_path)
+    rows = re.findall(r"│ +(\d+-\d+) │ +(\S+) │ +(\S+) │ +(\S+) │", printed)
+    assert [row[0] for row in rows] == ["1-7", "8-14"]
+    chance, agent, best = map(float, rows[1][1:])
+    assert agent > chance + 0.5 * (best - chance)
+    counts = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", printed.splitlines()[-1])}
+    assert counts["decisions"] == 350
+    assert counts["rewards"] + counts["expired"] == 350
+    assert counts["arms"] == 20
+    assert counts["retired"] == 26
+
+
+def test_the_benchmark_of_the_agent(tmp_path):
+    printed = run(Path("benchmarks", "agent.py"), "--quick", "--out", tmp_path / "agent.json", cwd=tmp_path)
+    report = json.loads((tmp_path / "agent.json").read_text())
+    assert report["machine"]["cpu"] in printed
+    assert {row["clients"] for row in report["rows"]} == {1}
+    for row in (*report["rows"], *(log[when] for log in report["logs"] for when in ("at_the_start", "at_the_end"))):
+        assert 0 < row["ask_p50_ms"] <= row["ask_p99_ms"]
+        assert 0 < row["tell_p50_ms"] <= row["tell_p99_ms"]
+    for log in report["logs"]:
+        assert log["difference_of_a_rebuild"] < 1e-9
+        assert log["bytes"] > 100 * log["decisions"]

@@ -1,0 +1,167 @@
+"""The estimators: against obp, against their definitions, and for what they promise: no bias, intervals that cover."""
+
+import numpy as np
+import polars as pl
+import pytest
+from open_bandit import SETS, obp_estimators, open_bandit_file
+
+import adadim
+from adadim.errors import EvaluationWarning
+from adadim.evaluate.estimators import doubly_robust, effective_rows, ips, mean_of, snips
+from adadim.randomness import Purpose, Streams
+
+LEVEL = 0.95
+
+
+def obp_values(chances, log_arms, rewards, propensities, predicted):
+    """What obp says: (ips, snips, dr, replay or None)."""
+    obp = obp_estimators()
+    common = {"reward": rewards, "action": log_arms, "action_dist": chances[:, :, None]}
+    weighted = {**common, "pscore": propensities}
+    definite = ((chances == 0) | (chances == 1)).all()
+    return (
+        obp.InverseProbabilityWeighting().estimate_policy_value(**weighted),
+        obp.SelfNormalizedInverseProbabilityWeighting().estimate_policy_value(**weighted),
+        obp.DoublyRobust().estimate_policy_value(**weighted, estimated_rewards_by_reg_model=predicted[:, :, None]),
+        obp.ReplayMethod().estimate_policy_value(**common) if definite else None,
+    )
+
+
+@pytest.mark.parametrize(("policy", "campaign"), SETS)
+@pytest.mark.parametrize("definite", [False, True], ids=["random", "definite"])
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+def test_the_open_bandit_data_as_obp_has_them(policy, campaign, definite):
+    frame = pl.read_csv(open_bandit_file(policy, campaign))
+    columns = {"arm": frame["item_id"], "reward": frame["click"], "propensity": frame["propensity_score"]}
+    n, arms = len(frame), frame["item_id"].n_unique()
+    rng = np.random.default_rng(0)
+    rule = rng.integers(arms, size=n) if definite else rng.dirichlet(np.ones(arms), size=n)
+    chances = np.eye(arms)[rule] if definite else rule
+    predicted = rng.random((n, arms)) / 50
+    found = adadim.evaluate(rule, pl.DataFrame(columns), model=predicted, features=[])
+    names, chosen = np.unique(frame["item_id"].to_numpy(), return_inverse=True)
+    assert names.tolist() == list(range(arms))
+    propensities = frame["propensity_score"].to_numpy()
+    expected = obp_values(chances, chosen, frame["click"].to_numpy().astype(float), propensities, predicted)
+    assert n == 10_000
+    assert found.ips.value == pytest.approx(expected[0], abs=1e-10)
+    assert found.snips.value == pytest.approx(expected[1], abs=1e-10)
+    assert found.dr.value == pytest.approx(expected[2], abs=1e-10)
+    uniform = np.allclose(propensities, 1 / arms)
+    assert (found.replay is not None) == (definite and uniform)
+    if found.replay is not None:
+        assert found.replay.value == pytest.approx(expected[3], abs=1e-10)
+
+
+def logs(count, n, seed=0):
+    """Logs with a context, choices of varying probability, and the mean of every arm."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x = rng.standard_normal(n)
+        means = 1 + np.stack([0.3 * x, -0.5 * x + 0.2, np.full(n, 0.1)], axis=1)
+        scores = np.exp(0.8 * rng.standard_normal((n, 3)))
+        odds = scores / scores.sum(axis=1, keepdims=True)
+        arm = (odds.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+        every = np.arange(n)
+        rewards = means[every, arm] + 0.4 * rng.standard_normal(n)
+        yield {"arm": arm, "reward": rewards, "propensity": odds[every, arm], "x": x}, means
+
+
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+def test_intervals_cover_what_a_fixed_rule_earns():
+    covered, values = dict.fromkeys(("ips", "snips", "dr"), 0), {name: [] for name in ("ips", "snips", "dr")}
+    truth = 1 + 0.3 / np.sqrt(2 * np.pi) + 0.5 * 0.1  # arm 0 where x > 0, else arm 2
+    for log, _ in logs(150, 300):
+        found = adadim.evaluate(np.where(log["x"] > 0, 0, 2), log)
+        for name in covered:
+            e = found.estimates[name]
+            covered[name] += e.low <= truth <= e.high
+            values[name].append(e.value)
+    for name, hits in covered.items():
+        assert 0.95 - 3 * np.sqrt(0.95 * 0.05 / 150) <= hits / 150, name
+        errors = np.array(values[name]) - truth
+        assert abs(errors.mean()) < 3.5 * errors.std() / np.sqrt(150), name
+    assert np.std(values["dr"]) < 0.7 * np.std(values["ips"])  # what the model is for
+
+
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinTS(), adadim.Corral()], ids=lambda p: type(p).__name__)
+def test_a_learning_policy_is_judged_without_bias(policy, monkeypatch):
+    """The estimates minus the true mean of what the policy chose in the rows judged: zero on average."""
+    from adadim.evaluate import evaluation
+
+    walked = []
+    original = evaluation._walk
+    monkeypatch.setattr(evaluation, "_walk", lambda *a: walked.append(original(*a)) or walked[-1])
+    errors = {"ips": [], "dr": []}
+    for seed, (log, means) in enumerate(logs(25, 200, seed=1)):
+        found = adadim.evaluate(policy, log, warmup=0.25, seed=seed)
+        truth = means[np.arange(50, 200), walked[-1][50:]].mean()
+        for name, misses in errors.items():
+            misses.append(found.estimates[name].value - truth)
+    for name, misses in errors.items():
+        assert abs(np.mean(misses)) < 3.5 * np.std(misses, ddof=1) / np.sqrt(len(misses)), name
+
+
+def test_by_hand():
+    w, r = np.array([2.0, 0.0, 4.0, 0.0]), np.array([1.0, 3.0, 0.5, 9.0])
+    assert ips(w, r, LEVEL).value == 1.0
+    assert ips(w, r, LEVEL).error == pytest.approx(np.std([2, 0, 2, 0], ddof=1) / 2)
+    value = 4 / 6
+    residuals = w * (r - value)
+    assert snips(w, r, LEVEL).value == pytest.approx(value)
+    assert snips(w, r, LEVEL).error == pytest.approx(residuals.std(ddof=1) / w.mean() / 2)
+    dr = doubly_robust(w, r, np.array([1.0, 1.0, 0.0, 2.0]), np.array([0.5, 0.0, 0.5, 0.0]), LEVEL)
+    assert dr.value == pytest.approx((1 + 2 * 0.5 + 1 + 0 + 0 + 2) / 4)
+    assert dr.high - dr.value == pytest.approx(1.959963985 * dr.error)
+    assert effective_rows(w) == pytest.approx(36 / 20)
+    assert effective_rows(np.zeros(3)) == 0.0
+    assert np.isnan(snips(np.zeros(3), np.ones(3), LEVEL).value)
+    assert np.isnan(mean_of(np.array([]), LEVEL).value)
+
+
+def test_a_constant_added_to_rewards_moves_snips_and_dr_by_it():
+    (log, _), rule = next(logs(1, 400)), np.tile([0, 2], 200)
+    moved = {**log, "reward": log["reward"] + 100.0}
+    one, two = adadim.evaluate(rule, log), adadim.evaluate(rule, moved)
+    assert two.snips.value - one.snips.value == pytest.approx(100.0, abs=1e-9)
+    assert two.snips.error == pytest.approx(one.snips.error)
+
+
+def test_replay_is_simulate_on_the_same_rows():
+    """Of a policy on a uniform log; the order of the rows is the log's."""
+    rng = np.random.default_rng(4)
+    x, arm = rng.standard_normal(300), rng.integers(3, size=300)
+    log = {"arm": arm, "reward": np.where(arm == 0, x, 0.2) + 0.1 * rng.standard_normal(300), "x": x}
+    found = adadim.evaluate(adadim.LinUCB(ties="lowest"), log, propensity="uniform", noise=0.1)
+    # The order of the rows in replication 0 of a table: undone, so that the table is replayed in the order of the log.
+    order = Streams(0, Purpose.CONTEXT, [0]).generators[0].permutation(300)
+    back = np.argsort(order)
+    ordered = {name: values[back] for name, values in log.items()}
+    table = adadim.instances.table(ordered, reward="reward", arm="arm", features=["x"], horizon=300, noise=0.1)
+    replayed = adadim.simulate(adadim.LinUCB(ties="lowest"), table)
+    assert found.replay.rows == replayed.matched[0]
+    assert found.replay.value == pytest.approx(replayed.mean[0], abs=1e-9)
+
+
+def test_warnings_when_nothing_can_be_said():
+    log, _ = next(logs(1, 400))
+    with pytest.warns(EvaluationWarning, match=r"effective sample size is \d+ of 60 rows, too few"):
+        adadim.evaluate(np.zeros(60, dtype=int), {name: values[:60] for name, values in log.items()})
+    wrong = {**log, "propensity": np.full(400, 0.9)}
+    with pytest.warns(EvaluationWarning, match=r"weights average 0.\d+ instead of 1"):
+        adadim.evaluate(np.zeros(400, dtype=int), wrong)
+    clicks = {**log, "reward": (np.arange(400) == np.flatnonzero(log["arm"] == 0)[0]).astype(float)}
+    with pytest.warns(EvaluationWarning, match="only 1 of the"):
+        found = adadim.evaluate(np.zeros(400, dtype=int), clicks)
+    assert len(found.warnings) == 1
+    assert "warning: only 1 of the" in str(found)
+
+
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+def test_a_policy_the_log_never_agrees_with():
+    log = {"arm": [0, 1] * 30, "reward": np.arange(60.0), "propensity": np.full(60, 0.5)}
+    found = adadim.evaluate(np.array([1, 0] * 30), log)
+    assert (found.matched, found.effective, found.ips.value) == (0, 0.0, 0.0)
+    assert np.isnan(found.snips.value)
+    assert np.isnan(found.replay.value)

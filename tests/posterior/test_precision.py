@@ -1,0 +1,75 @@
+"""Means and widths of awkward features against arithmetic of 60 digits."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from adadim.actions import ActionSet
+from adadim.posterior.base import check_precision
+from posterior_states import both_forms, make, pull
+
+pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
+
+PULLS = 400
+
+
+def powers(largest, count):
+    return np.linspace(0, largest, 25)[:, None] ** np.arange(count)
+
+
+def nearly_dependent(rng):
+    features = rng.standard_normal((30, 5))
+    features[:, 4] = features[:, 3] + 1e-9 * rng.standard_normal(30)
+    return features
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    units = 10.0 ** rng.uniform(-6, 6, 5)
+    return {
+        "cubes of 30": (powers(30, 4), 0.1),
+        "six powers of 100": (powers(100, 6), 0.1),
+        "eight powers of 10": (powers(10, 8), 0.1),
+        "eight powers of 10, small ridge": (powers(10, 8), 1e-4),
+        "units from 1e-6 to 1e6": (rng.standard_normal((30, 5)) * units, 0.1),
+        "nearly dependent": (nearly_dependent(rng), 1e-8),
+        "small ridge": (rng.standard_normal((30, 5)), 1e-8),
+        "large ridge": (rng.standard_normal((30, 5)), 1e8),
+        "tiny features": (1e-6 * rng.standard_normal((30, 5)), 1e-8),
+    }
+
+
+CASES = cases()
+
+
+def in_many_digits(features, counts, sums, ridge):
+    """Mean and squared width of every arm, and ln det(V / ridge)."""
+    with mpmath.workdps(60):
+        arms = mpmath.matrix(features.tolist())
+        v = ridge * mpmath.eye(features.shape[1])
+        b = mpmath.matrix(features.shape[1], 1)
+        for k in np.flatnonzero(counts).tolist():
+            v += int(counts[k]) * arms[k, :].T * arms[k, :]
+            b += mpmath.mpf(float(sums[k])) * arms[k, :].T
+        inverse = v**-1
+        mean = [float(m) for m in arms * (inverse * b)]
+        width2 = [float((arms[k, :] * inverse * arms[k, :].T)[0]) for k in range(len(features))]
+        return np.array(mean), np.array(width2), float(mpmath.log(mpmath.det(v / ridge)))
+
+
+@both_forms
+@pytest.mark.parametrize("name", CASES)
+def test_exact_at_any_time(form, name):
+    features, ridge = CASES[name]
+    check_precision(ActionSet(features), ridge, PULLS)
+    rng = np.random.default_rng(1)
+    state = make(features, ridge, form)
+    for t in range(1, PULLS + 1):
+        arm = rng.integers(len(features)) if t % 3 else np.argmax(state.width2[0])
+        pull(state, int(arm), rng.standard_normal())
+        if t in (1, 2, 5, 20, 100, PULLS):
+            mean, width2, logdet = in_many_digits(features, state.counts[0], state.sums[0], ridge)
+            np.testing.assert_allclose(state.width2[0], width2, rtol=1e-8)
+            scale = np.sqrt(width2.max() * (state.squares[0] + 1))  # |mean| <= width |r|
+            np.testing.assert_allclose(state.mean[0], mean, rtol=0, atol=1e-8 * np.abs(mean).max() + 1e-10 * scale)
+            np.testing.assert_allclose(state.logdet[0], logdet, rtol=1e-8)
