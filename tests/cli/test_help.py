@@ -47,6 +47,7 @@ def test_help_without_arguments():
         ("status", ["The exit code is 0 if nothing is missing, else 1."]),
         ("figure", ["PNG, PDF and SVG", "CSV", "ci|std"]),
         ("claims", ["claims", "--json"]),
+        ("report", ["needs no network", "Example: adadim report results --out report.html"]),
         ("export", ["csv|parquet", "instance, policy, replication, time, regret"]),
         ("policies", ["hyper-parameters", "--json"]),
     ],

@@ -163,6 +163,16 @@ def test_the_policy_does_what_it_says():
     )
 
 
+def test_the_first_study(tmp_path):
+    text = (EXAMPLES / "first_study.toml").read_text()
+    (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
+    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    more = ["--trials", "1", "--jobs", "1", "--quiet", "--out", str(tmp_path / "results")]
+    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "results" / "figures" / "first_study.png").read_bytes().startswith(PNG)
+
+
 # The vectorised policy
 
 

@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, new, reproduce
+from adadim.cli import commands, new, page, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.cli import evaluate as evaluations
 from adadim.cli import serve as services
@@ -50,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": commands.status,
     "figure": commands.figure,
     "claims": paper.claims,
+    "report": page.report,
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,

@@ -164,6 +164,11 @@ class Results:
                 return {"kind": written["kind"], **written["params"]}
         raise StoreError(f"no instance {shown(instance)} in {self.folder}; {suggestion(instance, self.instances)}")
 
+    def hyper_parameters(self, instance: str, policy: str) -> dict[str, Any]:
+        """Hyper-parameters of a policy on an instance, defaults included, and its `kind`."""
+        written = self._cell(instance, policy)["spec"]["policy"]
+        return {"kind": written["kind"], **written["params"]}
+
     def replications(self, instance: str, policy: str) -> IntArray:
         """Numbers of the replications that are stored."""
         return self._arrays(instance, policy)[0]

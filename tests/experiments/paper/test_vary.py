@@ -135,7 +135,7 @@ def test_reproduce_ends_with_commands_that_can_be_typed(one_format, monkeypatch)
     monkeypatch.setattr(commands, "PAPER_TRIALS", 3)
     printed, _ = adadim_(*RUN, "--out", "my results")
     lines = [line.strip().partition("  # ")[0] for line in printed.splitlines() if line.startswith("    adadim ")]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         typed, _, target = line.partition(" > ")
         arguments = shlex.split(typed)[1:]

@@ -198,6 +198,7 @@ def _say_what_next(plans: list[Study], folder: Path, trials: int) -> None:
     rest = f"{variant}{where}"
     lines = [
         (f"{adadim} status {quoted}", "what is there"),
+        (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
         (f"{adadim} reproduce {figure} --trials {trials} --policy EvidenceLinUCB{rest}", "with the recommended policy"),
         (f"{adadim} reproduce {figure} --trials {trials} --set noise=0.5{rest}", "with more noise"),
         (f"{adadim} show {figure}{variant} > mine.toml", f"the study, to edit; then: {adadim} run mine.toml"),
