@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import polars as pl
 
 from adadim.checks import require, shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
+from adadim.files import Place
 from adadim.study.cells import Outcome, Unit
 from adadim.study.store import Span, Store
 
@@ -82,7 +82,7 @@ class Results:
 
     Parameters
     ----------
-    folder : path
+    folder : path or URL
         A results folder.
     manifest : mapping, optional
         Which of its results; by default those of the study last run in it.
@@ -126,7 +126,7 @@ class Results:
     0.17
     """
 
-    def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: str | Place, manifest: Mapping[str, Any] | None = None) -> None:
         self._store = Store(folder)
         manifest = self._store.describe() if manifest is None else manifest
         self.folder = self._store.folder
@@ -275,7 +275,7 @@ class Results:
         return self._read[identifier]
 
 
-def load(folder: str | Path) -> Results:
+def load(folder: str | Place) -> Results:
     """Open the results in a folder, complete or not.
 
     Examples
@@ -287,7 +287,7 @@ def load(folder: str | Path) -> Results:
     return Results(folder)
 
 
-def status(folder: str | Path) -> Status:
+def status(folder: str | Place) -> Status:
     """How far the study in a folder has come; reads every block, and raises if one is damaged.
 
     See `run` for an example.
@@ -308,9 +308,9 @@ def status(folder: str | Path) -> Status:
     return Status(manifest["study"]["name"], tuple(cells), unused)
 
 
-def already_there(store: Store, unit: Unit) -> Outcome | None:
+def already_there(stored: Mapping[str, Sequence[Span]], unit: Unit) -> Outcome | None:
     """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
-    absent = [r for r in missing(store.index().get(unit.cell.id, ()), unit.stop) if r >= unit.start]
+    absent = [r for r in missing(stored.get(unit.cell.id, ()), unit.stop) if r >= unit.start]
     if len(absent) == unit.stop - unit.start:
         return None
     return "busy" if absent else "found"

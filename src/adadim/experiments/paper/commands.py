@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,21 +13,24 @@ from rich.table import Table
 from adadim.errors import StoreError
 from adadim.experiments.paper import plan, verdicts
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, VARIANTS, study_name
-from adadim.files import write_whole
+from adadim.files import Place, as_place, write_whole
 from adadim.report import draw_and_save
 from adadim.report.console import (
     VERDICT_COLOURS,
     AsJson,
     Batch,
+    Cluster,
     Device,
     Folder,
     Jobs,
     Quiet,
     Seed,
     Shading,
+    Shared,
     WhichBand,
     as_json_text,
     band_of,
+    client_of,
     errors,
     print_written,
     run_study,
@@ -52,13 +54,15 @@ def reproduce(
         WhichVariant,
         typer.Option(help="'theory' follows the paper's text, 'released' its code where the two differ."),
     ] = WhichVariant.released,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and claims go.")] = Path(
-        "results"
-    ),
+    out_folder: Annotated[
+        str, typer.Option("--out", "-o", help="Where results, figures and claims go: a path or URL.")
+    ] = "results",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     band: Shading = WhichBand.ci,
     quiet: Quiet = False,
 ) -> None:
@@ -73,12 +77,14 @@ def reproduce(
     names = [name for name in FIGURES if "all" in figures or name in figures]
     variants = [v for v in VARIANTS if variant in (WhichVariant.both, v)]
     with errors():
-        for study in [plan.study(name, v, trials=trials, seed=seed) for name in names for v in variants]:
-            results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
-            print_written(draw_and_save(results, out_folder / "figures" / study.name, band_of(band)), quiet)
-        found = verdicts.claims(_results(out_folder))
-        write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
-        write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
+        out = as_place(out_folder, "out")
+        with client_of(cluster) as client:
+            for study in [plan.study(name, v, trials=trials, seed=seed) for name in names for v in variants]:
+                results = run_study(study, out / study.name, jobs, batch, quiet, device, client, shared)
+                print_written(draw_and_save(results, out / "figures" / study.name, band_of(band)), quiet)
+        found = verdicts.claims(_results(out))
+        write_whole(out / "claims.md", verdicts.claims_markdown(found).encode())
+        write_whole(out / "claims.json", (as_json_text(found) + "\n").encode())
     if not quiet:
         stdout().print(_table(v for v in found if v.figure in names and v.variant in variants))
 
@@ -95,7 +101,7 @@ def claims(folder: Folder, as_json: AsJson = False) -> None:
         stdout().print(_table(found))
 
 
-def _results(folder: Path) -> list[Results]:
+def _results(folder: str | Place) -> list[Results]:
     """Results of the paper's studies among those in a folder."""
     commands = {
         study_name(figure, variant): f"adadim reproduce {figure} --variant {variant} --out {folder}"
