@@ -80,7 +80,7 @@ def _local(count: int) -> Iterator[Client]:
     """A client of a cluster of `count` processes, which end with this."""
     if count < 1:
         raise StudyError(f"{_wanted}, got 'local:{count}'")
-    options: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": None}
+    options: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(silence_logs=logging.CRITICAL, **options) as cluster,
         Client(cluster, set_as_default=False) as client,

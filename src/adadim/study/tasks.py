@@ -51,19 +51,20 @@ class Description:
         Tables of a study of one instance and one policy.
     sources : tuple of PluginSource
         Files of the user's own that the study needs.
-    objects : dict
-        Classes and functions of the user's own that come from no such file.
     cell : str
         Identifier that the cell must have.
     versions : dict
         What must be installed.
+    ready : Cell, optional
+        The cell itself, where it needs classes or functions of the user's own that come from no file: they then travel
+        as Dask sends any object.
     """
 
     study: dict[str, Any]
     sources: tuple[PluginSource, ...]
-    objects: dict[str, Any]
     cell: str
     versions: dict[str, str]
+    ready: Cell | None = None
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,9 @@ def describe(study: Study, cell: Cell) -> Description:
     chosen = {key: told[key] for key in ("name", "trials", "seed", "record")}
     chosen["instances"] = {cell.instance: told["instances"][cell.instance]}
     chosen["policies"] = {cell.policy: told["policies"][cell.policy]}
-    found = {name: plugin_source(value) for name, value in study.plugins.items()}
-    sources = tuple(dict.fromkeys(source for source in found.values() if source is not None))
-    rest = {name: study.plugins[name] for name, source in found.items() if source is None}
-    return Description(chosen, sources, rest, cell.id, versions())
+    found = [plugin_source(value) for value in study.plugins.values()]
+    sources = tuple(dict.fromkeys(source for source in found if source is not None))
+    return Description(chosen, sources, cell.id, versions(), cell if None in found else None)
 
 
 def perform(described: Description, start: int, stop: int, device: str, folder: Place | None) -> bytes | None:
@@ -162,9 +162,11 @@ def disagreement(there: dict[str, str], here: dict[str, str]) -> str:
 
 def _cell(job: Description) -> Cell:
     """The cell that is described."""
+    if job.ready is not None:
+        return job.ready
     with _making:
         if job.cell not in _cells:
-            loaded: dict[str, Any] = dict(job.objects)
+            loaded: dict[str, Any] = {}
             for source in job.sources:
                 loaded |= _loaded(source)
             (cell,) = Study.from_dict(job.study, plugins=loaded).cells
