@@ -20,6 +20,7 @@ from adadim.backend.memory import GIB
 from adadim.checks import shown
 from adadim.errors import AdadimError, RunError, StudyError
 from adadim.files import Place
+from adadim.study import tasks
 from adadim.study.cells import Outcome, Unit
 from adadim.study.device import device_batch
 from adadim.study.engines import WorkersDiedError
@@ -43,6 +44,7 @@ ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 CONNECT = 20.0  # seconds to reach a scheduler, and to see a first worker
 COUNT = 5.0  # seconds between looks at how many workers there are
 AHEAD = 2  # blocks sent out for each that can be computed now: the next one is there when a worker has finished
+QUEUED = 0.5  # seconds of work to have with the cluster at least: sending out a block at a time costs more
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def _local(count: int) -> Iterator[Client]:
         raise StudyError(f"{_wanted}, got 'local:{count}'")
     options: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(silence_logs=logging.CRITICAL, **options) as cluster,
+        distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[tasks.__name__], **options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -126,7 +128,8 @@ class Cluster:
         self.slots = sum(self._slots.values())
         self.memory = min(fact.memory / fact.threads for fact in workers.values())
         self._described: dict[str, Description] = {}
-        self._counted = time.monotonic()
+        self._begun = self._counted = time.monotonic()
+        self._done = 0
 
     def plan(self, stored: Mapping[str, Sequence[Span]]) -> list[Unit]:
         # `plan` divides memory between jobs; what is known here is the memory for one.
@@ -136,6 +139,7 @@ class Cluster:
         if self.folder is not None:
             self._check_shared()
         waiting, running, killed = deque(units), dict[Future, Unit](), None
+        self._begun, self._done = time.monotonic(), 0
         done = distributed.as_completed(loop=self.client.loop)
         with self.store.claims() as claims:
             try:
@@ -157,6 +161,7 @@ class Cluster:
                                 self.store.write_encoded(unit, result)
                             claims.drop(_block(unit))
                             future.release()
+                            self._done += 1
                             if isinstance(result, distributed.KilledWorker):
                                 killed = result
                             else:
@@ -223,7 +228,8 @@ class Cluster:
         if self.device == "cpu" and time.monotonic() - self._counted > COUNT:
             self._slots = self.client.nthreads()
             self._counted = time.monotonic()
-        return max(2, AHEAD * sum(self._slots.values()))
+        rate = self._done / max(time.monotonic() - self._begun, 1.0)
+        return max(2, AHEAD * sum(self._slots.values()), int(QUEUED * rate))
 
     def _workers(self, folder: Place | None = None) -> dict[str, Facts]:
         """What every worker says about itself; raises unless all have what this process has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,17 @@ from adadim.study.results import already_there
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
-__all__ = ["Description", "Facts", "card_free", "describe", "disagreement", "facts", "perform", "versions"]
+__all__ = [
+    "Description",
+    "Facts",
+    "card_free",
+    "dask_setup",
+    "describe",
+    "disagreement",
+    "facts",
+    "perform",
+    "versions",
+]
 
 DECIDING = ("numpy", "scipy", "polars")
 """Packages whose version may change the bytes of a block."""
@@ -131,6 +142,11 @@ def facts(folder: Place | None = None, dask_worker: Any = None) -> Facts:
     state = dask_worker.state
     sees = folder is None or exists(Store(folder).manifest)
     return Facts(versions(), _limit(dask_worker), state.nthreads, int(state.total_resources.get("GPU", 0)), sees)
+
+
+def dask_setup(worker: Any) -> None:
+    """What Dask calls first in a worker that `cluster` has started: it leaves Ctrl-C to the client."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def card_free(device: str) -> tuple[int, int]:
