@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,15 +10,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from distributed import Client, LocalCluster
 
 
-@contextmanager
+@contextlib.contextmanager
 def separate_cluster(workers: int) -> Iterator[Client]:
     """A client of a scheduler in one process and workers in others, so that the CPU time of each is its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -73,22 +73,33 @@ def _worker(dask_worker: Any) -> dict[str, float]:
     return {"cpu": time.process_time(), "messages": stream.message_count, "bytes": stream.byte_count}
 
 
-@contextmanager
-def killed_now_and_then(cluster: LocalCluster, seconds: float) -> Iterator[list[int]]:
-    """Kill a worker of a local cluster every so many seconds; gives the numbers of the processes killed."""
+@contextlib.contextmanager
+def killed_now_and_then(cluster: LocalCluster, seconds: float, done: Mapping[str, int]) -> Iterator[list[int]]:
+    """Kill a worker of a local cluster every so many seconds; gives the numbers of the processes killed.
+
+    Between two kills at least one block is stored, as `done` counts: otherwise workers that take longer than that to
+    start would never compute anything.
+    """
     killed: list[int] = []
     ended = threading.Event()
 
     def kill() -> None:
+        before = 0
         while not ended.wait(seconds):
-            numbers = [nanny.pid for nanny in list(cluster.workers.values()) if nanny.pid is not None]
-            alive = [number for number in numbers if number not in killed]
+            if sum(done.values()) == before:
+                continue
+            before = sum(done.values())
+            # Only workers that the scheduler knows: Dask gives up on one that dies while it starts.
+            known = cluster.scheduler.workers
+            nannies = [nanny for nanny in list(cluster.workers.values()) if nanny.worker_address in known]
+            alive = [
+                nanny.pid for nanny in nannies if nanny.process.status.name == "running" and nanny.pid not in killed
+            ]
             if alive:
-                try:
-                    os.kill(alive[len(killed) % len(alive)], signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-                killed.append(alive[len(killed) % len(alive)])
+                chosen = alive[len(killed) % len(alive)]
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chosen, signal.SIGKILL)
+                    killed.append(chosen)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()

@@ -92,7 +92,7 @@ def with_kills(study: Study, folder: Path, batch: int, every: float, least: int)
         CountedStore() as counts,
         local_cluster() as cluster,
         Client(cluster, set_as_default=False) as client,
-        killed_now_and_then(cluster, every) as killed,
+        killed_now_and_then(cluster, every, counts) as killed,
     ):
         while rounds == 0 or len(killed) < least:
             rounds += 1

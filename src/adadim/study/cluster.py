@@ -11,6 +11,7 @@ import logging
 import re
 import secrets
 import time
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ from typing import Any
 
 from adadim.backend.memory import GIB
 from adadim.checks import shown
-from adadim.errors import AdadimError, RunError, StudyError
+from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
 from adadim.files import Place
 from adadim.study import tasks
 from adadim.study.cells import Outcome, Unit
@@ -26,7 +27,7 @@ from adadim.study.device import device_batch
 from adadim.study.engines import WorkersDiedError
 from adadim.study.executor import SHARE, plan
 from adadim.study.locks import Block, Claims
-from adadim.study.results import already_there
+from adadim.study.results import already_there, covered
 from adadim.study.store import Span, Store
 from adadim.study.study import Study
 from adadim.study.tasks import Description, Facts, card_free, describe, disagreement, facts, perform, versions
@@ -43,8 +44,9 @@ LOCAL = re.compile(r"local:(\d{1,4})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 CONNECT = 20.0  # seconds to reach a scheduler, and to see a first worker
 COUNT = 5.0  # seconds between looks at how many workers there are
+SPEAK = 30.0  # seconds without workers after which that is said, again and again
 AHEAD = 2  # blocks sent out for each that can be computed now: the next one is there when a worker has finished
-QUEUED = 0.5  # seconds of work to have with the cluster at least: sending out a block at a time costs more
+QUEUED = 2.0  # seconds of work to have with the cluster at least: sending out a block at a time costs more
 
 
 @contextmanager
@@ -155,7 +157,7 @@ class Cluster:
                             running[future] = unit
                             done.add(future)
                     if running:
-                        for future, result in self._results(done.next_batch(block=True), running):
+                        for future, result in self._results(self._next(done), running):
                             unit = running.pop(future)
                             if isinstance(result, bytes):
                                 self.store.write_encoded(unit, result)
@@ -178,8 +180,9 @@ class Cluster:
         """Claim units; gives each with what became of it, None for those that are to be computed."""
         taken = claims.take([_block(unit) for unit in units])
         stored = self.store.index()  # after claiming: what another run stored before is in it
+        present = {cell: covered(stored.get(cell, ()), self.study.trials) for cell in {unit.cell.id for unit in units}}
         for unit, own in zip(units, taken, strict=True):
-            outcome: Outcome | None = already_there(stored, unit) if own else "busy"
+            outcome: Outcome | None = already_there(present[unit.cell.id], unit) if own else "busy"
             if own and outcome is not None:
                 claims.drop(_block(unit))
             yield unit, outcome
@@ -223,11 +226,37 @@ class Cluster:
         except distributed.KilledWorker as error:  # results were lost on the way, and computing again killed workers
             return [error] * len(futures)
 
+    def _next(self, done: Any) -> list[Future]:
+        """Futures that are done, as soon as there are some."""
+        begun = spoken = time.monotonic()
+        pause = 0.001
+        while not done.has_ready():
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+            self._count()
+            if self._slots:
+                begun = spoken = time.monotonic()
+            elif _ended(self.client.cluster):
+                raise RunError("no worker is left, and none will start again; what is finished is stored: run again")
+            elif time.monotonic() - spoken > SPEAK:
+                spoken = time.monotonic()
+                message = (
+                    f"the cluster has had no workers for {spoken - begun:.0f} s; this run goes on when it has some"
+                )
+                warnings.warn(message, StoreWarning, stacklevel=5)
+        found: list[Future] = done.next_batch(block=True)
+        return found
+
+    def _count(self) -> None:
+        """See now and then how many workers there are."""
+        if time.monotonic() - self._counted > COUNT:
+            now = self.client.nthreads()
+            self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
+            self._counted = time.monotonic()
+
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
-        if self.device == "cpu" and time.monotonic() - self._counted > COUNT:
-            self._slots = self.client.nthreads()
-            self._counted = time.monotonic()
+        self._count()
         rate = self._done / max(time.monotonic() - self._begun, 1.0)
         return max(2, AHEAD * sum(self._slots.values()), int(QUEUED * rate))
 
@@ -267,6 +296,11 @@ class Cluster:
     def _device_batch(self, addresses: list[str]) -> int:
         free = self.client.run(card_free, self.device, workers=addresses)
         return device_batch(self.study.cells, self.device, min(free.values()))
+
+
+def _ended(cluster: Any) -> bool:
+    """Whether a cluster here has lost all its workers: Dask does not replace one that dies while it starts."""
+    return isinstance(cluster, distributed.LocalCluster) and not cluster.workers
 
 
 def _block(unit: Unit) -> Block:

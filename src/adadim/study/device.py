@@ -18,7 +18,7 @@ from adadim.posterior.cost import replication_bytes
 from adadim.problem import Instance
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
-from adadim.study.results import already_there
+from adadim.study.results import already_there, covered
 from adadim.study.store import Span, Store
 
 __all__ = ["Card", "card_memory", "device_batch", "device_outcomes", "device_regret"]
@@ -99,7 +99,9 @@ def device_outcomes(store: Store, units: Sequence[Unit], device: str, batch: int
                 claimed = []
                 for unit in of_one_policy:
                     free = claims.enter_context(store.claim(unit.cell.id, (unit.start, unit.stop)))
-                    outcome: Outcome | None = already_there(store.index(), unit) if free else "busy"
+                    outcome: Outcome | None = (
+                        already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit) if free else "busy"
+                    )
                     if outcome is None:
                         claimed.append(unit)
                     else:

@@ -26,7 +26,7 @@ from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.device import Card, device_batch
 from adadim.study.engines import Engine, WorkersDiedError
 from adadim.study.processes import Processes
-from adadim.study.results import Results, already_there, missing
+from adadim.study.results import Results, already_there, covered, missing
 from adadim.study.store import Span, Store
 from adadim.study.study import Study
 
@@ -202,7 +202,7 @@ def compute(store: Store, unit: Unit) -> Outcome:
     with store.claim(cell.id, (unit.start, unit.stop)) as claimed:
         if not claimed:
             return "busy"
-        found = already_there(store.index(), unit)
+        found = already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit)
         if found is not None:  # another run was faster, perhaps with other blocks
             return found
         store.write(unit, regret_of(unit, _instance))

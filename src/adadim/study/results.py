@@ -16,7 +16,7 @@ from adadim.files import Place
 from adadim.study.cells import Outcome, Unit
 from adadim.study.store import Span, Store
 
-__all__ = ["CellStatus", "Results", "Status", "already_there", "load", "missing", "status"]
+__all__ = ["CellStatus", "Results", "Status", "already_there", "covered", "load", "missing", "status"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -308,12 +308,15 @@ def status(folder: str | Place) -> Status:
     return Status(manifest["study"]["name"], tuple(cells), unused)
 
 
-def already_there(stored: Mapping[str, Sequence[Span]], unit: Unit) -> Outcome | None:
-    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
-    absent = [r for r in missing(stored.get(unit.cell.id, ()), unit.stop) if r >= unit.start]
-    if len(absent) == unit.stop - unit.start:
+def already_there(present: np.ndarray[Any, np.dtype[np.bool_]], unit: Unit) -> Outcome | None:
+    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None).
+
+    `present` says which replications of its cell are, see `covered`.
+    """
+    here = int(present[unit.start : unit.stop].sum())
+    if not here:
         return None
-    return "busy" if absent else "found"
+    return "found" if here == unit.stop - unit.start else "busy"
 
 
 def missing(spans: Iterable[Span], trials: int) -> list[int]:

@@ -64,6 +64,7 @@ class Store:
         self.locks = Leases(self.folder) if isinstance(self.folder, Url) else Locks(self.folder / "blocks" / ".lock")
         self.poll = REMOTE_POLL if isinstance(self.folder, Url) else POLL
         self._spoken = 0.0  # seconds waited when a wait was last told of
+        self._parsed: dict[str, tuple[str, Span]] = {}
 
     def absolute(self) -> Store:
         """The same folder for processes that may have been started elsewhere; their claims count as this run's."""
@@ -115,12 +116,21 @@ class Store:
         """Stored replications of every cell, from the names of the files."""
         found: dict[str, list[Span]] = {}
         for name in sorted(names(self.blocks, StoreError)):
-            match = BLOCK.fullmatch(name)
-            if match and int(match[2]) < int(match[3]) <= LARGEST and name == self.path(match[1], _span(match)).name:
-                found.setdefault(match[1], []).append(_span(match))
-            elif name.endswith(".parquet"):
-                raise StoreError(f"{self.blocks / name}: not a result of adadim; move it out of this folder")
+            if name.endswith(".parquet"):
+                cell, span = self._parsed.get(name) or self._parse(name)
+                found.setdefault(cell, []).append(span)
         return found
+
+    def _parse(self, name: str) -> tuple[str, Span]:
+        """Cell and replications that the name of a block says."""
+        match = BLOCK.fullmatch(name)
+        if not match or not int(match[2]) < int(match[3]) <= LARGEST:
+            raise StoreError(f"{self.blocks / name}: not a result of adadim; move it out of this folder")
+        cell, span = match[1], _span(match)
+        if name != self.path(cell, span).name:
+            raise StoreError(f"{self.blocks / name}: not a result of adadim; move it out of this folder")
+        self._parsed[name] = cell, span
+        return cell, span
 
     def path(self, cell: str, span: Span) -> Place:
         """File of a block."""

@@ -29,7 +29,6 @@ from adadim.study.cells import Cell, Unit
 from adadim.study.device import card_memory, device_regret
 from adadim.study.executor import SHARE, regret_of
 from adadim.study.kinds import PluginSource, load_source, plugin_source
-from adadim.study.results import already_there
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
@@ -123,7 +122,7 @@ def perform(described: Description, start: int, stop: int, device: str, folder: 
         raise RunError(f"a worker has {reason}; install the same on both")
     unit = Unit(_cell(described), start, stop)
     store = None if folder is None else Store(folder)
-    if store is not None and already_there(store.index(), unit) == "found":  # whoever wrote it died before telling
+    if store is not None and exists(store.path(unit.cell.id, (start, stop))):  # whoever wrote it died before telling
         return None
     if device == "cpu":
         with _memory().taken((stop - start) * unit.cell.replication_bytes, unit), _one_blas_thread():
