@@ -186,10 +186,33 @@ def test_a_folder_that_workers_do_not_see(client, tmp_path, monkeypatch):
         run(one_instance(), tmp_path, cluster=client, shared=True)
 
 
-def test_a_cluster_that_goes_away():
-    gone, engine = SimpleNamespace(status="cancelled"), SimpleNamespace(_gathered=lambda futures: [])
+class Fake:
+    """A future in some state."""
+
+    def __init__(self, status, error=None):
+        self.status, self.error = status, error
+
+    def exception(self):
+        return self.error
+
+
+def results_of(*futures):
+    """What an engine makes of futures, with those that are gathered giving b"block"."""
+    engine = SimpleNamespace(_gathered=lambda good: [b"block"] * len(good))
+    unit = Unit(one_instance().cells[0], 0, 2)
+    return [result for _, result in clusters.Cluster._results(engine, futures, dict.fromkeys(futures, unit))]
+
+
+def test_what_becomes_of_a_task():
+    killed = distributed.KilledWorker("task", SimpleNamespace(address="tcp://x"), 3)
+    lost = Fake("lost")  # done, but its worker died before the result was fetched
+    assert results_of(Fake("finished"), lost, Fake("error", killed)) == [b"block", b"block", killed]
     with pytest.raises(RunError, match=r"the cluster dropped the work .*; what is finished is stored"):
-        list(clusters.Cluster._results(engine, [gone], {}))
+        results_of(Fake("cancelled"))
+    with pytest.raises(RunError, match=r"LinUCB on easy, replications 0 to 1: ModuleNotFoundError: no adadim"):
+        results_of(Fake("error", ModuleNotFoundError("no adadim")))
+    with pytest.raises(RunError, match=r"^said by a worker$"):
+        results_of(Fake("error", RunError("said by a worker")))
 
 
 def test_a_block_may_be_computed_on_threads(client, tmp_path):

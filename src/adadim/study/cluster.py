@@ -204,7 +204,8 @@ class Cluster:
 
     def _results(self, futures: Sequence[Future], running: Mapping[Future, Unit]) -> Iterator[tuple[Future, Any]]:
         """Futures with what they gave: bytes, None, or that worker after worker died of it."""
-        good = [future for future in futures if future.status == "finished"]
+        # One that was done a moment ago may be lost by now, with its worker: gathering waits until it is done again.
+        good = [future for future in futures if future.status not in ("error", "cancelled")]
         given = dict(zip(good, self._gathered(good), strict=True))
         for future in futures:
             if future in given:
@@ -223,8 +224,10 @@ class Cluster:
         try:
             found: list[Any] = self.client.gather(futures)
             return found
-        except distributed.KilledWorker as error:  # results were lost on the way, and computing again killed workers
-            return [error] * len(futures)
+        except distributed.KilledWorker as error:  # one was lost on the way, and computing it again killed workers
+            if len(futures) == 1:
+                return [error]
+            return [result for future in futures for result in self._gathered([future])]
 
     def _next(self, done: Any) -> list[Future]:
         """Futures that are done, as soon as there are some."""
