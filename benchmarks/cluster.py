@@ -20,12 +20,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, LocalCluster
-
 from _clusters import killed_now_and_then, separate_cluster, spent
 from _report import arguments, describe, load, machine, table, write_json
 from adadim import paper
 from adadim.study import Study, run
+from adadim.study.cluster import connected
 from adadim.study.store import Store
 from figures import shrunk
 
@@ -62,16 +61,12 @@ class CountedStore:
         Store.write_encoded = self.real  # type: ignore[method-assign]
 
 
-def local_cluster() -> LocalCluster:
-    return LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
-
-
 def same_bytes(study: Study, folder: Path, batch: int | None) -> dict[str, Any]:
     """One machine, then a cluster."""
     begun = time.perf_counter()
     run(study, folder / "joblib", jobs=2, batch=batch)
     middle = time.perf_counter()
-    with local_cluster() as cluster, Client(cluster, set_as_default=False) as client:
+    with connected("local:2") as client:
         run(study, folder / "dask", batch=batch, cluster=client)
     ended = time.perf_counter()
     here, there = contents(folder / "joblib"), contents(folder / "dask")
@@ -90,9 +85,8 @@ def with_kills(study: Study, folder: Path, batch: int, every: float, least: int)
     seconds, rounds, trials = 0.0, 0, study.trials
     with (
         CountedStore() as counts,
-        local_cluster() as cluster,
-        Client(cluster, set_as_default=False) as client,
-        killed_now_and_then(cluster, every, counts) as killed,
+        connected("local:2") as client,
+        killed_now_and_then(client.cluster, every, counts) as killed,
     ):
         while rounds == 0 or len(killed) < least:
             rounds += 1

@@ -135,7 +135,7 @@ def simulate(workers: int, seconds: float, costs: Costs, count: int, seed: int =
         "seconds": seconds,
         "blocks": count,
         "efficiency": sum(times) / workers / ended,
-        "steady": (last - first) * seconds / workers / (marks[1] - marks[0]),
+        "steady": (last - first) * sum(times) / count / workers / (marks[1] - marks[0]),
         "scheduler_busy": scheduler.busy / ended,
         "client_busy": client.busy / ended,
         "blocks_per_second": count / ended,
@@ -163,7 +163,12 @@ def result_bytes(replications: int = 25, points: int = 100) -> float:
 def measured_costs(file: Path) -> dict[str, float]:
     """What a report of benchmarks/cluster.py says about a block."""
     row = json.loads(file.read_text(encoding="utf-8"))["overhead"]["rows"][-1]
-    return {"scheduler": row["scheduler_ms"], "client": row["client_ms"], "messages": row["messages"]}
+    return {
+        "scheduler": row["scheduler_ms"],
+        "client": row["client_ms"],
+        "worker": row["worker_ms"],
+        "messages": row["messages"],
+    }
 
 
 def show(report: dict[str, Any]) -> None:
@@ -197,7 +202,7 @@ def main() -> int:
     parser.add_argument("--measured", type=Path, default=MEASURED, help="a report of benchmarks/cluster.py overhead")
     parser.add_argument("--scheduler-ms", type=float, help="CPU milliseconds of the scheduler per block")
     parser.add_argument("--client-ms", type=float, help="milliseconds of the client per block")
-    parser.add_argument("--worker-ms", type=float, default=10.0, help="a worker's own milliseconds (default 10)")
+    parser.add_argument("--worker-ms", type=float, help="CPU milliseconds of a worker besides computing")
     parser.add_argument(
         "--bandwidth", type=float, default=125e6, help="bytes/s of the scheduler's link (default 1 Gbit/s)"
     )
@@ -209,7 +214,7 @@ def main() -> int:
     costs = Costs(
         scheduler=(options.scheduler_ms or known["scheduler"]) / 1e3,
         client=(options.client_ms or known["client"]) / 1e3,
-        worker=options.worker_ms / 1e3,
+        worker=(options.worker_ms or known["worker"]) / 1e3,
         result=result_bytes(),
         bandwidth=options.bandwidth,
         spread=options.spread,

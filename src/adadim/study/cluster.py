@@ -239,8 +239,6 @@ class Cluster:
             self._count()
             if self._slots:
                 begun = spoken = time.monotonic()
-            elif _ended(self.client.cluster):
-                raise RunError("no worker is left, and none will start again; what is finished is stored: run again")
             elif time.monotonic() - spoken > SPEAK:
                 spoken = time.monotonic()
                 message = (
@@ -256,6 +254,7 @@ class Cluster:
             now = self.client.nthreads()
             self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
             self._counted = time.monotonic()
+            _revive(self.client.cluster)
 
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
@@ -301,9 +300,10 @@ class Cluster:
         return device_batch(self.study.cells, self.device, min(free.values()))
 
 
-def _ended(cluster: Any) -> bool:
-    """Whether a cluster here has lost all its workers: Dask does not replace one that dies while it starts."""
-    return isinstance(cluster, distributed.LocalCluster) and not cluster.workers
+def _revive(cluster: Any) -> None:
+    """Start workers again that a cluster of this machine has given up: it does so with one that is away for long."""
+    if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
+        cluster.scale(len(cluster.worker_spec))
 
 
 def _block(unit: Unit) -> Block:
