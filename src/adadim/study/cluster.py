@@ -33,6 +33,7 @@ from adadim.study.study import Study
 from adadim.study.tasks import Description, Facts, card_free, describe, disagreement, facts, perform, versions
 
 try:
+    import dask
     import distributed
     from distributed import Client, Future
 except ImportError as _error:
@@ -42,6 +43,7 @@ __all__ = ["Cluster", "connected"]
 
 LOCAL = re.compile(r"local:(\d{1,4})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
+PATIENCE = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
 CONNECT = 20.0  # seconds to reach a scheduler, and to see a first worker
 COUNT = 5.0  # seconds between looks at how many workers there are
 SPEAK = 30.0  # seconds without workers after which that is said, again and again
@@ -86,6 +88,7 @@ def _local(count: int) -> Iterator[Client]:
         raise StudyError(f"{_wanted}, got 'local:{count}'")
     options: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
+        dask.config.set(PATIENCE),
         distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[tasks.__name__], **options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
