@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from s3_server import make_bucket, s3_server
 from small_studies import contents, done_by, one_instance, six_cells
 
@@ -93,6 +94,7 @@ def test_damaged_and_foreign_files_are_dealt_with_as_here(place):
 
 @on_s3
 def test_processes_write_to_s3(place, tmp_path):
+    get_reusable_executor().shutdown()  # those of earlier tests do not know where the server is
     run(six_cells(), tmp_path / "here", jobs=1, batch=5)
     run(six_cells(), place, jobs=2, batch=5)
     assert stored(place) == contents(tmp_path / "here")
