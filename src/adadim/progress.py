@@ -60,8 +60,8 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def update(self, done: int, total: int) -> None:
-        """So many of all rounds are played."""
+    def update(self, done: int, total: int, beside: str = "") -> None:
+        """So many of all rounds are played; what is to stand beside the name may change with them."""
         if not self._possible or (self._progress is None and time.monotonic() < self._from):
             return
         if self._progress is None:
@@ -69,7 +69,8 @@ class Bar:
             self._task = self._progress.add_task(self.name, completed=done, total=total)
             self._progress.start()
             self.shown = True
-        self._progress.update(self._task, completed=done, total=total)
+        shown = f"{self.name}, {beside}" if beside else self.name
+        self._progress.update(self._task, completed=done, total=total, description=shown)
 
 
 def _rich_bar() -> Any:

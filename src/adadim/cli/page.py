@@ -13,6 +13,7 @@ import typer
 from adadim.errors import AdadimError, StoreError
 from adadim.experiments import comparison, paper
 from adadim.experiments.paper.sentences import NOT_TESTABLE
+from adadim.files import Place, as_place, exists, is_folder, names
 from adadim.report.console import errors, print_written
 from adadim.report.page import Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
@@ -44,7 +45,9 @@ HEADINGS = {"where": "section"}
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.", show_default=False)],
+    folders: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Results folders: paths or URLs.", show_default=False)
+    ],
     out_file: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
 ) -> None:
@@ -60,7 +63,7 @@ def report(
     Example: adadim report results --out report.html
     """
     with errors():
-        found = {path.resolve(): path for folder in folders for path in _study_folders(folder)}
+        found = {_same(place): place for folder in folders for place in _study_folders(folder)}
         studies = [load(path) for path in found.values()]
         blocks = [*_claims(studies), *_comparison(studies)]
         heading = title or (studies[0].labels.get("title", studies[0].name) if len(studies) == 1 else "adadim results")
@@ -68,16 +71,33 @@ def report(
         print_written([write_page(out_file, studies, str(heading), blocks, reruns)], quiet=False)
 
 
-def _study_folders(folder: Path) -> list[Path]:
+def _same(place: Place) -> Place:
+    """One name of a folder that has several."""
+    return place.resolve() if isinstance(place, Path) else place
+
+
+def _study_folders(folder: str) -> list[Place]:
     """The folder itself if it holds a study, else the studies one and two levels below it."""
-    if not folder.is_dir():
+    place = as_place(folder, "folder", StoreError)
+    if not is_folder(place, StoreError):
         raise StoreError(f"{folder} is not a folder")
-    if (folder / "manifest.json").exists():
-        return [folder]
-    found = [*sorted(folder.glob("*/manifest.json")), *sorted(folder.glob("*/*/manifest.json"))]
+    if _holds_study(place):
+        return [place]
+    below = _below(place)
+    found = [inner for inner in [*below, *(inner for outer in below for inner in _below(outer))] if _holds_study(inner)]
     if not found:
         raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
-    return [path.parent for path in found]
+    return found
+
+
+def _below(folder: Place) -> list[Place]:
+    """Folders right below a folder."""
+    inner: list[Place] = [folder / name for name in sorted(names(folder, StoreError))]
+    return [place for place in inner if is_folder(place, StoreError)]
+
+
+def _holds_study(folder: Place) -> bool:
+    return exists(folder / "manifest.json", StoreError)
 
 
 def _rerun(results: Results) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,9 +12,11 @@ from adadim.experiments.field.commands import reproduce_tables
 from adadim.experiments.field.plan import TABLES
 from adadim.experiments.paper.commands import VARIANT, Chosen, reproduce_figures
 from adadim.experiments.paper.plan import FIGURES, PAPER_TRIALS
+from adadim.files import as_place
 from adadim.report.console import (
     AddedPolicies,
     Batch,
+    Cluster,
     Device,
     Jobs,
     Plugins,
@@ -23,8 +24,10 @@ from adadim.report.console import (
     Seed,
     Settings,
     Shading,
+    Shared,
     Titled,
     WhichBand,
+    client_of,
     errors,
 )
 
@@ -54,13 +57,15 @@ def reproduce(
             min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
         ),
     ] = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and tables go.")] = Path(
-        "results"
-    ),
+    out_folder: Annotated[
+        str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")
+    ] = "results",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     band: Shading = WhichBand.ci,
     titled: Titled = True,
     quiet: Quiet = False,
@@ -89,16 +94,20 @@ def reproduce(
     with errors():
         if tables and (settings or policy or plugin):
             raise InvalidValueError(f"--set, --policy and --plugin vary figures of the paper, not {tables[0]}")
-        if figures:
-            run = (out_folder, seed, jobs, device, batch, band, quiet)
-            reproduce_figures(
-                figures,
-                trials or PAPER_TRIALS,
-                variant,
-                *run,
-                settings=settings,
-                policy=policy,
-                plugin=plugin,
-                titled=titled,
-            )
-        reproduce_tables(tables, trials, horizon, out_folder, seed, jobs, batch, quiet)
+        out = as_place(out_folder, "out")
+        with client_of(cluster) as client:
+            if figures:
+                run = (out, seed, jobs, device, batch, band, quiet)
+                reproduce_figures(
+                    figures,
+                    trials or PAPER_TRIALS,
+                    variant,
+                    *run,
+                    settings=settings,
+                    policy=policy,
+                    plugin=plugin,
+                    titled=titled,
+                    client=client,
+                    shared=shared,
+                )
+            reproduce_tables(tables, trials, horizon, out, seed, jobs, batch, quiet, client, shared)

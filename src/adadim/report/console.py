@@ -9,7 +9,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ from rich.text import Text
 
 from adadim import study
 from adadim.errors import InvalidValueError, RunError, StoreError, StoreWarning
+from adadim.files import Place, as_place, exists, is_folder, names
 from adadim.report.figures import Band
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "AddedPolicies",
     "AsJson",
     "Batch",
+    "Cluster",
     "Device",
     "Folder",
     "Jobs",
@@ -39,10 +41,12 @@ __all__ = [
     "Seed",
     "Settings",
     "Shading",
+    "Shared",
     "Titled",
     "WhichBand",
     "as_json_text",
     "band_of",
+    "client_of",
     "compact_table",
     "errors",
     "load_plugins",
@@ -70,7 +74,23 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
 Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
-Folder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]
+Folder = Annotated[
+    str,
+    typer.Argument(metavar="FOLDER", help="A results folder: a path, or a URL such as s3://...", show_default=False),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Compute on a Dask cluster: the scheduler's address, such as tcp://scheduler:8786, or local:4, which "
+        "starts 4 workers here.",
+        show_default=False,
+    ),
+]
+Shared = Annotated[
+    bool,
+    typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
@@ -135,12 +155,29 @@ def _complain(error: BaseException) -> None:
     stderr().print(Text.assemble(("error:", "red"), " ", text), highlight=False, soft_wrap=True)
 
 
+def client_of(cluster: str | None) -> AbstractContextManager[Any]:
+    """A client of a cluster for several studies; None if there is no cluster."""
+    if cluster is None:
+        return nullcontext()
+    from adadim.study.cluster import connected
+
+    return connected(cluster)
+
+
 def run_study(
-    plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool, device: str = "cpu"
+    plan: study.Study,
+    folder: Place,
+    jobs: int | None,
+    batch: int | None,
+    quiet: bool,
+    device: str = "cpu",
+    client: Any = None,
+    shared: bool = False,
 ) -> study.Results:
     """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
+    options: dict[str, Any] = {"jobs": jobs, "batch": batch, "device": device, "cluster": client, "shared": shared}
     with _warnings_as_lines(stderr()):
-        return study.run(plan, folder, jobs=jobs, batch=batch, progress=not quiet, device=device)
+        return study.run(plan, folder, progress=not quiet, **options)
 
 
 @contextmanager
@@ -236,16 +273,21 @@ def band_of(choice: WhichBand) -> Band:
     return "ci" if choice == WhichBand.ci else "std"
 
 
-def study_folders(folder: Path) -> list[Path]:
+def study_folders(folder: str | Place) -> list[Place]:
     """The folder itself if it holds a study, else the studies right below it."""
-    if not folder.is_dir():
+    place = as_place(folder, "folder", StoreError)
+    if not is_folder(place, StoreError):
         raise StoreError(f"{folder} is not a folder")
-    found = (
-        [folder] if (folder / "manifest.json").exists() else sorted(p.parent for p in folder.glob("*/manifest.json"))
-    )
+    if exists(place / "manifest.json", StoreError):
+        return [place]
+    found: list[Place] = [place / name for name in sorted(names(place, StoreError)) if _holds_study(place / name)]
     if not found:
         raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
     return found
+
+
+def _holds_study(folder: Place) -> bool:
+    return is_folder(folder, StoreError) and exists(folder / "manifest.json", StoreError)
 
 
 def as_json_text(rows: Sequence[Any]) -> str:
@@ -255,7 +297,7 @@ def as_json_text(rows: Sequence[Any]) -> str:
     return json.dumps(plain, indent=2, allow_nan=False)
 
 
-def print_written(paths: Iterable[Path], quiet: bool) -> None:
+def print_written(paths: Iterable[Place], quiet: bool) -> None:
     """Say which files were written."""
     if not quiet:
         for path in paths:

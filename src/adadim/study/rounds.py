@@ -48,11 +48,13 @@ class RoundCount:
         The study.
     wanted : bool, optional
         Whether to show a bar, as `adadim.progress.Bar` takes it.
+    pace : callable, optional
+        Gives what the bar says beside the name.
     """
 
-    def __init__(self, name: str, wanted: bool | None) -> None:
+    def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="adadim-rounds-"))
-        self._bar = Bar(name, wanted)
+        self._bar, self._pace = Bar(name, wanted), pace
         self._finished, self._total, self._most = 0, 0, 0
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="adadim-rounds", daemon=True)
@@ -91,7 +93,7 @@ class RoundCount:
         return self._most
 
     def _show(self) -> None:
-        self._bar.update(self.played(), self._total)
+        self._bar.update(self.played(), self._total, self._pace())
 
     def _watch(self) -> None:
         while not self._over.wait(POLL):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,7 @@ from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments.paper import plan, verdicts
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, PAPER_TRIALS, VARIANTS, Variant, study_name
 from adadim.experiments.paper.variation import unvaried, vary
-from adadim.files import write_whole
+from adadim.files import Place, write_whole
 from adadim.report import draw_and_save
 from adadim.report.console import (
     VERDICT_COLOURS,
@@ -64,7 +64,7 @@ def reproduce_figures(
     names: Sequence[str],
     trials: int,
     variant: WhichVariant,
-    out_folder: Path,
+    out_folder: Place,
     seed: int,
     jobs: int | None,
     device: str,
@@ -76,6 +76,8 @@ def reproduce_figures(
     policy: list[str] | None = None,
     plugin: list[Path] | None = None,
     titled: bool = True,
+    client: Any = None,
+    shared: bool = False,
 ) -> None:
     """Run what is missing of some figures, draw them, and hold the paper's claims against the data.
 
@@ -85,7 +87,7 @@ def reproduce_figures(
     found: list[verdicts.Verdict] = []
     plans = [_plan(name, v, trials, seed, settings, policy, plugin) for name in names for v in variants]
     for study in plans:
-        results = run_study(study, out_folder / study.name, jobs, batch, quiet, device)
+        results = run_study(study, out_folder / study.name, jobs, batch, quiet, device, client, shared)
         stem = out_folder / "figures" / study.name
         print_written(draw_and_save(results, stem, band_of(band), titled=titled), quiet)
         if varied(study) and not quiet:
@@ -172,7 +174,7 @@ def varied(study: Study) -> bool:
     return bool(study.labels["experiment"] != EXPERIMENT)
 
 
-def _results(folder: Path) -> list[Results]:
+def _results(folder: str | Place) -> list[Results]:
     """Results of the paper's studies, as they are, among those in a folder."""
     commands = {
         study_name(figure, variant): f"adadim reproduce {figure} --variant {variant} --out {folder}"
@@ -189,7 +191,7 @@ def _results(folder: Path) -> list[Results]:
     return [results for results in found if unvaried(results)]
 
 
-def _say_what_next(plans: list[Study], folder: Path, trials: int) -> None:
+def _say_what_next(plans: list[Study], folder: Place, trials: int) -> None:
     """Commands that can be typed as they are printed."""
     first, adadim = plans[0], typed_as()
     figure, quoted = first.labels["figure"], shlex.quote(str(folder))
