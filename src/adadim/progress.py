@@ -13,6 +13,7 @@ AFTER = 2.0
 """Seconds after which a run shows a bar by itself."""
 
 LONGEST = 30  # characters of a name
+REST = 33  # characters of a line for a short bar, both times and what is between them
 
 
 def somebody_looks() -> bool:
@@ -69,8 +70,13 @@ class Bar:
             self._task = self._progress.add_task(self.name, completed=done, total=total)
             self._progress.start()
             self.shown = True
-        shown = f"{self.name}, {beside}" if beside else self.name
-        self._progress.update(self._task, completed=done, total=total, description=shown)
+        self._progress.update(self._task, completed=done, total=total, description=self._text(done, total, beside))
+
+    def _text(self, done: int, total: int, beside: str) -> str:
+        """Name and what stands beside it, or that alone where both would leave too little for the rest."""
+        both = f"{self.name}, {beside}" if beside else self.name
+        rest = len(f"{done:,} of {total:,} rounds") + REST
+        return beside if beside and len(both) + rest > self._progress.console.width else both
 
 
 def _rich_bar() -> Any:

@@ -65,6 +65,19 @@ def test_a_bar_in_a_notebook_needs_no_widgets(monkeypatch):
     assert "3 of 7 rounds" in terminal.getvalue()
 
 
+def test_a_narrow_terminal_shows_pace_rounds_and_time_without_the_name(monkeypatch):
+    for columns, name in (("80", False), ("120", True)):
+        monkeypatch.setenv("COLUMNS", columns)
+        terminal = watched(monkeypatch, after=0.0)
+        with Bar("a-study-with-a-long-name", wanted=True) as bar:
+            bar.update(36_000, 72_000, "2 workers, 4.06 trials/s")
+        shown = terminal.getvalue()
+        assert ("a-study-with-a-long-name, 2 workers, 4.06 trials/s" in shown) == name
+        assert "2 workers, 4.06 trials/s" in shown
+        assert "36,000 of 72,000 rounds" in shown
+        assert "left -:--:--" in shown.replace("\x1b[36m", "").replace("\x1b[0m", "")
+
+
 def test_a_study_counts_the_rounds_of_all_trials(monkeypatch, tmp_path):
     study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB(), "b": adadim.UCB()}, trials=3)
     terminal = watched(monkeypatch, after=0.0)

@@ -24,9 +24,11 @@ distributed = pytest.importorskip("distributed")
 @pytest.fixture(scope="module")
 def client():
     """A cluster of two worker processes."""
+    from adadim.study.cluster import PATIENCE
+
     quick = {"distributed.scheduler.allowed-failures": 1, "distributed.admin.large-graph-warning-threshold": "1GB"}
     with (
-        dask.config.set(quick),
+        dask.config.set(quick | PATIENCE),
         distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -127,7 +129,7 @@ def test_a_policy_that_kills_every_worker_stops_the_run_and_nothing_else_is_lost
     with pytest.raises(RunError, match=r"worker processes died twice .*bad on easy.*run again"):
         run(study, tmp_path, cluster=client)
     assert {cell.policy: cell.done for cell in status(tmp_path).cells} == {"random": 2, "bad": 0}
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=60)
 
 
 def test_an_error_in_a_policy_says_where(client, tmp_path):

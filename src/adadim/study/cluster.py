@@ -142,7 +142,7 @@ class Cluster:
 
     def pace(self) -> str:
         rate = self._replications / max(time.monotonic() - self._made, 1.0)
-        return f"{len(self._slots)} workers, {rate:.3g} replications/s"
+        return f"{len(self._slots)} workers, {rate:.3g} trials/s"
 
     def outcomes(self, units: Sequence[Unit]) -> Generator[tuple[Unit, Outcome]]:
         if self.folder is not None:
