@@ -14,11 +14,11 @@ from small_studies import one_instance
 
 import adadim
 from adadim.study import RunError, StudyError, Unit, run, tasks
-from adadim.study import cluster as clusters
 from adadim.study.tasks import Memory
 from command_line import STUDY, adadim_, contents, refused
 
 distributed = pytest.importorskip("distributed")
+from adadim.study import cluster as clusters  # noqa: E402 - it needs distributed
 
 
 @pytest.fixture

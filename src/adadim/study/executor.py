@@ -228,7 +228,9 @@ def regret_of(
     try:
         # The instance too is built with one thread, or its last bits might depend on the number of workers.
         with threadpool_limits(1, user_api="blas"):
-            return simulate(cell.policy_object, instance(unit), cell.seed, cell.times, progress).regret
+            return simulate(
+                cell.policy_object, instance(unit), seed=cell.seed, record=cell.times, progress=progress
+            ).regret
     except Exception as error:
         hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
         raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
