@@ -5,6 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from adadim import paper, study
 from adadim.experiments import comparison
 from command_line import adadim_, refused
@@ -34,6 +36,16 @@ def test_title_and_place(results):
 def test_folders_two_levels_down_are_found_once(results):
     adadim_("report", "results", results, ".")
     assert [s["name"] for s in data()["studies"]] == ["mine"]
+
+
+def test_folders_in_object_stores(results):
+    pytest.importorskip("fsspec")
+    plan = study.Study.from_dict(study.load(results).study)
+    for place in ("memory://report/mine", "memory://report/below/mine"):
+        study.run(plan, place, jobs=1)
+    adadim_("report", "memory://report", "memory://report/mine")
+    assert [s["name"] for s in data()["studies"]] == ["mine", "mine"]
+    refused("report", "memory://elsewhere", message="memory://elsewhere is not a folder")
 
 
 def test_reproduction_and_comparison(monkeypatch):
