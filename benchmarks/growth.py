@@ -235,7 +235,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
             "above each panel: exponents in the order of the legend; dashed: predicted slopes, over the range fitted",
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110, metadata={"Software": None})
+        figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
 def show(report: dict[str, Any]) -> None:

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from tradeoff_cases import ALPHA, DELTAS, HORIZON, every_policy, small_rates
 
@@ -7,9 +9,10 @@ from adadim.study import run
 
 @pytest.fixture(scope="session")
 def bounds(tmp_path_factory):
-    """Every policy of the library on the whole family, for a sweep of Delta."""
+    """Every policy of the library on the whole family, for a sweep of Delta; processes of tests share the work."""
     plan = tradeoff.lower_bound_study(every_policy(), horizon=HORIZON, alpha=ALPHA, deltas=DELTAS, trials=16)
-    return run(plan, tmp_path_factory.mktemp("bounds"), jobs=1, batch=16)
+    root = tmp_path_factory.getbasetemp()
+    return run(plan, (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "bounds", jobs=1, batch=16)
 
 
 @pytest.fixture(scope="session")
