@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attack import damage
+from attack.agents import agents
 from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
 from attack.numbers import numbers
@@ -28,6 +29,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "kills": (kills, 100),
     "several processes": (together, 6),
     "environments": (environments, 37),
+    "agent": (agents, 2000),
 }
 SHOWN = 60
 
