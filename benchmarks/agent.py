@@ -26,11 +26,12 @@ from _report import arguments, describe, load, machine, table, write_json
 from adadim.agent.log import Log
 
 ARMS, DIM = 30, 20
+DIMS = (20, 67, 200)
 
 
-def rounds(count: int, seed: int) -> list[dict[str, np.ndarray]]:
+def rounds(count: int, seed: int, dim: int = DIM) -> list[dict[str, np.ndarray]]:
     """Arms by name, new in every round."""
-    drawn = np.random.default_rng(seed).normal(size=(count, ARMS, DIM)) / np.sqrt(DIM)
+    drawn = np.random.default_rng(seed).normal(size=(count, ARMS, dim)) / np.sqrt(dim)
     return [{f"sku-{k}": row for k, row in enumerate(rows)} for rows in drawn]
 
 
@@ -79,6 +80,19 @@ def batches(agent: adadim.Agent, count: int) -> float:
     for at in range(0, count, 100):
         agent.tell_many(dict.fromkeys(ids[at : at + 100], 0.5))
     return count / (time.perf_counter() - begun)
+
+
+def processor(folder: Path, dim: int, count: int) -> dict[str, float]:
+    """Milliseconds of processor time of an ask that takes in one new reward, and of a tell."""
+    asks = tells = 0.0
+    with adadim.Agent.create(folder / f"dim-{dim}.db", dim=dim) as agent:
+        for arms in rounds(count, 3, dim):
+            begun = time.process_time()
+            decision = agent.ask(arms)
+            asked = time.process_time()
+            agent.tell(decision.id, reward=float(arms[decision.arm].sum()))
+            asks, tells = asks + asked - begun, tells + time.process_time() - asked
+    return {"dim": dim, "ask_ms": asks / count * 1e3, "tell_ms": tells / count * 1e3}
 
 
 def disk(folder: Path, count: int) -> dict[str, float]:
@@ -176,6 +190,7 @@ def main() -> None:
         with adadim.Agent.create(folder / "batches.db", dim=DIM) as agent:
             agent.set_arms(rounds(1, 7)[0])
             batched = batches(agent, max(options.calls // 100 * 100, 100))
+        by_dim = [processor(folder, dim, max(options.calls // 5, 10)) for dim in DIMS]
         logs = [
             long_log(folder, options.decisions, False, options.calls),
             long_log(folder, options.fresh, True, options.calls),
@@ -186,6 +201,7 @@ def main() -> None:
         "disk": written,
         "rows": rows,
         "tells_per_second_in_batches_of_100": batched,
+        "processor_time": by_dim,
         "logs": logs,
         "machine": machine() | {"load": load()},
     }
@@ -212,6 +228,9 @@ def show(report: dict[str, Any]) -> None:
     headers = ["", "clients", "asks/s", "tells/s", "ask p50 ms", "p99", "tell p50 ms", "p99"]
     print(table(headers, [cells(row) for row in report["rows"]]))
     print(f"\nin batches of 100: {report['tells_per_second_in_batches_of_100']:.0f} tells/s")
+    for row in report["processor_time"]:
+        times = f"{row['ask_ms']:.2f} ms of processor time for an ask, {row['tell_ms']:.2f} ms for a tell"
+        print(f"{row['dim']} features: {times}")
     for log in report["logs"]:
         print(
             f"\n{log['decisions']:,} decisions, features {log['features']}: {log['bytes'] / 1e6:.0f} MB "

@@ -1,10 +1,10 @@
 """How cost and memory grow with K, d, T and the number of replications R, beside what the mathematics predicts.
 
-LinUCB in both forms of its posterior and LinUCB++ run on the paper's sphere; one size grows over two decades or more
-while the others stay. Cost is that of a whole call of `adadim.simulate`: processor time on one thread, the best of a
-few runs. Memory is the peak that the process holds above what it held before the instance was made; every point has a
-process of its own. With --device cuda cost is time on the wall until the device is done, memory what torch allocated on
-the device, and the sizes are larger: small ones cost the launches of kernels alone.
+LinUCB in both forms of its posterior and LinUCB++ run on the paper's sphere, LinUCB also on contexts; one size grows
+over two decades or more while the others stay. Cost is that of a whole call of `adadim.simulate`: processor time on
+one thread, the best of a few runs. Memory is the peak that the process holds above what it held before the instance
+was made; every point has a process of its own. With --device cuda cost is time on the wall until the device is done,
+memory what torch allocated on the device, and the sizes are larger: small ones cost the launches of kernels alone.
 
 Exponents are least-squares slopes on logarithmic axes over the large sizes, from the value in the column "fitted from"
 on. What they should be, with all but the growing size fixed:
@@ -17,6 +17,8 @@ on. What they should be, with all but the growing size fixed:
   LinUCB++      iteration i of length 2^(p+i), p = log2(T) / 2, learns in min(d, 2^(p+2-i)) features. Their product is
                 the same in each of the p iterations: R K T log T for large d, and nothing of d beyond 4 sqrt(T).
                 Memory R K d, for the features themselves.
+  contexts      features that are new each round (one of 8 sets made beforehand) are scored by V^-1: T R K d^2 in all,
+                and d^3 / 512 a round for making V^-1 anew. Memory R (d^2 + K d).
 
 A policy that settles on an arm repeats itself, so costs may grow more slowly with T. Sizes that outgrow a cache make
 them grow faster for a while. Writes a JSON file and a picture; takes about two minutes.
@@ -47,6 +49,7 @@ POLICIES: dict[str, Any] = {
     "LinUCB, feature form": adadim.LinUCB(form="feature"),
     "LinUCB, Gram form": adadim.LinUCB(form="gram"),
     "LinUCB++": adadim.LinUCBPlusPlus(),
+    "LinUCB, contexts": adadim.LinUCB(),
 }
 AXES = {"K": "number of arms K", "d": "number of features d", "T": "horizon T", "R": "replications R"}
 ENOUGH = 0.3  # seconds after which a point is not run again
@@ -68,7 +71,7 @@ class Series:
     memory: tuple[float, int]
 
 
-FEATURE, GRAM, PLUS = POLICIES
+FEATURE, GRAM, PLUS, CONTEXTS = POLICIES
 CPU = (
     Series(FEATURE, "K", {"d": 32, "T": 100}, (1000, 10**4, 10**5, 300000, 10**6), (1, 10**5), (1, 10**4)),
     Series(FEATURE, "d", {"K": 100000, "T": 100}, (4, 12, 40, 120, 400), (1, 40), (1, 40)),
@@ -82,6 +85,10 @@ CPU = (
     Series(PLUS, "d", {"K": 3000, "T": 1000}, (8, 32, 100, 300, 1000), (0, 100), (1, 100)),
     Series(PLUS, "T", {"K": 4000, "d": 400}, (100, 300, 1000, 3000, 10000), (1, 300), (0, 100)),
     Series(PLUS, "R", {"K": 1000, "d": 32, "T": 100}, (1, 3, 10, 30, 100, 300), (1, 10), (1, 10)),
+    Series(CONTEXTS, "K", {"d": 64, "T": 100}, (300, 1000, 3000, 10000, 30000), (1, 3000), (1, 3000)),
+    Series(CONTEXTS, "d", {"K": 20, "T": 50}, (20, 100, 300, 1000, 2000), (2, 300), (2, 300)),
+    Series(CONTEXTS, "T", {"K": 1000, "d": 100}, (30, 100, 300, 1000, 3000), (1, 300), (0, 30)),
+    Series(CONTEXTS, "R", {"K": 20, "d": 50, "T": 100}, (1, 3, 10, 30, 100, 300), (1, 10), (1, 10)),
 )
 CUDA = (
     Series(FEATURE, "K", {"d": 32, "T": 200}, (10**4, 10**5, 300000, 10**6, 3 * 10**6), (1, 300000), (1, 10**5)),
@@ -96,6 +103,10 @@ CUDA = (
     Series(PLUS, "d", {"K": 3000, "T": 1000}, (8, 32, 100, 300, 1000), (0, 100), (1, 100)),
     Series(PLUS, "T", {"K": 4000, "d": 400}, (100, 300, 1000, 3000, 10000), (1, 300), (0, 100)),
     Series(PLUS, "R", {"K": 1000, "d": 32, "T": 200}, (4, 16, 64, 256, 1024), (1, 64), (1, 64)),
+    Series(CONTEXTS, "K", {"d": 64, "T": 100}, (1000, 3000, 10000, 30000, 100000), (1, 10000), (1, 10000)),
+    Series(CONTEXTS, "d", {"K": 100, "T": 100}, (30, 100, 300, 1000, 3000), (2, 1000), (2, 300)),
+    Series(CONTEXTS, "T", {"K": 50, "d": 50}, (100, 300, 1000, 3000, 10000), (1, 300), (0, 100)),
+    Series(CONTEXTS, "R", {"K": 50, "d": 50, "T": 100}, (4, 16, 64, 256, 1024), (1, 64), (1, 64)),
 )
 SMALL = {"K": 60, "d": 12, "T": 40, "R": 2}
 
@@ -113,14 +124,18 @@ def point(policy: str, sizes: dict[str, int], device: str) -> dict[str, Any]:
     with threadpool_limits(1):
         warm_up(device)
         meter = Meter(device)
-        instance = sphere(
-            device,
-            arms=sizes["K"],
-            dim=sizes["d"],
-            horizon=sizes["T"],
-            replications=range(sizes.get("R", 1)),
-            intrinsic_dim=min(8, sizes["d"]),
-        )
+        size: dict[str, Any] = {
+            "arms": sizes["K"],
+            "dim": sizes["d"],
+            "horizon": sizes["T"],
+            "replications": range(sizes.get("R", 1)),
+            "intrinsic_dim": min(8, sizes["d"]),
+        }
+        if policy == CONTEXTS:
+            drawn = adadim.instances.contexts(law="repeated", **size)
+            instance = drawn if device == "cpu" else drawn.to(device)
+        else:
+            instance = sphere(device, **size)
         times: list[float] = []
         while not times or (sum(times) < ENOUGH and len(times) < RUNS):
             begun = meter.now()
@@ -182,8 +197,8 @@ def draw(report: dict[str, Any], path: Path) -> None:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    colours = dict(zip(POLICIES, ("#0072B2", "#D55E00", "#009E73"), strict=True))
-    markers = dict(zip(POLICIES, "os^", strict=True))
+    colours = dict(zip(POLICIES, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
+    markers = dict(zip(POLICIES, "os^D", strict=True))
     with style.context(["default", {"font.size": 9, "legend.fontsize": 7.5, "axes.labelsize": 9}]):
         figure = Figure(figsize=(13, 6.2), layout="constrained")
         axes = figure.subplots(2, len(AXES), sharex="col")

@@ -31,6 +31,7 @@ from adadim.errors import (
     NormWarning,
     NotSelectedError,
     RunError,
+    ServiceError,
     SetsWarning,
     StoreError,
     StoreWarning,
@@ -68,6 +69,7 @@ __all__ = [
     "Problem",
     "Replay",
     "RunError",
+    "ServiceError",
     "SetsWarning",
     "StoreError",
     "StoreWarning",
@@ -83,6 +85,7 @@ __all__ = [
     "paper",
     "policies",
     "recommended",
+    "serve",
     "simulate",
     "study",
     "theory",
@@ -90,10 +93,15 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, study
+    from adadim import experiments, serve, study
     from adadim.experiments import paper
-else:  # rooms that need polars or matplotlib are imported when first asked for, so that ``import adadim`` is fast
-    _ON_DEMAND = {"experiments": "adadim.experiments", "paper": "adadim.experiments.paper", "study": "adadim.study"}
+else:  # rooms that need more are imported when first asked for, so that ``import adadim`` is fast
+    _ON_DEMAND = {
+        "experiments": "adadim.experiments",
+        "paper": "adadim.experiments.paper",
+        "serve": "adadim.serve",
+        "study": "adadim.study",
+    }
 
     def __getattr__(name):
         if name in _ON_DEMAND:

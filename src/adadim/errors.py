@@ -16,6 +16,7 @@ __all__ = [
     "NormWarning",
     "NotSelectedError",
     "RunError",
+    "ServiceError",
     "SetsWarning",
     "StoreError",
     "StoreWarning",
@@ -135,6 +136,14 @@ class ConditionError(InvalidValueError):
 
 class RunError(AdadimError, RuntimeError):
     """A run that stopped early; what was finished is stored, and running again goes on from there."""
+
+
+class ServiceError(AdadimError, OSError):
+    """A service that could not be reached, or that refused a call; `status` is then its answer, e.g. 404."""
+
+    def __init__(self, *arguments: object, status: int | None = None) -> None:
+        super().__init__(*arguments)
+        self.status = status
 
 
 class NormWarning(UserWarning):

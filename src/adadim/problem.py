@@ -23,7 +23,7 @@ from adadim.backend.arrays import (
 )
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
-from adadim.checks import integer, is_number, one_of, positive, shown
+from adadim.checks import flag, integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
@@ -58,6 +58,10 @@ class Problem:
     arms, dim : int, optional
         Of a contextual problem: the largest number of arms K in a round, and the number of features d. With `features`,
         `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
+    disjoint : bool
+        Of a contextual problem: a round brings one context of `dim` covariates for all arms, and each arm has a
+        parameter of its own. `LinUCB`, `Greedy` and `Random` play it; for others multiply arms and covariates out
+        (`adadim.interactions`).
     arrives : int array (K,) or (R, K), optional
         Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
         expressive set arrive with their truncations.
@@ -96,8 +100,12 @@ class Problem:
         arms: int | None = None,
         dim: int | None = None,
         arrives: Any = None,
+        disjoint: bool = False,
         sets: Sets | None = None,
     ) -> None:
+        self.disjoint = flag(disjoint, "disjoint")
+        if disjoint and features is not None:
+            raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
         self._arrives: np.ndarray[Any, Any] | None = None
         self.contextual = features is None
         if sets is not None:
@@ -222,6 +230,21 @@ class Problem:
             f"Problem({arms}, horizon={self._horizon}, noise={self._noise}, "
             f"reward_range={'known' if self.reward_range is not None else None})"
         )
+
+    def to(self, device: str) -> Problem:
+        """The same problem for torch tensors on a device ("cpu", "cuda", "cuda:1"); learners compute there.
+
+        Examples
+        --------
+        >>> problem = Problem(arms=3, dim=2, horizon=10, noise=0.1).to("cpu")
+        >>> type(problem.reference).__name__
+        'Tensor'
+        """
+        if not self.contextual:
+            return self.with_actions(self.actions.to(device), self.replications, self.reward_range)
+        moved = copy.copy(self)
+        moved.reference = to_torch(self.reference, device)
+        return moved
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
@@ -371,8 +394,8 @@ class Instance:
         >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
         >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
         """
-        moved, problem = copy.copy(self), self.problem
-        moved.problem = problem.with_actions(problem.actions.to(device), problem.replications, problem.reward_range)
+        moved = copy.copy(self)
+        moved.problem = self.problem.to(device)
         moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
         moved.theta = None if self.theta is None else to_torch(self.theta, device)
         moved.everyone = Rows.all(moved.means)

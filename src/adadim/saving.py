@@ -89,7 +89,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "replications": list(problem.replications),
     }
     if problem.contextual:
-        return known | {"features": "those of each round"}
+        return known | {"features": "those of each round" if not problem.disjoint else "contexts, a model for each arm"}
     features = np.ascontiguousarray(as_numpy(problem.actions.base))
     if problem.growing:
         known["arrives"] = problem.arrives.tolist()

@@ -244,23 +244,31 @@ def _run_contexts(
     progress: Callable[[int, int], None] | None,
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
-    problem, noise, rounds = instance.problem, instance.noise_streams(seed), instance.played()
-    ids, regret = np.arange(len(problem)), np.zeros(len(problem))
-    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
+    problem, rounds = instance.problem, instance.played()
+    noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
+    reference, numbers = problem.reference, instance.everyone.positions
+    offered = zeros(reference, len(problem), problem.arms, problem.dim)
+    means = zeros(reference, len(problem), problem.arms)
+    regret, pulls = zeros(reference, len(problem)), zeros(reference, len(problem), problem.arms, integers=True)
+
+    def play() -> None:
+        rows = instance.everyone.offering(offered, None)
+        arms, memo = learner.choose(rows)
+        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
+        regret[...] += problem.xp.max(means, axis=-1) - means[numbers, arms]
+        pulls[numbers, arms] += 1
+
+    a_round = Recorder(play, reference)
     recorded = np.empty((len(problem), len(times)))
     due = {t: column for column, t in enumerate(times.tolist())}
     for t in range(1, problem.horizon + 1):
-        features, means = next(rounds)
-        rows = instance.everyone.offering(features, None)
-        arms, memo = learner.choose(rows)
-        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
-        regret += means.max(axis=1) - means[ids, arms]
-        pulls[ids, arms] += 1
+        offered[...], means[...] = next(rounds)
+        a_round(learner.sequence() if a_round.records else None)
         if t in due:
-            recorded[:, due[t]] = regret
+            recorded[:, due[t]] = as_numpy(regret)
             if progress is not None:
                 progress(t, problem.horizon)
-    return Outcome(times, recorded, pulls, learner)
+    return Outcome(times, recorded, as_numpy(pulls), learner)
 
 
 def _replay(

@@ -129,4 +129,6 @@ def test_policies_that_cannot_play_are_refused_in_one_sentence(tmp_path, policy,
 
 
 def test_a_policy_that_needs_the_noise_says_so(tmp_path):
-    assert_refuses(ValueError, "LinUCB: noise is None", Agent.create, tmp_path / "a.db", dim=4, policy=adadim.LinUCB())
+    for policy in (adadim.LinUCB(), adadim.LinTS(), adadim.TaperedLinUCB(size=1.0)):
+        words = f"{type(policy).__name__} needs to know the noise: give noise="
+        assert_refuses(ValueError, words, Agent.create, tmp_path / "a.db", dim=4, policy=policy)

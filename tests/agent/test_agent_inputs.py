@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import adadim
 from adadim import Agent
 from refusals import assert_refuses
 
@@ -130,3 +131,27 @@ def test_names_are_data_only(tmp_path):
 def test_compact_wants_a_time(agent):
     assert_refuses(ValueError, "before must be a time", agent.compact, "yesterday")
     assert_refuses(ValueError, "before must be a time", agent.compact, NAN)
+
+
+HUGE = [(1e9, 1e9), (1.7e9, 1.0), (1e30, -1e30), (1e-30, 1e30)]
+
+
+@pytest.mark.parametrize("policy", [adadim.EvidenceLinUCB(), adadim.LinUCB(), adadim.LinTS()], ids=repr)
+@pytest.mark.parametrize("features", HUGE, ids=str)
+def test_numbers_of_any_size_do_not_stop_it(tmp_path, policy, features):
+    with Agent.create(tmp_path / "a.db", dim=2, policy=policy, noise=0.1) as agent:
+        for reward in (1.0, -1e30, 0.0, 1e30, 2.0):
+            agent.tell(agent.ask({"x": features, "y": [1.0, 0.5]}).id, reward=reward)
+        agent.learn(([features] * 3, [1.0, 2.0, 1e30]))
+        assert agent.ask(GOOD).arm in GOOD
+        assert np.isfinite(list(agent.estimate(GOOD).values())).all()
+        assert np.isclose(agent.dimension().probabilities.sum(), 1.0)
+        assert agent.rebuild() < 1e-9
+
+
+def test_numbers_too_large_for_sums_are_refused(agent):
+    assert_refuses(ValueError, r"must be at most 1e\+30 in size, but number 2 is 1e\+31", agent.ask, {"x": [1.0, 1e31]})
+    array = np.array([1e200, 1.0])
+    assert_refuses(ValueError, r"must be at most 1e\+30 in size", agent.ask, {"x": array, "y": array})
+    decision = agent.ask(GOOD)
+    assert_refuses(ValueError, r"must be at most 1e\+30 in size, got 1e\+31", agent.tell, decision.id, 1e31)

@@ -103,8 +103,14 @@ BAD = [
     ({"reward": [1.0], "features": [[1, 2]]}, "features must be 3 numbers in each of 1 rows"),
     ({"reward": [1.0, 2.0], "features": [[1, 2, 3], [1, 2]]}, "features must be 3 numbers"),
     ({"reward": [1.0], "features": [["a", "b", "c"]]}, "features must be 3 numbers"),
-    ({"reward": [1.0], "features": [[1, 2, float("nan")]]}, "must be finite, but row 1 is not"),
-    ({"reward": [float("inf")], "features": [[1, 2, 3]]}, "must be finite, but row 1 is not"),
+    (
+        {"reward": [1.0], "features": [[1, 2, float("nan")]]},
+        r"finite and at most 1e\+30 in size, but row 1 is not",
+    ),
+    (
+        {"reward": [float("inf")], "features": [[1, 2, 3]]},
+        r"finite and at most 1e\+30 in size, but row 1 is not",
+    ),
     ({"reward": ["much"], "features": [[1, 2, 3]]}, "column 'reward' of the log must hold numbers, but row 1"),
     ({"reward": [None], "features": [[1, 2, 3]]}, "no row with a reward"),
     ({"reward": [1.0], "features": [[1, 2, 3]], "probability": [0.0]}, r"probability must be in \(0, 1\]"),

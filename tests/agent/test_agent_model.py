@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -55,20 +56,28 @@ def test_forgetting_is_exact(tmp_path):
     assert np.allclose(widths**2, np.einsum("ij,jk,ik->i", table, np.linalg.inv(v), table))
 
 
-def test_forgetting_follows_a_drift(tmp_path):
-    def late_reward(memory):
-        agent = Agent.create(tmp_path / f"{memory}.db", dim=2, memory=memory)
-        rng, earned = np.random.default_rng(0), []
-        for t in range(400):
-            best = "a" if t < 200 else "b"
-            decision = agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0]})
-            earned.append(decision.arm == best)
-            agent.tell(decision.id, reward=float(earned[-1] + 0.1 * rng.normal()))
-        return np.mean(earned[250:])
+def test_everything_can_be_forgotten(tmp_path):
+    agent = Agent.create(tmp_path / "a.db", dim=4, memory=0.05)
+    agent.tell(agent.ask(GRID).id, reward=1.0)
+    for _ in range(60):
+        decision = agent.ask(GRID)
+    assert np.array_equal(numbers(agent.estimate(GRID))[:, 0], np.zeros(12))
+    agent.tell(decision.id, reward=2.0)
+    assert agent.ask(GRID).probability > 0
+    assert agent.rebuild() < 1e-9
 
-    forgetting, remembering = late_reward(20.0), late_reward(None)
-    assert forgetting > 0.9
-    assert forgetting > remembering
+
+def test_forgetting_follows_a_drift(tmp_path):
+    features, rewards = [[1.0, 0.0]] * 200, [1.0] * 100 + [-1.0] * 100
+    means = {}
+    for memory in (None, 20.0):
+        agent = Agent.create(tmp_path / f"{memory}.db", dim=2, policy=adadim.Greedy(ridge=0.1), memory=memory)
+        agent.learn((features, rewards))
+        means[memory] = agent.estimate({"a": [1.0, 0.0]})["a"][0]
+    assert abs(means[None]) < 1e-9
+    recent = 0.5 ** (np.arange(200, 0, -1) / 20)
+    assert means[20.0] == pytest.approx(recent @ rewards / (recent.sum() + 0.1))
+    assert means[20.0] < -0.9
 
 
 def test_a_correction_counts_as_if_the_first_reward_had_never_been(tmp_path):
@@ -203,3 +212,35 @@ def test_another_policy_on_the_same_log_loses_nothing(tmp_path):
     assert agent.policy == adadim.LinUCB(ridge=2.0)
     assert_refuses(ValueError, "cannot play UCB", agent.replace_policy, adadim.UCB())
     assert agent.status()["policy_version"] == 3
+
+
+def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
+    Agent.create(tmp_path / "a.db", dim=4).close()
+
+    def play(seed):
+        with Agent.open(tmp_path / "a.db") as agent:
+            waiting = []
+            for arms in offers(50, seed=seed):
+                waiting.append(agent.ask(arms).id)
+                if len(waiting) > 3:
+                    agent.tell(waiting.pop(0), reward=np.sin(seed))
+            agent.tell_many(dict.fromkeys(waiting, np.sin(seed)))
+            return seed
+
+    def tidy():
+        with Agent.open(tmp_path / "a.db") as agent:
+            return sum(agent.compact(before=1e12) for _ in range(8))
+
+    with ThreadPoolExecutor(4) as pool:
+        players = [pool.submit(play, seed) for seed in (1, 2, 3)]
+        gone = pool.submit(tidy).result()
+        assert [player.result() for player in players] == [1, 2, 3]
+    with Agent.open(tmp_path / "a.db") as agent:
+        gone += agent.compact(before=1e12)
+        status = agent.status()
+        assert (status["decisions"], status["rewards"], status["outstanding"], gone) == (150, 150, 0, 150)
+        assert agent.rebuild() < 1e-9
+        squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
+        with sqlite3.connect(tmp_path / "a.db") as file:
+            assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
+        assert agent._model.sums.moments.squares == pytest.approx(squares)

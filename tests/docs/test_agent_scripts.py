@@ -37,6 +37,7 @@ def test_the_benchmark_of_the_agent(tmp_path):
     for row in (*report["rows"], *(log[when] for log in report["logs"] for when in ("at_the_start", "at_the_end"))):
         assert 0 < row["ask_p50_ms"] <= row["ask_p99_ms"]
         assert 0 < row["tell_p50_ms"] <= row["tell_p99_ms"]
+    assert [row["dim"] for row in report["processor_time"]] == [20, 67, 200]
     for log in report["logs"]:
         assert log["difference_of_a_rebuild"] < 1e-9
         assert log["bytes"] > 100 * log["decisions"]

@@ -132,7 +132,7 @@ def test_growth_has_every_size_of_every_policy_and_a_picture(tmp_path):
     report, printed = run("growth", tmp_path, "--plot", "picture.svg")
     measured = {(row["policy"], row["axis"]) for row in report["rows"]}
     assert measured == {(policy, axis) for policy, _ in measured for axis in "KdTR"}
-    assert len(measured) == 12
+    assert len(measured) == 16
     for row in report["rows"]:
         assert all(point["seconds"] > 0 for point in row["points"])
         for fit in (row["cost"], row["memory"]):
@@ -218,3 +218,14 @@ def test_contexts_choose_what_the_bare_loop_does(tmp_path):
     (row,) = json.loads(report.read_text())["rows"]
     assert row["same arms"] == 1.0
     assert row["ratio"] == pytest.approx(row["adadim"] / row["bare loop"])
+
+
+def test_an_agent_through_http(tmp_path):
+    pytest.importorskip("uvicorn")
+    report, printed = run("agent_http", tmp_path)
+    assert [row["clients"] for row in report["rows"]] == [1, 2]
+    for row in report["rows"]:
+        assert 0 < row["ask p50 ms"] <= row["ask p99 ms"]
+        assert row["tell per second"] > 0
+    assert report["decisions"] > 0
+    assert "fsync" in printed

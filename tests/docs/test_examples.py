@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -211,3 +212,13 @@ def test_the_vectorised_policy_under_a_master_and_in_a_file(tmp_path, torch):
     plugins = study.load_plugin(EXAMPLES / "vectorised_policy.py")
     restored = adadim.load(tmp_path / "learner", instance.problem, plugins=plugins)
     assert restored.select().tolist() == ours.learner.select().tolist()
+
+
+def test_the_live_page_of_a_shop(tmp_path):
+    if not all(map(shutil.which, ("chromium", "chromedriver"))):
+        pytest.skip("chromium and chromedriver are needed to draw the page")
+    for package in ("fastapi", "uvicorn", "selenium"):
+        pytest.importorskip(package)
+    done = run("live_page.py", "--picture", "page.png", "--days", 2, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "wrote page.png\n"), done.stderr
+    assert (tmp_path / "page.png").read_bytes().startswith(PNG)

@@ -45,7 +45,7 @@ def test_names_that_do_not_exist():
     assert {"paper", "study", "experiments"} <= set(dir(adadim))
     with pytest.raises(AttributeError, match="module 'adadim' has no attribute 'papers'"):
         _ = adadim.papers
-    with pytest.raises(AttributeError, match="choose from comparison, paper, tradeoff"):
+    with pytest.raises(AttributeError, match="choose from comparison, field, paper, tradeoff"):
         _ = adadim.experiments.papers
     with pytest.raises(ImportError):
         from adadim import papers  # noqa: F401

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adadim.backend.rows import Rows
-from adadim.posterior.context import REFRESH, ContextPosterior
+from adadim.posterior.context import FACTOR_FROM, REFRESH, ContextPosterior
 
 
 def test_a_pull_by_hand():
@@ -54,4 +54,16 @@ def test_exact_after_a_hundred_thousand_rounds():
     np.testing.assert_allclose(mean[0], offered[0] @ np.linalg.solve(second, b), rtol=1e-9)
     expected = np.vecdot(offered[0], np.linalg.solve(second, offered[0].T).T)
     np.testing.assert_allclose(width2[0], expected, rtol=1e-9)
-    assert state.pulls[0] % REFRESH == 0
+    assert state.pulls[0] % REFRESH > 100  # many pulls after V^-1 was last made anew
+
+
+def test_widths_of_many_arms_by_a_factor():
+    rng, dim = np.random.default_rng(1), FACTOR_FROM
+    x, state = rng.standard_normal((30, dim)) / 9, ContextPosterior(1, dim, ridge=0.2)
+    rows = Rows.all(state.theta)
+    for vector in x:
+        state.absorb(vector[None], np.array([0.5]), rows)
+    offered = rng.standard_normal((1, dim + 10, dim)) / 9
+    expected = np.vecdot(offered[0] @ np.linalg.inv(0.2 * np.eye(dim) + x.T @ x), offered[0])
+    for arms in (dim + 10, dim - 1):  # by the factor, and without
+        np.testing.assert_allclose(state.predict(offered[:, :arms], rows)[1][0], expected[:arms], rtol=1e-10)

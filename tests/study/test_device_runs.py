@@ -129,3 +129,10 @@ def test_gpu_runs_studies(gpu, tmp_path, computed):
     assert_same_results(run(device_study(), tmp_path / "parts", device="cuda:0", batch=3), computed)
     with pytest.raises(DeviceError, match="torch sees cuda:0 to cuda:"):
         run(device_study(), tmp_path / "none", device=f"cuda:{gpu.cuda.device_count()}")
+
+
+def test_contexts_on_a_device(card, tmp_path):
+    here = {"kind": "contexts", "arms": 5, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
+    plan = adadim.study.Study("contexts", {"here": here}, {"a": adadim.LinUCB(), "b": adadim.TaperedLinUCB()}, 20)
+    on_card = run(plan, tmp_path / "card", device="cpu:0")
+    assert_same_results(on_card, run(plan, tmp_path / "host", jobs=1))

@@ -263,6 +263,7 @@ class Agent:
             else:
                 names, rows = given
             offered = _after(before, rows)
+            self._prepare(self._last + 1)  # here, so that others need not wait for it
             with self._log.transaction():
                 if self._model.behind():
                     self._model.keep_if_due()
@@ -497,8 +498,10 @@ class Agent:
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
 
-        It is computed from the model's sums: the canonical features are those of the choices, in which an arm chosen
-        twice counts twice.
+        It is computed from the model's sums, so the canonical features are those of the choices, in which an arm chosen
+        twice counts twice. Where no two choices have equal features it is `adadim.dimension` of them. Where few arms
+        are chosen again and again it is a little too sure: of 180 runs on 30 to 100 fixed arms the likeliest d* was
+        right in 86 %, as with `adadim.dimension` (85 %), but the 90 % intervals held the truth in 94 % instead of 99 %.
 
         Parameters
         ----------

@@ -12,6 +12,7 @@ from adadim.checks import is_integer, is_number, printable, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 __all__ = [
+    "LARGEST",
     "LONGEST_NAME",
     "checked_costs",
     "checked_id",
@@ -25,6 +26,7 @@ __all__ = [
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 LONGEST_NAME = 200
+LARGEST = 1e30  # larger numbers would overflow in the sums of their products, for ever
 
 
 def checked_name(name: Any) -> str:
@@ -40,7 +42,7 @@ def checked_name(name: Any) -> str:
         raise InvalidValueError(
             f"the name of an arm must be a text of 1 to {LONGEST_NAME} characters, got {shown(name)}"
         )
-    return printable(name, "the name of an arm")
+    return name if name.isprintable() else printable(name, "the name of an arm")  # the first is quick, and stricter
 
 
 def vector(values: Any, name: str) -> FloatArray:
@@ -59,10 +61,17 @@ def vector(values: Any, name: str) -> FloatArray:
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
     array: FloatArray = given.astype(np.float64)
-    if not np.isfinite(array).all():
-        at = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InvalidValueError(f"{name} must be finite, but number {at + 1} is {array[at]}")
+    check_sizes(array, name)
     return array
+
+
+def check_sizes(array: FloatArray, name: str) -> None:
+    """Raise unless all numbers are finite, and not so large that their products are not."""
+    good = np.abs(array) <= LARGEST
+    if not good.all():
+        at = int(np.flatnonzero(~good)[0])
+        wanted = f"at most {LARGEST:g} in size" if np.isfinite(array[at]) else "finite"
+        raise InvalidValueError(f"{name} must be {wanted}, but number {at + 1} is {array[at]}")
 
 
 def matrix(arms: Any, dim: int, context: FloatArray | None, most: int) -> tuple[list[str], FloatArray]:
@@ -81,9 +90,16 @@ def matrix(arms: Any, dim: int, context: FloatArray | None, most: int) -> tuple[
     if len(arms) > most:
         raise InvalidValueError(f"{len(arms)} arms are more than the {most} that the agent was created for (arms=)")
     names = [checked_name(name) for name in arms]
+    wanted = dim - (0 if context is None else len(context))
+    given = list(arms.values())
+    if all(type(values) is np.ndarray and values.shape == (wanted,) and values.dtype == float for values in given):
+        table = np.array(given)
+        if np.abs(table).max() <= LARGEST:
+            return names, table
+    # Lists, or something is wrong: one by one, to say what.
     rows = [vector(values, f"features of {name!r}") for name, values in arms.items()]
     for name, row in zip(names, rows, strict=True):
-        check_length(len(row), name, dim, 0 if context is None else len(context))
+        check_length(len(row), name, dim, dim - wanted)
     return names, np.array(rows)
 
 
@@ -116,6 +132,8 @@ def checked_reward(reward: Any, name: str = "reward") -> float:
     """
     if not is_number(reward) or not math.isfinite(reward):
         raise InvalidValueError(f"{name} must be a finite number, got {shown(reward)}")
+    if abs(reward) > LARGEST:
+        raise InvalidValueError(f"{name} must be at most {LARGEST:g} in size, got {shown(reward)}")
     return float(reward)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.inputs import checked_name
+from adadim.agent.inputs import LARGEST, checked_name
 from adadim.agent.log import as_bytes, as_matrix
 from adadim.checks import shown
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
@@ -204,9 +204,12 @@ def _checked(features: Any, rewards: Any, dim: int, rest: Mapping[str, list[Any]
             f"{shown(features[0]) if len(features) else 'none'} in the first"
         )
     x = rows.astype(np.float64)
-    if not np.isfinite(gained).all() or not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~(np.isfinite(gained) & np.isfinite(x).all(axis=1)))[0])
-        raise InvalidValueError(f"rewards and features of the log must be finite, but row {bad + 1} is not")
+    good = (np.abs(gained) <= LARGEST) & (np.abs(x) <= LARGEST).all(axis=1)
+    if not good.all():
+        bad = int(np.flatnonzero(~good)[0])
+        raise InvalidValueError(
+            f"rewards and features of the log must be finite and at most {LARGEST:g} in size, but row {bad + 1} is not"
+        )
     nothing: list[Any] = [None] * len(gained)
     probabilities = [_optional(p, "probability") for p in rest.get("probability", nothing)]
     for p in probabilities:

@@ -10,7 +10,7 @@ from adadim import policies
 from adadim.checks import positive, shown
 from adadim.codec import from_table, to_table
 from adadim.errors import AdadimError, InvalidTypeError, InvalidValueError
-from adadim.policies.base import Policy
+from adadim.policies.base import Learner, Policy
 from adadim.policies.recommended import recommended
 from adadim.policies.sums import LearnsFromSums
 from adadim.problem import Problem
@@ -39,10 +39,7 @@ def checked_policy(
     if not isinstance(chosen, Policy):
         raise InvalidTypeError(f"policy must be a policy such as adadim.LinUCB(), got {shown(chosen)}")
     name = type(chosen).__name__
-    try:
-        learner = chosen.start(problem.with_horizon(10**6))
-    except InvalidValueError as error:
-        raise InvalidValueError(f"an agent cannot play {name}: {error}") from error
+    learner = _started(chosen, problem_of(settings, noise or 1.0).with_horizon(10**6))
     if not learner.takes_late_rewards:
         raise InvalidValueError(
             f"an agent cannot play {name}: it needs each reward before its next decision, and an agent's rewards come "
@@ -53,10 +50,14 @@ def checked_policy(
             f"an agent cannot play {name}: it keeps more than a regression, so no log of decisions and rewards gives "
             "its state back; EvidenceLinUCB, LinUCB and LinTS can be rebuilt from one"
         )
+    _started(chosen, problem_of(settings, noise or 1.0))
     try:
         chosen.start(problem)
     except InvalidValueError as error:
-        raise InvalidValueError(f"an agent cannot play {name}: {error}") from error
+        raise InvalidValueError(
+            f"{name} needs to know the noise: give noise=, the standard deviation of the rewards of one arm, or let "
+            "EvidenceLinUCB play, which estimates it"
+        ) from error
     try:
         table = json.dumps(to_table(chosen))
         if from_table(json.loads(table), kinds_of(plugins)) != chosen:
@@ -64,6 +65,13 @@ def checked_policy(
     except (TypeError, AdadimError) as error:
         raise InvalidValueError(f"an agent cannot play {name}: it cannot be written to a file ({error})") from error
     return table, noise
+
+
+def _started(policy: Policy, problem: Problem) -> Learner:
+    try:
+        return policy.start(problem)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"an agent cannot play {type(policy).__name__}: {error}") from error
 
 
 def policy_of(table: str, plugins: Mapping[str, type[Policy]] | None) -> Policy:

@@ -21,6 +21,7 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 FORMAT = b"sums1"
 HEAD = struct.Struct("<5sqqqqddd")
 DIGEST = 32
+FORGOTTEN = 1e-9  # pulls; less than that is nothing
 
 
 @dataclass
@@ -79,8 +80,11 @@ class Sums:
         """The moments as decision `number` sees them."""
         if self.half_life is None:
             return self.moments
+        factor = 2.0 ** (-(number - self.epoch) / self.half_life)
+        if factor * self.moments.weight < FORGOTTEN:
+            return Moments.zeros(len(self.moments.moment))
         seen = self.moments.copy()
-        seen.fade(2.0 ** (-(number - self.epoch) / self.half_life))
+        seen.fade(factor)
         return seen
 
     def _forget(self, number: int) -> None:

@@ -36,7 +36,7 @@ __all__ = [
 
 def namespace(*arrays: Array) -> Any:
     """Array-API namespace shared by all arguments; an error names what was mixed."""
-    if all(type(a) is np.ndarray for a in arrays):
+    if type(arrays[0]) is np.ndarray and (len(arrays) == 1 or all(type(a) is np.ndarray for a in arrays)):
         return array_api_numpy
     given = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
     try:

@@ -65,6 +65,15 @@ def tied_for_first(scores: Array) -> Array:
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    if len(scores) == 1:  # the same in fewer operations
+        row = scores[0]
+        first = row.argmax()
+        best = row.item(first)
+        tied_row = row >= min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+        if np.count_nonzero(tied_row) < 2:
+            return np.array([first])
+        candidates = np.flatnonzero(tied_row)
+        return candidates[[0 if uniforms is None else int(uniforms[0] * len(candidates))]]
     tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):

@@ -13,6 +13,7 @@ from adadim import startup
 from adadim.cli import commands, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.cli import evaluate as evaluations
+from adadim.cli import serve as services
 from adadim.experiments.comparison import commands as comparison
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "policies": commands.policies,
     "dimension": dimensions.dimension,
     "evaluate": evaluations.evaluate,
+    "serve": services.serve,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,

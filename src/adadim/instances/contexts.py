@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array
+from adadim.backend.arrays import Array, like, to_torch
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
-from adadim.errors import DeviceError
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
@@ -43,7 +43,7 @@ class ContextInstance:
     (1, 5, 8)
     """
 
-    def __init__(self, problem: Problem, theta: FloatArray, law: Law, seed: int) -> None:
+    def __init__(self, problem: Problem, theta: Array, law: Law, seed: int) -> None:
         self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
         self.everyone = Rows.all(theta)
 
@@ -61,27 +61,34 @@ class ContextInstance:
             else:
                 yield np.stack([_drawn(g, shape, self.law) for g in generators])
 
-    def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def played(self) -> Iterator[tuple[Array, Array]]:
         """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
-        return ((features, self.means(features)) for features in self.rounds())
+        for drawn in self.rounds():
+            features = like(drawn, self.theta)
+            yield features, self.means(features)
 
     def to(self, device: str) -> ContextInstance:
-        """Refuse: where features come with each round, everything is computed with NumPy."""
-        raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
+        """The same instance as torch tensors on a device; features are drawn by NumPy and moved there."""
+        moved = copy.copy(self)
+        moved.problem, moved.theta = self.problem.to(device), to_torch(self.theta, device)
+        moved.everyone = Rows.all(moved.theta)
+        return moved
+
+    def joins(self, other: object) -> bool:
+        """Whether the two can be played as one: never, since each draws its own rounds."""
+        return False
 
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications)
+        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.theta)
 
-    def means(self, features: FloatArray) -> FloatArray:
+    def means(self, features: Array) -> Array:
         """Mean reward of every arm of a round, (R, K)."""
-        values: FloatArray = (features @ self.theta[:, :, None])[..., 0]
-        return values
+        return (features @ self.theta[:, :, None])[..., 0]
 
-    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
+    def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm for each replication."""
-        rewards: FloatArray = means[np.arange(len(means)), arms] + self.problem.noise * draws.normals()
-        return rewards
+        return means[self.everyone.positions, arms] + self.problem.noise * draws.normals(self.everyone)
 
 
 def contexts(

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array
+from adadim.backend.arrays import Array, to_torch
 from adadim.checks import between, flag, integer, numbers, one_of, positive, require
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.parameters import FloatArray, check_sizes
@@ -33,7 +33,7 @@ class PublishedInstance(ContextInstance):
         self,
         problem: Problem,
         theta: FloatArray,
-        biases: FloatArray,
+        biases: Array,
         noise_mean: float,
         draw: Callable[[np.random.Generator], FloatArray],
         seed: int,
@@ -41,17 +41,27 @@ class PublishedInstance(ContextInstance):
         super().__init__(problem, theta, "sphere", seed)
         self.biases, self.noise_mean, self.draw = biases, noise_mean, draw
 
+    def __repr__(self) -> str:
+        return f"PublishedInstance({self.problem!r}, noise_mean={self.noise_mean:g})"
+
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
         while True:
             yield np.stack([self.draw(g) for g in generators])
 
-    def means(self, features: FloatArray) -> FloatArray:
+    def to(self, device: str) -> ContextInstance:
+        """As in `ContextInstance`."""
+        moved = super().to(device)
+        assert isinstance(moved, PublishedInstance)
+        moved.biases = to_torch(self.biases, device)
+        return moved
+
+    def means(self, features: Array) -> Array:
         """Mean reward of every arm of a round, (R, K), without the mean of the noise."""
         return super().means(features) + self.biases
 
-    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
+    def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm for each replication."""
         return super().pull(means, arms, draws) + self.noise_mean
 

@@ -149,31 +149,41 @@ class ALBDimLearner(RoundLearner):
         self.estimate = np.ones((count, d))  # every feature counts until the first exploration
         self.second, self.moment = np.zeros((count, d, d)), np.zeros((count, d))
         self.phase, self.step = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.regression = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
+        # Phase 0 is on all features, which is cheaper where arms stay.
+        self.first = RoundRegression(problem, self.offers, d, policy.ridge)
+        self.later = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
 
     def exploring(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Whether the next round is one of random arms, in each replication."""
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
         return np.asarray(self.step[rows.ids] >= np.array(play))
 
+    def radius(self, phase: int, logdet: FloatArray) -> FloatArray:
+        """Radius of OFUL in a phase, whose confidence is halved in each."""
+        policy, delta = self.policy, self.delta * 2.0**-phase
+        radius: FloatArray = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)
+        return policy.scale * radius
+
+    def support(self, r: int) -> list[int]:
+        """Features on which a replication plays."""
+        return list(range(self.problem.dim)) if not self.phase[r] else np.flatnonzero(self.later.weights[r]).tolist()
+
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
         allowed, uniforms = self.offered_mask(features, rows), self.chance.uniforms(rows)
-        mean, width2 = self.regression.predict(features, rows)
-        policy = self.policy
-        radius = policy.scale * np.array(
-            [
-                oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, self.delta * 2.0**-i, logdet)
-                for i, logdet in zip(self.phase[rows.ids].tolist(), self.regression.logdet(rows)[:, 0], strict=True)
-            ]
-        )
-        greedy = self.pick(mean + radius[:, None] * np.sqrt(width2), rows, uniforms)
+        scores = np.zeros(features.shape[:2])
+        for phase, members, at in rows.split(self.phase[rows.ids]):
+            regression = self.later if phase else self.first
+            mean, width2 = regression.predict(features[at], members)
+            scores[at] = mean + self.radius(phase, regression.logdet(members)) * np.sqrt(width2)
+        greedy = self.pick(scores, rows, uniforms)
         return np.where(self.exploring(rows), drawn_arm(allowed.astype(float), uniforms), greedy), {}
 
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         exploring = self.exploring(rows)
-        if not exploring.all():
-            at = np.flatnonzero(~exploring)
-            self.regression.absorb(arms[at], x[at], rewards[at], rows.pick(at))
+        playing = np.where(exploring, -1, self.phase[rows.ids])
+        for phase, members, at in rows.split(playing):
+            if phase >= 0:
+                (self.later if phase else self.first).absorb(arms[at], x[at], rewards[at], members)
         for i, r in enumerate(rows.ids.tolist()):
             if exploring[i]:
                 self.second[r] += np.outer(x[i], x[i])
@@ -189,7 +199,7 @@ class ALBDimLearner(RoundLearner):
         self.step[r] = 0
         kept = np.zeros(self.problem.dim)
         kept[self.policy.features(self.estimate[r], int(self.phase[r]), self.dims)] = 1.0
-        self.regression.forget(r, kept)
+        self.later.forget(r, kept)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Phase and features in use of each replication."""
@@ -197,7 +207,7 @@ class ALBDimLearner(RoundLearner):
             {
                 "replication": number,
                 "phase": int(self.phase[r]),
-                "features": np.flatnonzero(self.regression.weights[r]).tolist(),
+                "features": self.support(r),
                 "pulls": int(self.clock[r]),
             }
             for r, number in enumerate(self.problem.replications)

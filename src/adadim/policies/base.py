@@ -23,7 +23,14 @@ from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
-from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
+from adadim.errors import (
+    DecisionError,
+    DeviceError,
+    ForeignArmError,
+    InvalidTypeError,
+    InvalidValueError,
+    NotSelectedError,
+)
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
 from adadim.policies.inputs import (
     checked_arms,
@@ -102,6 +109,15 @@ class Learner(ABC):
     )
     """Why it cannot play where features come with each round; empty if it can."""
 
+    no_disjoint = (
+        "this policy learns one parameter for all arms: multiply arms and covariates out, "
+        "ask(adadim.interactions(context, arms)) on Problem(arms=, dim=), or use LinUCB"
+    )
+    """Why it cannot play where each arm has a parameter of its own; empty if it can."""
+
+    contexts_on_devices = False
+    """Whether it can play with torch where features come with each round."""
+
     no_growing: str | None = None
     """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
 
@@ -121,6 +137,13 @@ class Learner(ABC):
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
+        if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
+            raise DeviceError(
+                "this policy computes with NumPy where features come with each round, not with torch; LinUCB, Greedy, "
+                "TaperedLinUCB and Random do either"
+            )
+        if problem.disjoint and self.no_disjoint:
+            raise InvalidValueError(self.no_disjoint)
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
             raise InvalidValueError(reason)
         self.problem, self.streams = problem, streams
@@ -245,7 +268,7 @@ class Learner(ABC):
         parts, left = self._answered(wanted)
         if not self.takes_any_arm:
             for at, (_, chosen, _) in parts:
-                if (as_numpy(given[at]) != as_numpy(chosen)).any():
+                if given[at].tolist() != chosen.tolist():
                     raise ForeignArmError(
                         f"{type(self).__name__} learns only from the arms it chose: select() gave "
                         f"{as_numpy(chosen).tolist()}, update got {as_numpy(given[at]).tolist()}"

@@ -195,6 +195,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     The ridges are relative to the longest arm offered so far, since nobody knows the longest beforehand.
     """
 
+    contexts_on_devices = False
+    fixed_operations = False
+
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         weights = taper_weights(policy.taper, problem.dim)
         super().__init__(policy.linucb(), problem, streams, weights)
@@ -228,10 +231,12 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
         self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
-        self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
-        super().restart(sums)
-        if sums.weight:
+        if sums.squares:
+            self.posterior.restart(0, sums, self.weights)
             self._take_stock(0, sums.weight)
+        else:
+            self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
+            super().restart(sums)
 
     def _take_stock(self, r: int, n: float) -> None:
         """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""
@@ -239,9 +244,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         squares, scale = float(state.squares[r]), float(self.longest[r]) or 1.0
         if squares == 0:
             return
-        second = np.tril(state.second[r])
-        spectrum, basis = np.linalg.eigh(second + np.tril(second, -1).T)
-        logs, variance = _evidence(spectrum, (basis.T @ state.b[r]) ** 2, squares, n, RIDGES * scale)
+        second, b = state.moments(r)
+        spectrum, basis = np.linalg.eigh(second)
+        logs, variance = _evidence(spectrum, (basis.T @ b) ** 2, squares, n, RIDGES * scale)
         chosen = int(np.argmax(logs >= logs.max() - math.log(self.tuning.factor)))
         state.refresh(r, RIDGES[chosen] * scale)
         self.noise[r] = math.sqrt(variance[chosen] * (1 + math.sqrt(2 / n)))

@@ -39,6 +39,8 @@ def checked_rows(problem: Problem, rows: Any) -> Rows:
 
 def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
     """One arm for each of `count` replications."""
+    if type(arms) is int and count == 1 and 0 <= arms < problem.arms:  # the usual case, and the quickest
+        return like(np.array([arms]), problem.reference)
     array = in_library(problem, arms, "arms")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -53,6 +55,8 @@ def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
 
 def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
     """One reward for each of `count` replications, as floats."""
+    if type(rewards) is float and count == 1 and math.isfinite(rewards):  # the usual case, and the quickest
+        return like(np.array([rewards]), problem.reference)
     array = in_library(problem, rewards, "rewards")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -71,6 +75,9 @@ def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
 def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
     """What `count` replications are offered this round: features (count, K_t, d) and a mask (count, K_t), or None."""
     offered = None
+    if problem.disjoint:
+        offered = _checked_contexts(problem, features, count)
+        return offered, None if allowed is None else _checked_mask(problem, allowed, count, problem.arms)
     if problem.contextual:
         offered = _checked_features(problem, features, count)
     elif features is not None:
@@ -81,12 +88,35 @@ def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> 
     return offered, None if allowed is None else _checked_mask(problem, allowed, count, arms)
 
 
+def _checked_contexts(problem: Problem, context: Any, count: int) -> Array:
+    if type(context) is not np.ndarray:
+        if context is None or isinstance(context, str):
+            raise InvalidValueError(f"a context comes with each round of this problem: ask(context), ({problem.dim},)")
+        context = np.asarray(context)
+    array = context[None] if context.ndim == 1 and count == 1 else context
+    if array.shape != (count, problem.dim):
+        raise InvalidValueError(
+            f"the context must have shape ({problem.dim},) or ({count}, {problem.dim}), got {np.shape(context)}"
+        )
+    if array.dtype != np.float64:
+        if array.dtype.kind not in "fiub":
+            raise InvalidTypeError(f"the context must be real numbers, got dtype {array.dtype}")
+        array = array.astype(np.float64)
+    if not math.isfinite(np.add.reduce(array, axis=None)) and not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InvalidValueError(f"the context must be finite, but covariate {column} is not (row {row})")
+    return array
+
+
 def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if features is None:
         raise InvalidValueError("features come with each round of this problem: ask(features), (K_t, d) or (R, K_t, d)")
     array = np.asarray(features) if isinstance(features, list | tuple) else features
     if not is_array(array) or is_numpy(array) != is_numpy(problem.reference):
         raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
+    if not is_numpy(array) and device_of(array) != device_of(problem.reference):
+        there = device_of(problem.reference)
+        raise InvalidValueError(f"features are on {device_of(array)}, but the problem is on {there}")
     if array.ndim == 2 and count == 1:
         array = array[None]
     if array.ndim != 3 or array.shape[0] != count or 0 in tuple(array.shape):
@@ -99,7 +129,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
         raise InvalidValueError(f"this round has {array.shape[1]} arms, more than the problem's arms = {problem.arms}")
     xp = namespace(array)
     array = array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
-    if not math.isfinite(float(xp.sum(array))) and not bool(xp.all(xp.isfinite(array))):
+    # A finite sum is quick to find, and has no summand that is not.
+    total = np.add.reduce(array, axis=None) if is_numpy(array) else xp.sum(array)
+    if not math.isfinite(total) and not bool(xp.all(xp.isfinite(array))):
         bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
         raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
     return array

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
@@ -26,11 +26,13 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
+from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.policies.sums import deviations
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.device_context import DeviceContextPosterior
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -130,7 +132,13 @@ class LinUCB(Policy):
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
 
+    def checked_dim(self, problem: Problem) -> int:
+        """Number of features that it learns in."""
+        return problem.dim if self.dim is None else integer(self.dim, "dim", most=problem.dim)
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        if problem.disjoint:
+            return DisjointLinUCBLearner(self, problem, streams)
         if problem.contextual:
             return ContextLinUCBLearner(self, problem, streams)
         return LinUCBLearner(self, problem, streams)
@@ -228,14 +236,20 @@ class ContextLinUCBLearner(Learner):
 
     takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    contexts_on_devices = True
+    fixed_operations = True
     draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        self.dim = policy.checked_dim(problem)
         self.weights = weights
-        self.posterior = ContextPosterior(len(problem), self.dim, policy.ridge)
+        self.posterior: Any = (
+            ContextPosterior(len(problem), self.dim, policy.ridge)
+            if is_numpy(problem.reference)
+            else DeviceContextPosterior(problem.reference, self.dim, policy.ridge)
+        )
         self.clock = policy.clock(problem)
         self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
 
@@ -263,7 +277,7 @@ class ContextLinUCBLearner(Learner):
         chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+        return chosen, {"features": seen[indices(chosen), chosen] if len(chosen) > 1 else seen[0, chosen]}
 
     def _scores(self, seen: Array, rows: Rows) -> Array:
         mean, width2 = self.posterior.predict(seen, rows)
@@ -274,7 +288,7 @@ class ContextLinUCBLearner(Learner):
 
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, {"features": self._seen(x)})
+            self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""

@@ -15,7 +15,7 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.class_learners import ClassLearner, LinearPolicies, Optimist, SquareCB
 from adadim.policies.masters.bases import check_loss_range
 from adadim.policies.memos import marked, merged, unmarked
-from adadim.policies.residual import residual_error, residual_form, residual_value
+from adadim.policies.residual import combined, raised, residual_error, residual_form, residual_value
 from adadim.policies.rounds import (
     FloatArray,
     IntArray,
@@ -191,16 +191,22 @@ class _Forms:
     def __init__(self, offers: Offers, floor: float) -> None:
         self.offers, self.floor = offers, floor
         self.made: dict[tuple[int, int, int], FloatArray] = {}
+        self.inverses: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = {}
 
     def __call__(self, r: int, small: int, large: int) -> FloatArray:
         """W of replication r for the class of `small` features within that of `large`."""
-        assert self.offers.fixed is not None
         if (r, small, large) not in self.made:
             for outgrown in [key for key in self.made if key[0] == r and key[1] < small]:
                 del self.made[outgrown]
-            x = self.offers.fixed[r, :, :large]
-            self.made[r, small, large] = residual_form(x.T @ x / len(x), small, self.floor)
+            self.made[r, small, large] = combined(self._inverse(r, large), self._inverse(r, small)[1])
         return self.made[r, small, large]
+
+    def _inverse(self, r: int, dim: int) -> tuple[FloatArray, FloatArray]:
+        if (r, dim) not in self.inverses:
+            assert self.offers.fixed is not None
+            x = self.offers.fixed[r, :, :dim]
+            self.inverses[r, dim] = raised(x.T @ x / len(x), self.floor)
+        return self.inverses[r, dim]
 
 
 class ModCBLearner(RoundLearner):
@@ -245,7 +251,9 @@ class ModCBLearner(RoundLearner):
                 arms[at] = drawn_arm(allowed[at].astype(float), uniforms[at])
                 parts.append((at, {}))
                 continue
-            chosen, memo = self.learners[label].decide(features[at], allowed[at], rows.pick(at), uniforms[at])
+            seen = features[..., : self.dims[label]]  # a copy of all features would be dear
+            seen = seen if len(at) == len(rows) else seen[at]
+            chosen, memo = self.learners[label].decide(seen, allowed[at], rows.pick(at), uniforms[at])
             arms[at] = chosen
             parts.append((at, marked(memo, label)))
         return arms, {"label": labels, **merged(parts, len(rows))}

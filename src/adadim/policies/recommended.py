@@ -5,6 +5,7 @@ from __future__ import annotations
 from adadim.errors import InvalidTypeError
 from adadim.policies.base import Policy
 from adadim.policies.evidence import EvidenceLinUCB
+from adadim.policies.linucb import LinUCB
 from adadim.problem import Problem
 
 __all__ = ["recommended"]
@@ -15,7 +16,8 @@ def recommended(problem: Problem) -> Policy:
 
     It needs the features in their order of importance and the number of rounds, and nothing else. It was chosen by a
     rule: of the candidates, the smallest worst ratio of its regret to the oracle's over the development families and
-    the paper's configurations (see docs/which-policy.md).
+    the paper's configurations (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) it is
+    `LinUCB`, which must be told the noise.
 
     Examples
     --------
@@ -27,4 +29,4 @@ def recommended(problem: Problem) -> Policy:
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
-    return EvidenceLinUCB()
+    return LinUCB() if problem.disjoint else EvidenceLinUCB()

@@ -18,7 +18,15 @@ from adadim.backend.arrays import as_numpy, real_array
 from adadim.checks import integer, not_negative
 from adadim.errors import InvalidValueError
 
-__all__ = ["Residual", "estimate_residual", "residual_error", "residual_form", "residual_value"]
+__all__ = [
+    "Residual",
+    "combined",
+    "estimate_residual",
+    "raised",
+    "residual_error",
+    "residual_form",
+    "residual_value",
+]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -95,11 +103,16 @@ def residual_form(second: FloatArray, dim: int, floor: float = 0.0) -> FloatArra
 
     Where Sig is singular, inverses are those on its range, in which all features lie.
     """
-    raised, inverse = _raised(second, floor)
+    return combined(raised(second, floor), raised(second[:dim, :dim], floor)[1] if dim else None)
+
+
+def combined(whole: tuple[FloatArray, FloatArray], part: FloatArray | None) -> FloatArray:
+    """W from Sig and its inverse, as `raised` gives them, and the inverse of its leading block (None if empty)."""
+    second, inverse = whole
     r = -inverse
-    if dim:
-        r[:dim, :dim] += _raised(second[:dim, :dim], floor)[1]
-    return r @ raised @ r
+    if part is not None:
+        r[: len(part), : len(part)] += part
+    return r @ second @ r
 
 
 def residual_value(form: FloatArray, s: FloatArray, q: FloatArray, n: int) -> float:
@@ -114,7 +127,7 @@ def residual_error(form: FloatArray, q: FloatArray, n: int, fourth: float = 0.0)
     return float(np.sqrt(2.0 * spread / (n * (n - 1))))
 
 
-def _raised(second: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
+def raised(second: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
     """A second moment with its eigenvalues raised to `floor`, and the inverse of that (on its range)."""
     values, vectors = np.linalg.eigh(second)
     values = np.maximum(values, floor)

@@ -292,6 +292,7 @@ class ContextSupLinUCBLearner(Learner):
     """State of `SupLinUCB` where features come with each round, its source's own setting."""
 
     no_contexts = ""
+    needs_sets = "oblivious"
     takes_any_arm = False
 
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:

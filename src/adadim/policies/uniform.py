@@ -41,12 +41,15 @@ class RandomLearner(Learner):
     fixed_operations = True
     takes_new_arms = True
     no_contexts = ""
+    no_disjoint = ""
+    contexts_on_devices = True
     draws_scores = False
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         xp, draws = self.xp, self.draws.uniforms(rows)
         if rows.allowed is None:
-            arms = self.problem.arms if rows.features is None else rows.features.shape[1]
+            offered = None if self.problem.disjoint else rows.features
+            arms = self.problem.arms if offered is None else offered.shape[1]
             return xp.astype(draws * arms, xp.int64), {}
         rank = xp.cumulative_sum(xp.astype(rows.allowed, xp.int64), axis=-1)
         wanted = xp.astype(draws * rank[:, -1], xp.int64) + 1

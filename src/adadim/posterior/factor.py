@@ -155,7 +155,7 @@ class PrefixFactor:
         """Set what both forms share in replication `r` from X^T X, X^T r, sum r^2 and n; gives the factor L."""
         xp = self.xp
         scaled = self.weights[:, None] * gram * self.weights
-        factor = xp.linalg.cholesky(scaled + xp.eye(self.dim, dtype=xp.float64, device=device_of(gram)))
+        factor = _lower_factor(scaled + xp.eye(self.dim, dtype=xp.float64, device=device_of(gram)))
         self.w[r] = forward_solve(factor, (self.weights * moments)[:, None])[:, 0]
         self.logdets[r] = 2.0 * xp.cumulative_sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
         self.squares[r], self.pulls[r] = squares, pulls
@@ -357,6 +357,22 @@ def _running(steps: Array) -> Array:
     for j in range(1, steps.shape[-2]):
         steps[..., j, :] += steps[..., j - 1, :]
     return steps
+
+
+def _lower_factor(matrix: Array) -> Array:
+    """Cholesky factor of a matrix I + X^T X, even where huge features have rounded the identity away."""
+    xp = namespace(matrix)
+    try:
+        return xp.linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, RuntimeError):  # NumPy's error and torch's
+        spectrum, basis = xp.linalg.eigh(matrix)
+        root = xp.matrix_transpose(basis * xp.sqrt(clamp(spectrum, 1.0)))
+        upper = xp.linalg.qr(root)[1]
+        diagonal = xp.linalg.diagonal(upper)
+        lower = xp.matrix_transpose(upper * xp.where(diagonal < 0, -1.0, 1.0)[:, None])
+        at = range(len(diagonal))
+        lower[at, at] = clamp(xp.abs(diagonal), 1.0)  # as it is in exact arithmetic
+        return lower
 
 
 def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:

@@ -14,6 +14,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 from adadim.errors import DeviceError, RunError
+from adadim.instances.contexts import ContextInstance
 from adadim.posterior.cost import replication_bytes
 from adadim.problem import Instance
 from adadim.simulate import simulate
@@ -139,9 +140,12 @@ def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: 
     return found
 
 
-def _instance(unit: Unit, device: str) -> Instance:
+def _instance(unit: Unit, device: str) -> Any:
     """The unit's instance on the device, made by all cores."""
     starts = range(unit.start, unit.stop, CHUNK)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
         chunks = [range(start, min(start + CHUNK, unit.stop)) for start in starts]
-        return Instance.join(list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks)))
+        parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
+    if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
+        return unit.cell.make(range(unit.start, unit.stop)).to(device)
+    return Instance.join(parts)

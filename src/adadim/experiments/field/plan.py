@@ -219,7 +219,7 @@ def _osom20() -> Table:
     values = {"simple": (27, 60, 28), "complex": (200, 38, 34)}
     return Table(
         "osom20",
-        "Chatterji, Muthukumar and Bartlett 2020, figure 1",
+        "Chatterji, Muthukumar and Bartlett 2020, experiments",
         50,
         instances,
         policies,
@@ -252,7 +252,7 @@ def _albdim21() -> Table:
     values = {"d200": (325, 860, 130), "d500": (700, 2060, 390)}
     return Table(
         "albdim21",
-        "Ghosh, Sankararaman and Ramchandran 2021, figure 2",
+        "Ghosh, Sankararaman and Ramchandran 2021, dimension",
         25,
         instances,
         policies,
@@ -333,7 +333,7 @@ def _arora21() -> Table:
     values = {"gap-0.2": (35_000, 2_500, 22_000), "gap-0.02": (70_000, 10_000, 10_000)}
     return Table(
         "arora21",
-        "Arora, Marinov and Mohri 2021, figures 1 and 2",
+        "Arora, Marinov and Mohri 2021, experiments",
         75,
         instances,
         policies,

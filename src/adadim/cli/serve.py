@@ -1,0 +1,64 @@
+"""The command that puts an agent behind HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adadim.report.console import errors, stdout
+from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
+
+__all__ = ["serve"]
+
+DEFAULTS = Settings()
+
+
+def serve(
+    file: Annotated[Path, typer.Argument(help="File of the agent, which Agent.create made.", show_default=False)],
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than this machine's own only with a token.")
+    ] = DEFAULTS.host,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help=f"File with the token that every call must carry; or put it into {TOKEN_VARIABLE}."),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Requests per second from one address, on average; 0: no limit.")
+    ] = DEFAULTS.rate,
+    largest_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = DEFAULTS.largest_body,
+    most_arms: Annotated[int, typer.Option(min=1, help="Arms in one request.")] = DEFAULTS.most_arms,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
+    ] = DEFAULTS.patience,
+) -> None:
+    r"""Serve an agent over HTTP, with a live page at the root.
+
+    Make an agent once, in Python:
+
+        adadim.Agent.create("shop.db", dim=3)
+
+    Serve it: adadim serve shop.db --port 8000. Then ask for a decision, and tell what it brought:
+
+        curl http://127.0.0.1:8000/ask --json '{"arms": {"red": \[1, 0, 0.5], "blue": \[0, 1, 0.1]}}'
+
+        curl http://127.0.0.1:8000/tell --json '{"id": 1, "reward": 1.0}'
+
+    http://127.0.0.1:8000 shows what the agent does, and /docs lists all paths.
+    From Python, adadim.serve.Client calls them.
+
+    Without a token the service listens on this machine only.
+    Ctrl-C or SIGTERM stops it once the requests under way are answered.
+    """
+    with errors():
+        from adadim.serve import Service
+
+        token = find_token(token_file)
+        burst = max(DEFAULTS.burst, int(2 * rate))
+        service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
+        guard = "with a token" if token else "without a token, so for this machine only"
+        text = f"serving {file} at {service.url} ({guard}); Ctrl-C stops it"
+        stdout().print(text, markup=False, highlight=False, soft_wrap=True)
+        service.run()

@@ -1,0 +1,83 @@
+"""LinUCB with a model for each arm, where the round brings one context for all of them.
+
+The same as LinUCB on the products of every arm with every covariate, whose V is block diagonal with a block for each
+arm: a decision costs K d^2 in place of K (K d)^2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
+from adadim.policies.base import Learner, Memo
+from adadim.posterior.context import ContextPosterior
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+if TYPE_CHECKING:
+    from adadim.policies.linucb import LinUCB
+
+__all__ = ["DisjointLinUCBLearner"]
+
+
+class DisjointLinUCBLearner(Learner):
+    """State of `LinUCB` on a problem with ``disjoint=True``: a regression for each arm of each replication."""
+
+    no_contexts = ""
+    no_disjoint = ""
+    takes_any_arm = False
+
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.dim = policy.checked_dim(problem)
+        self.posterior = ContextPosterior(len(problem) * problem.arms, self.dim, policy.ridge)
+        self.clock = policy.clock(problem)
+        self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
+
+    def radius(self, rows: Rows) -> Any:
+        """Current multiplier of the width; one per replication for "oful" and without end."""
+        policy, shape = self.policy, (len(self.problem), self.problem.arms)
+        t = None
+        if self.clock is not None:
+            t = self.clock.now(rows, self.posterior.pulls.reshape(shape).sum(axis=1))
+        if policy.radius == "oful":  # det(V) is the product over the blocks
+            return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet.reshape(shape).sum(axis=1)), t)
+        return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
+
+    def predict(self, contexts: Array, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm, (n, K), in the contexts (n, d) of `rows`."""
+        state, arms, dim = self.posterior, self.problem.arms, self.dim
+        if len(self.problem) == 1:
+            u = (state.inverse.reshape(arms * dim, dim) @ contexts[0]).reshape(arms, dim)
+            return contexts @ state.theta.T, np.maximum(contexts @ u.T, 0.0)
+        mean, width2 = np.empty((len(contexts), arms)), np.empty((len(contexts), arms))
+        for i, r in enumerate(rows.ids.tolist()):
+            blocks, c = slice(r * arms, (r + 1) * arms), contexts[i]
+            u = (state.inverse[blocks].reshape(arms * dim, dim) @ c).reshape(arms, dim)
+            np.dot(state.theta[blocks], c, out=mean[i])
+            np.dot(u, c, out=width2[i])
+        return mean, np.maximum(width2, 0.0, out=width2)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        assert rows.features is not None
+        contexts = rows.features[:, : self.dim]
+        mean, width2 = self.predict(contexts, rows)
+        scores = self.policy.scores(mean, width2, self.radius(rows), rows.ids)
+        chosen = self.largest(scores, rows, self.policy.ties)
+        if self.clock is not None:
+            self.clock.tick(rows)
+        return chosen, {"context": contexts.copy()}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        blocks = rows.ids * self.problem.arms + arms
+        self.posterior.learn(blocks.tolist(), memo["context"], rewards)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Dimension and pulls of each arm, in each replication."""
+        pulls = self.posterior.pulls.reshape(len(self.problem), -1)
+        numbers = zip(self.problem.replications, pulls.tolist(), strict=True)
+        return [{"replication": r, "dim": self.dim, "pulls": sum(n), "pulls_of_each_arm": n} for r, n in numbers]

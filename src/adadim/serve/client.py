@@ -1,0 +1,225 @@
+"""A client of the service, for Python programs; it needs nothing but the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from adadim.checks import integer, not_negative, positive, shown
+from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
+
+__all__ = ["Answer", "Client"]
+
+RETRIED = (429, 502, 503, 504)
+"""Answers that say: nothing was done, come back."""
+
+LONGEST_PAUSE = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A decision of the service: its id, the arm to play, and the probability with which it was chosen."""
+
+    id: int
+    arm: str
+    probability: float
+
+
+class Client:
+    """Calls a service that ``adadim serve`` runs.
+
+    A call that fails on the way is repeated, which is safe: telling a reward twice is the same as telling it once, and
+    a decision that was made but got lost on the way stays unanswered, from which the model learns nothing. May be used
+    by several threads; each has a connection of its own.
+
+    Parameters
+    ----------
+    url : str
+        Address of the service.
+    token : str, optional
+        Its token.
+    timeout : float
+        Seconds to wait for an answer.
+    attempts : int
+        How often a call is tried before `ServiceError` is raised.
+    pause : float
+        Seconds before the second attempt, at random between this and its half; each further pause is twice as long.
+        If the service says how long to wait, that counts.
+    sleep : callable
+        How to wait.
+
+    Examples
+    --------
+    >>> from adadim.serve import Client
+    >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
+    ...     answer = client.ask({"sku-1": [1.0, 0.2], "sku-2": [1.0, 0.7]})
+    ...     client.tell(answer.id, 1.0)
+    True
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        token: str | None = None,
+        timeout: float = 10.0,
+        attempts: int = 6,
+        pause: float = 0.1,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidValueError(f"url must look like http://127.0.0.1:8000, got {shown(url)}")
+        self.url = url.rstrip("/")
+        self.timeout = positive(timeout, "timeout", "seconds to wait for an answer")
+        self.attempts = integer(attempts, "attempts", meaning="how often a call is tried")
+        self.pause = not_negative(pause, "pause")
+        self.sleep = sleep
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port, self._root = parts.hostname, parts.port, parts.path.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._local = threading.local()
+
+    def ask(
+        self,
+        arms: Mapping[str, Any] | Iterable[str] | None = None,
+        context: Any = None,
+        *,
+        costs: Mapping[str, float] | None = None,
+    ) -> Answer:
+        """Which arm to play: of those given with their features, of names in the catalogue, or of all in it.
+
+        See `adadim.Agent.ask`.
+        """
+        content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
+        if isinstance(arms, Mapping):
+            content["arms"] = _features(arms)
+        elif isinstance(arms, str):
+            raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
+        elif arms is not None:
+            content["names"] = list(arms)
+        if costs is not None:
+            content["costs"] = {name: _plain(cost, "costs") for name, cost in costs.items()}
+        given = self._call("POST", "/ask", content)
+        return Answer(given["id"], given["arm"], given["probability"])
+
+    def tell(self, id: int, reward: float) -> bool:
+        """Report what a decision earned; gives whether that was new. Doing so twice is harmless."""
+        told = self._call("POST", "/tell", {"id": int(id), "reward": _plain(reward, "reward")})
+        return bool(told["told"])
+
+    def tell_many(self, rewards: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
+        """Report what many decisions earned, all or none; gives how many were new."""
+        pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
+        batch = [{"id": int(id), "reward": _plain(reward, "reward")} for id, reward in pairs]
+        return int(self._call("POST", "/tell/batch", {"rewards": batch})["told"])
+
+    def arms(self) -> dict[str, dict[str, Any]]:
+        """The catalogue by name: features, cost and state of each arm."""
+        return dict(self._call("GET", "/arms")["arms"])
+
+    def set_arms(self, arms: Mapping[str, Any], *, costs: Mapping[str, float] | None = None) -> None:
+        """Add arms to the catalogue, or give them new features and costs."""
+        self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else dict(costs)})
+
+    def retire_arm(self, name: str) -> None:
+        """Take an arm out of the catalogue; what was learned from it stays."""
+        self._call("DELETE", "/arms?" + urlencode({"name": name}))
+
+    def status(self) -> dict[str, Any]:
+        """Numbers of decisions and rewards, as `Agent.status` gives them."""
+        return dict(self._call("GET", "/status"))
+
+    def dimension(self) -> dict[str, Any]:
+        """What the model believes about d*."""
+        return dict(self._call("GET", "/dimension"))
+
+    def health(self) -> dict[str, Any]:
+        """Whether the service answers, and its version."""
+        return dict(self._call("GET", "/health"))
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        connection = self._local.__dict__.pop("connection", None)
+        if connection is not None:
+            connection.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, method: str, path: str, content: Any = None) -> Any:
+        """The answer of the service, after as many attempts as it takes."""
+        body = None if content is None else json.dumps(content, allow_nan=False).encode()
+        headers = {**self._headers, **({"Content-Type": "application/json"} if body is not None else {})}
+        problem = ""
+        for attempt in range(self.attempts):
+            wait = self.pause * 2.0 ** min(attempt, 30) * (0.5 + secrets.randbelow(500) / 1000)
+            fresh = "connection" not in self._local.__dict__
+            try:
+                status, told, answer = self._send(method, self._root + path, body, headers)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                if not fresh:
+                    wait = 0.0  # the service had closed an idle connection
+            else:
+                if status < 400:
+                    return json.loads(answer)
+                if method == "DELETE" and status == 404 and attempt > 0:
+                    return None  # the first attempt did it, and its answer was lost
+                problem = _reason(status, answer)
+                if status not in RETRIED:
+                    raise ServiceError(f"{method} {path.partition('?')[0]}: {problem}", status=status)
+                if told is not None and told.isdigit():
+                    wait = max(wait, float(told))
+            if attempt + 1 < self.attempts:
+                self.sleep(min(wait, LONGEST_PAUSE))
+        times = "once" if self.attempts == 1 else f"{self.attempts} times"
+        raise ServiceError(f"{self.url} was called {times} without success: {problem}")
+
+    def _send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, str | None, bytes]:
+        """Status, Retry-After and body of an answer."""
+        if "connection" not in self._local.__dict__:
+            self._local.connection = self._kind(self._host, self._port, timeout=self.timeout)
+        connection = self._local.connection
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.getheader("Retry-After"), response.read()
+
+
+def _reason(status: int, answer: bytes) -> str:
+    try:
+        told = json.loads(answer)
+        field = f"{told['field']}: " if told.get("field") else ""
+        return f"{status}, {field}{told['error']}"
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return f"{status}, {answer[:200].decode(errors='replace')}"
+
+
+def _features(arms: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(arms, Mapping):
+        raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
+    return {name: _plain(features, f"features of {name!r}") for name, features in arms.items()}
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A number or an array as JSON has it; NaN and infinity are refused here, since JSON has neither."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    numbers = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(x, float) and not np.isfinite(x) for x in numbers):
+        raise InvalidValueError(f"{name} must be finite, got {shown(value)}")
+    return [x.item() if isinstance(x, np.generic) else x for x in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,97 @@
+"""How a service is set up: where it listens, who may call it, and how much it takes from whom."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from adadim.checks import integer, not_negative, positive
+from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+
+__all__ = ["LOOPBACK", "TOKEN_VARIABLE", "Settings", "find_token"]
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Addresses that only programs on the same machine reach."""
+
+TOKEN_VARIABLE = "ADADIM_TOKEN"
+SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a service.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where it listens; port 0 takes a free one. Without a token only an address of `LOOPBACK` is allowed.
+    token : str, optional
+        What every call must carry as ``Authorization: Bearer TOKEN``.
+    largest_body : int
+        Bytes of a request.
+    most_arms : int
+        Arms, or rewards of a batch, in one request.
+    rate : float
+        Requests per second from one address, on average; 0: no limit.
+    burst : int
+        Requests that may come at once before the rate counts.
+    patience : float
+        Seconds that a client has for sending a request.
+
+    Examples
+    --------
+    >>> Settings(host="0.0.0.0")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: host must be 127.0.0.1, ::1 or localhost without a token, got '0.0.0.0'; ...
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = field(default=None, repr=False)
+    largest_body: int = 2 * 2**20
+    most_arms: int = 2000
+    rate: float = 1000.0
+    burst: int = 2000
+    patience: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.host, str):
+            raise InvalidTypeError(f"host must be a string, got {self.host!r}")
+        integer(self.port, "port", least=0, most=65535)
+        integer(self.largest_body, "largest_body", meaning="bytes of a request")
+        integer(self.most_arms, "most_arms", meaning="arms in one request")
+        not_negative(self.rate, "rate")
+        integer(self.burst, "burst", meaning="requests at once")
+        positive(self.patience, "patience", "seconds for sending a request")
+        if self.token is None and self.host not in LOOPBACK:
+            raise InvalidValueError(
+                f"host must be {', '.join(LOOPBACK[:-1])} or {LOOPBACK[-1]} without a token, got {self.host!r}; give a "
+                f"token with --token-file or in {TOKEN_VARIABLE}"
+            )
+        if self.token is not None:
+            _check_token(self.token)
+
+
+def find_token(file: Path | None) -> str | None:
+    """The token in a file, or else that in the environment; None if there is neither."""
+    if file is None:
+        found = os.environ.get(TOKEN_VARIABLE)
+        return None if found is None else _check_token(found.strip(), TOKEN_VARIABLE)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"the token file {file} cannot be read: {error}") from error
+    return _check_token(text.strip(), f"the token in {file}")
+
+
+def _check_token(token: str, name: str = "token") -> str:
+    # The value itself is never shown.
+    if not isinstance(token, str) or len(token) < SHORTEST_TOKEN:
+        raise InvalidValueError(
+            f"{name} must have at least {SHORTEST_TOKEN} characters; make one with: "
+            'python -c "import secrets; print(secrets.token_urlsafe())"'
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidValueError(f"{name} must be ASCII characters without spaces")
+    return token

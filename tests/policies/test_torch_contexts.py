@@ -1,0 +1,106 @@
+"""Contexts on torch: the same arms as with NumPy, in lock step, recorded where the device can."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.backend.rows import Rows
+from adadim.errors import DeviceError, InvalidTypeError
+from adadim.posterior.context import REFRESH
+
+torch = pytest.importorskip("torch")
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"))]
+PLAY = {
+    "LinUCB": adadim.LinUCB(),
+    "LinUCB dim": adadim.LinUCB(dim=3),
+    "LinUCB oful": adadim.LinUCB(radius="oful"),
+    "LinUCB squared": adadim.LinUCB(bonus="squared", ties="lowest"),
+    "Greedy": adadim.Greedy(),
+    "tapered": adadim.TaperedLinUCB(),
+    "Random": adadim.Random(),
+}
+
+
+def contexts(horizon, replications=range(3), **changes):
+    settings = {"arms": 7, "dim": 9, "intrinsic_dim": 2, "noise": 0.1} | changes
+    return adadim.instances.contexts(horizon=horizon, replications=replications, **settings)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", PLAY)
+def test_the_same_arms_as_numpy(name, device):
+    instance = contexts(2000 if name == "LinUCB" else 600)
+    here, there = (adadim.simulate(PLAY[name], where, seed=2) for where in (instance, instance.to(device)))
+    np.testing.assert_array_equal(here.pulls, there.pulls)
+    np.testing.assert_allclose(here.regret, there.regret, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", PLAY)
+def test_ask_and_tell(name):
+    instance = contexts(60)
+    here = PLAY[name].start(instance.problem, seed=1)
+    there = PLAY[name].start(instance.problem.to("cpu"), seed=1)
+    rng, rounds = np.random.default_rng(3), instance.rounds()
+    for t in range(60):
+        features, allowed = next(rounds), rng.random((3, 7)) < 0.6
+        allowed[:, 2] = True
+        rows = [0, 1, 2] if t % 3 else [2, 0]
+        one = here.ask(features[rows], allowed=allowed[rows], rows=rows)
+        other = there.ask(torch.from_numpy(features[rows]), allowed=torch.from_numpy(allowed[rows]), rows=rows)
+        assert one.arms.tolist() == other.arms.tolist()
+        rewards = rng.standard_normal(len(rows))
+        here.tell(one, rewards)
+        there.tell(other, torch.from_numpy(rewards))
+    twin = copy.deepcopy(there)
+    features = torch.from_numpy(next(rounds))
+    assert twin.select(features).tolist() == there.select(features).tolist()
+
+
+def test_regression_after_refreshing():
+    rng, count = np.random.default_rng(0), REFRESH + 40
+    x, rewards = rng.standard_normal((2, count, 4)), rng.standard_normal((2, count))
+    learner = adadim.LinUCB(ridge=0.3).start(
+        adadim.Problem(arms=3, dim=4, horizon=count, noise=0.1, replications=range(2)).to("cpu")
+    )
+    state = learner.posterior
+    for n in range(count):
+        rows = Rows.all(state.theta) if n % 2 else Rows.some(np.array([1]), state.theta)
+        ids = rows.ids
+        state.absorb(torch.from_numpy(x[ids, n]), torch.from_numpy(rewards[ids, n]), rows)
+    for r, seen in ((0, slice(1, None, 2)), (1, slice(None))):
+        a, b = x[r, seen], rewards[r, seen]
+        v = 0.3 * np.eye(4) + a.T @ a
+        np.testing.assert_allclose(state.theta[r].numpy(), np.linalg.solve(v, a.T @ b), rtol=1e-9)
+        np.testing.assert_allclose(state.inverse[r].numpy(), np.linalg.inv(v), rtol=1e-9, atol=1e-12)
+        assert float(state.logdet[r]) == pytest.approx(np.linalg.slogdet(v / 0.3)[1])
+        assert int(state.pulls[r]) == len(b)
+
+
+def test_saved_learners_go_on(tmp_path):
+    instance = contexts(60)
+    problem = instance.problem.to("cpu")
+    learner, rounds = adadim.LinUCB().start(problem, seed=1), instance.rounds()
+    for t in range(30):
+        learner.update(learner.select(torch.from_numpy(next(rounds))), torch.tensor([0.1 * t, -0.2, 0.3]).double())
+    learner.save(tmp_path / "learner")
+    restored = adadim.load(tmp_path / "learner", problem)
+    for _ in range(20):
+        features = torch.from_numpy(next(rounds))
+        arms = learner.select(features)
+        assert restored.select(features).tolist() == arms.tolist()
+        for one in (learner, restored):
+            one.update(arms, torch.tensor([0.1, -0.2, 0.3]).double())
+
+
+def test_who_cannot_says_so():
+    problem = contexts(60).problem.to("cpu")
+    for policy in (adadim.EvidenceLinUCB(), adadim.SupLinUCB(), adadim.Corral(), adadim.SmoothCorral(), adadim.LinTS()):
+        with pytest.raises(DeviceError, match="computes with NumPy where features come with each round"):
+            policy.start(problem)
+    with pytest.raises(InvalidTypeError, match="an array of the problem's library"):
+        adadim.LinUCB().start(problem).ask(np.zeros((3, 7, 9)))
