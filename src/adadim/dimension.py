@@ -375,7 +375,10 @@ def _checked_prior(prior: Prior, support: np.ndarray[Any, np.dtype[np.int64]]) -
         logs = -float(prior) * np.log(support)
         weights: FloatArray = np.exp(logs - logs.max())
     else:
-        weights = np.asarray(prior, dtype=np.float64)
+        try:
+            weights = np.asarray(prior, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            weights = np.empty(0)
         good = weights.shape == support.shape and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
         wanted = f"be 'uniform', an exponent or {len(support)} weights, not negative and not all zero"
         require(good and bool(weights.sum() > 0), "prior", wanted, prior)

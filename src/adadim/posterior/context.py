@@ -18,6 +18,7 @@ from scipy.linalg.blas import daxpy, dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf
 
 from adadim.backend.arrays import Array
+from adadim.backend.memory import check_fits
 from adadim.backend.rows import Rows
 from adadim.checks import positive
 from adadim.posterior.moments import Moments
@@ -66,6 +67,7 @@ class ContextPosterior:
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.ridge = np.full(replications, positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1"))
         self.dim = dim
+        check_fits(16.0 * replications * dim**2, dim=dim, replications=replications)
         self.inverse = np.stack([np.eye(dim) / ridge] * replications)
         self.theta = np.zeros((replications, dim))
         self.squares, self.logdet = np.zeros(replications), np.zeros(replications)
