@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.inputs import LARGEST, checked_name
+from adadim.agent.inputs import LARGEST, checked_name, listed
 from adadim.agent.log import as_bytes, as_matrix
 from adadim.checks import shown
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
