@@ -301,7 +301,7 @@ class _Plan:
         if sums.weight == 0 or sums.squares == 0.0:
             return self.prior, np.nan if sums.weight == 0 else 0.0
         size = float(np.sqrt(sums.squares))
-        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest)
+        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest, sums.extent)
         return self._averaged(*moment_prefixes(scaled, RIDGES, self.taper), sums.weight, size)
 
     def _averaged(self, logdets: FloatArray, residuals: FloatArray, n: float, size: float) -> tuple[FloatArray, float]:

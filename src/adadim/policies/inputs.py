@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace
+from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
 from adadim.backend.rows import Rows
 from adadim.checks import shown
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -175,7 +175,7 @@ def _checked_mask(problem: Problem, allowed: Any, count: int, arms: int) -> Arra
 
 def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[tuple[Array, Array]]:
     """Features (R, d) and rewards (R,) of logged pulls, one pull after the other."""
-    x, gained = np.asarray(features, dtype=float), np.asarray(rewards, dtype=float)
+    x, gained = (as_numpy(real_array(v, name)) for v, name in ((features, "logged features"), (rewards, "rewards")))
     if problem.single:
         x, gained = x[None], gained[None]
     wanted = (len(problem), gained.shape[-1] if gained.ndim == 2 else -1, problem.dim)
