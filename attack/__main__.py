@@ -16,6 +16,7 @@ from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
 from attack.numbers import numbers
 from attack.processes import environments, kills, names, together
+from attack.service import service
 from attack.tally import Tally
 
 SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
@@ -30,6 +31,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "several processes": (together, 6),
     "environments": (environments, 37),
     "agent": (agents, 2000),
+    "service": (service, 1000),
 }
 SHOWN = 60
 
