@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 import adadim
-from adadim.serve import Service, Settings
-from adadim.serve.app import create_app
-from adadim.serve.desk import Desk
+from adadim.serve import Settings
 from attack.agents import ARMS, DIM, NAMES, rows
 from attack.damage import changed, damaged, generator
 from attack.tally import Tally
@@ -47,6 +45,9 @@ JSON = {"Content-Type": "application/json"}
 
 def service(count: int, folder: Path) -> Tally:
     """Requests to the application itself, and one in twenty as bytes through a socket."""
+    from adadim.serve.app import create_app
+    from adadim.serve.desk import Desk
+
     tally, draw = Tally(), generator(30)
     path = folder / "served.db"
     with adadim.Agent.create(path, dim=DIM) as agent:
@@ -164,6 +165,8 @@ def _healthy(tally: Tally, client: Any, what: str, token: str | None) -> None:
 def _sockets(tally: Tally, count: int, path: Path, draw: np.random.Generator) -> None:
     """Damaged bytes and clients that stop halfway, through a socket."""
     import httpx
+
+    from adadim.serve import Service
 
     body = _json({"arms": ARMS})
     lines = "POST /ask HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"

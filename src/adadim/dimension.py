@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy
-from adadim.checks import between, integer, is_number, not_negative, one_of, positive, require, shown
+from adadim.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.posterior.factor import log_evidence
 from adadim.posterior.moments import Moments
@@ -272,7 +273,8 @@ class _Plan:
         weights = _checked_prior(prior, support)
         if ridge is not None:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
-        return cls(dim, support, names, weights, not_negative(taper, "taper"), ridge)
+        largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
+        return cls(dim, support, names, weights, between(taper, "taper", 0.0, largest), ridge)
 
     def dimension(self, data: Sequence[Pooled], single: bool) -> Dimension:
         """The answer for each replication."""

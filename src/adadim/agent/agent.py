@@ -24,7 +24,6 @@ from adadim.agent.inputs import (
     checked_id,
     checked_name,
     checked_pairs,
-    checked_plugins,
     checked_reward,
     checked_time,
     listed,
@@ -42,6 +41,7 @@ from adadim.dimension import Dimension, Levels, Prior, checked_levels, dimension
 from adadim.errors import AdadimError, DecisionError, FileError, InvalidTypeError, InvalidValueError
 from adadim.files import as_path
 from adadim.policies.base import Learner, Policy
+from adadim.policies.inputs import checked_plugins
 from adadim.policies.recommended import recommended
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
 from adadim.randomness import check_seed

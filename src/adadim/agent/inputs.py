@@ -18,7 +18,6 @@ __all__ = [
     "checked_id",
     "checked_name",
     "checked_pairs",
-    "checked_plugins",
     "checked_reward",
     "checked_time",
     "listed",
@@ -166,15 +165,6 @@ def listed(values: Any) -> list[Any] | None:
         return None if isinstance(values, str | bytes) else list(values)
     except TypeError:
         return None
-
-
-def checked_plugins(plugins: Any) -> dict[str, Any]:
-    """Policy classes by name."""
-    if plugins is None:
-        return {}
-    if not isinstance(plugins, Mapping) or not all(isinstance(kind, type) for kind in plugins.values()):
-        raise InvalidTypeError(f"plugins must be a dict from names to policy classes, got {shown(plugins)}")
-    return dict(plugins)
 
 
 def checked_pairs(answers: Any) -> list[tuple[int, float]]:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from adadim.backend.arrays import Array, to_torch
-from adadim.checks import between, flag, integer, numbers, one_of, positive, require
+from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.parameters import FloatArray, check_sizes
 from adadim.problem import Instance, Problem
@@ -160,8 +160,7 @@ def biased_arms(
     replications = check_sizes(replications, arms=arms, dim=dim)
     used = dim if intrinsic_dim is None else integer(intrinsic_dim, "intrinsic_dim", most=dim)
     one_of(law, "law", ("sphere", "gaussian"))
-    for value, name in ((norm, "norm"), (bias, "bias")):
-        require(_finite(value, name) >= 0, name, "be at least 0", value)
+    norm, bias = not_negative(norm, "norm"), not_negative(bias, "bias")
     generators = Streams(seed, Purpose.INSTANCE, replications).generators
     theta, biases = np.zeros((len(replications), dim)), np.zeros((len(replications), arms))
     for r, generator in enumerate(generators):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ __all__ = [
     "checked_arms",
     "checked_new_arms",
     "checked_offer",
+    "checked_plugins",
     "checked_rewards",
     "checked_rows",
     "in_library",
@@ -187,6 +188,15 @@ def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[t
     if not np.isfinite(x).all():
         raise InvalidValueError("logged features must be finite")
     return ((x[:, i], checked_rewards(problem, gained[:, i], len(problem))) for i in range(gained.shape[1]))
+
+
+def checked_plugins(plugins: Any) -> dict[str, Any]:
+    """Policy classes by name."""
+    if plugins is None:
+        return {}
+    if not isinstance(plugins, Mapping) or not all(isinstance(kind, type) for kind in plugins.values()):
+        raise InvalidTypeError(f"plugins must be a dict from names to policy classes, got {shown(plugins)}")
+    return dict(plugins)
 
 
 def in_library(problem: Problem, values: Any, name: str) -> Array:

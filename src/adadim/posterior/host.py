@@ -78,7 +78,7 @@ class HostPosterior(Posterior):
 
     def _has_drifted(self, r: int, x: int) -> bool:
         since = int(self.pulls[r]) - self._factored_at[r]
-        return self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x)
+        return bool(self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x))
 
     @abstractmethod
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
