@@ -77,7 +77,8 @@ def numbers(count: int, folder: Path) -> Tally:
         pulls = LONG if case % 25 == 24 else PULLS
         what = f"{kind} {features.shape}, ridge {ridge:.1e}, {form}, {pulls} pulls"
         if form == "contexts":
-            _contexts(tally, what, features, ridge, pulls, draw)
+            rest = features, ridge, pulls, draw
+            tally.attempt(what, lambda what=what, rest=rest: _contexts(tally, what, *rest), ("nothing is wrong",))
         else:
             policy = adadim.LinUCB(ridge=ridge, form=form)  # type: ignore[arg-type]
             _fixed(tally, what, features, policy, pulls, draw)

@@ -180,7 +180,10 @@ class Log:
 
     def policy_version(self) -> int:
         """Number of the policy that holds."""
-        return int(self._value("SELECT ifnull(max(version), 0) FROM policies"))
+        found = self._value("SELECT max(version) FROM policies")
+        if not isinstance(found, int):
+            raise self._damaged("there is no policy")
+        return found
 
     def policy(self) -> tuple[int, str, str | None, float | None]:
         """The policy that holds: its number, its table and levels as JSON, and the noise."""

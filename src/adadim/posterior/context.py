@@ -125,7 +125,7 @@ class ContextPosterior:
         n = self._fill[r]
         self._x[r, n], self._rewards[r, n] = x, reward
         self._fill[r] = n + 1
-        if not scale <= STEEP:
+        if not 1.0 <= scale <= STEEP:  # below 1: rounding has made V^-1 indefinite
             self.refresh(r, float(self.ridge[r]))
             return
         daxpy(u, theta, a=(reward - float(x.dot(theta))) / scale)
