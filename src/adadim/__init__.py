@@ -87,6 +87,8 @@ __all__ = [
     "paper",
     "policies",
     "recommended",
+    "report",
+    "run",
     "serve",
     "simulate",
     "study",
@@ -95,20 +97,24 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, serve, study
+    from adadim import experiments, report, serve, study
     from adadim.experiments import paper
+    from adadim.study import run
 else:  # rooms that need more are imported when first asked for, so that ``import adadim`` is fast
     _ON_DEMAND = {
         "experiments": "adadim.experiments",
         "paper": "adadim.experiments.paper",
+        "report": "adadim.report",
         "serve": "adadim.serve",
         "study": "adadim.study",
     }
 
     def __getattr__(name):
+        if name == "run":
+            return _import_module("adadim.study").run
         if name in _ON_DEMAND:
             return _import_module(_ON_DEMAND[name])
         raise AttributeError(f"module 'adadim' has no attribute {name!r}")
 
     def __dir__():
-        return sorted({*globals(), *_ON_DEMAND})
+        return sorted({*globals(), *_ON_DEMAND, "run"})

@@ -25,6 +25,7 @@ from adadim.backend.arrays import (
 from adadim.backend.state import unchanging
 from adadim.checks import integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
+from adadim.frames import without_frame
 
 __all__ = ["ActionSet"]
 
@@ -38,7 +39,7 @@ class ActionSet:
 
     Parameters
     ----------
-    features : array (K, d) or (R, K, d)
+    features : array (K, d) or (R, K, d), or a DataFrame of pandas or polars with K rows
         One row per arm. NumPy or torch; everything computed from it stays in that library, on that device.
     levels : sequence of int, optional
         Truncation levels of an expressive set. The arms are then the K rows of `features` cut after the first
@@ -64,7 +65,10 @@ class ActionSet:
     array([0.5, 0. , 0. , 0. ])
     """
 
+    names: tuple[str, ...] | None = None  # of the features, where they came as a table
+
     def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
+        features, self.names = without_frame(features)
         base = _checked(features)
         self.base = base
         self.single = len(np.shape(features)) == 2

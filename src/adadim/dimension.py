@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy
 from adadim.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.frames import to_pandas, to_polars, without_frame
+from adadim.notebook import card
 from adadim.posterior.factor import log_evidence
 from adadim.posterior.moments import Moments
 from adadim.posterior.prefixes import (
@@ -26,6 +28,8 @@ from adadim.posterior.prefixes import (
 )
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     from matplotlib.axes import Axes
 
 __all__ = ["Dimension", "Levels", "Prior", "checked_levels", "dimension", "dimension_of_arms", "dimension_of_sums"]
@@ -61,6 +65,8 @@ class Dimension:
         Number of features d.
     levels : dict or None
         Name of each level and the number of leading features up to its end.
+    names : tuple of str or None
+        Names of the features, where they came as a table of pandas or polars.
 
     Examples
     --------
@@ -81,6 +87,7 @@ class Dimension:
     support: np.ndarray[Any, np.dtype[np.int64]]
     dim: int
     levels: dict[str, int] | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def tail(self) -> FloatArray:
@@ -144,7 +151,8 @@ class Dimension:
                 f"{(high - low).max() + 1} values)"
             )
         at = int(np.argmax(self.probabilities))
-        named = "" if self.levels is None else f", up to {list(self.levels)[at]!r},"
+        last = list(self.levels)[at] if self.levels is not None else self.names and self.names[self.support[at] - 1]
+        named = f", up to {last!r}," if last else ""
         low, high = self.interval(0.9)
         moved = 0.5 * float(np.abs(self.probabilities - self.prior).sum())
         little = "; the data say little yet, this is close to the prior" if moved < LITTLE else ""
@@ -155,6 +163,35 @@ class Dimension:
 
     def __repr__(self) -> str:
         return f"<Dimension: {self}>"
+
+    def _repr_html_(self) -> str:
+        several = self.probabilities.ndim > 1
+        low, high = self.interval(0.9)
+        rows = {"answer": str(self), "most likely d*": self.mode, "90% interval": f"{low} to {high}"}
+        return card("Dimension", {"answer": str(self)} if several else rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row for each possible d*: its value and name if it has one, probability, prior, and the tail P(d* >= m)."""
+        return to_polars(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        rows = np.atleast_2d(self.probabilities)
+        called = list(self.levels or [])
+        if self.levels is None and self.names is not None:
+            called = [self.names[m - 1] for m in self.support]
+        columns: dict[str, Any] = {"replication": np.repeat(np.arange(len(rows)), len(self.support))}
+        columns["features"] = np.tile(self.support, len(rows))
+        if called:
+            columns["name"] = called * len(rows)
+        tails = np.minimum(np.cumsum(rows[:, ::-1], axis=1)[:, ::-1], 1.0)
+        columns |= {"probability": rows.ravel(), "prior": np.tile(self.prior, len(rows)), "tail": tails.ravel()}
+        if self.probabilities.ndim == 1:
+            del columns["replication"]
+        return columns
 
     def _number(self, positions: Any) -> Any:
         values = self.support[positions]
@@ -175,8 +212,8 @@ def dimension(
 
     Parameters
     ----------
-    features : array (n, d)
-        Features of what was chosen, one row per choice, most basic first.
+    features : array (n, d), or a DataFrame of pandas or polars
+        Features of what was chosen, one row per choice, most basic first. The answer knows the names of columns.
     rewards : array (n,)
         What each choice brought.
     levels : dict or list, optional
@@ -215,10 +252,11 @@ def dimension(
     >>> adadim.dimension(powers, rewards, levels={"line": 2, "cubic": 4, "all": 7}).probabilities.round(2)
     array([0., 1., 0.])
     """
+    features, columns = without_frame(features)
     table, response = _checked(features, rewards)
     others = None if arms is None else _checked_arms(arms, table.shape[1])
     plan = _Plan.of(table.shape[1], levels, prior, taper, ridge)
-    return plan.dimension([Pooled.of(table, response, others)], single=True)
+    return replace(plan.dimension([Pooled.of(table, response, others)], single=True), names=columns)
 
 
 def dimension_of_arms(
@@ -233,7 +271,7 @@ def dimension_of_arms(
         Pooled(as_numpy(actions.dense(r)), pulls[r], totals[r], square)
         for r, square in enumerate(as_numpy(squares).tolist())
     ]
-    return plan.dimension(data, actions.single)
+    return replace(plan.dimension(data, actions.single), names=actions.names)
 
 
 def dimension_of_sums(sums: Moments, levels: Levels = None, prior: Prior = "uniform") -> Dimension:

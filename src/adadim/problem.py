@@ -25,6 +25,7 @@ from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
 from adadim.checks import flag, integer, is_number, one_of, positive, shown
 from adadim.errors import InvalidValueError
+from adadim.notebook import card
 from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 __all__ = ["NEVER", "Instance", "Problem", "Sets"]
@@ -42,9 +43,10 @@ class Problem:
 
     Parameters
     ----------
-    features : array (K, d), array (R, K, d) or ActionSet, optional
-        Features of the arms, most basic first; R > 1 for independent replications in lock step. Without it the problem
-        is a contextual one: features come with each round, and `arms` and `dim` say how many there are.
+    features : array (K, d), array (R, K, d), DataFrame or ActionSet, optional
+        Features of the arms, most basic first; R > 1 for independent replications in lock step. A DataFrame of pandas
+        or polars keeps the names of its columns. Without it the problem is a contextual one: features come with each
+        round, and `arms` and `dim` say how many there are.
     horizon : int or None
         Number of rounds T; None where there is no end. Policies that have an anytime form then use it, and the others
         refuse to start.
@@ -221,8 +223,28 @@ class Problem:
         """Array namespace of the problem."""
         return namespace(self.reference)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features, where they came as a table of pandas or polars."""
+        return None if self.contextual else self._actions.names
+
     def __len__(self) -> int:
         return len(self.replications)
+
+    def _repr_html_(self) -> str:
+        return card("Problem", self.in_short())
+
+    def in_short(self) -> dict[str, Any]:
+        """Sizes and what is known, by name."""
+        return {
+            "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,
+            "features d": self.dim,
+            "named": None if self.names is None else ", ".join(self.names),
+            "rounds T": "no end" if self.endless else self.horizon,
+            "noise": "unknown" if self._noise is None else self._noise,
+            "range of rewards": "unknown" if self.reward_range is None else "known",
+            "replications": None if self.single else len(self),
+        }
 
     def __repr__(self) -> str:
         arms = f"{len(self)} x up to {self.arms} arms, dim={self.dim}" if self.contextual else repr(self.actions)
@@ -355,6 +377,14 @@ class Instance:
 
     def __repr__(self) -> str:
         return f"Instance({self.problem!r}, rewards={self.rewards!r})"
+
+    def _repr_html_(self) -> str:
+        matter = None
+        if self.theta is not None:
+            matter = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1)) + 1
+        best = float(as_numpy(self.best).mean())
+        rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter}
+        return card("Instance", {**self.problem.in_short(), **rest})
 
     def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
         """How much better the best arm is than the best of round 1; an error if by more than `slack`."""

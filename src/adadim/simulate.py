@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,11 +15,18 @@ from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.frames import to_pandas, to_polars
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.tables import LoggedInstance
+from adadim.notebook import card
 from adadim.policies.base import Learner, Policy
 from adadim.problem import Instance
+from adadim.progress import Bar
 from adadim.randomness import check_seed
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 __all__ = ["Outcome", "Replay", "simulate"]
 
@@ -64,6 +71,26 @@ class Outcome:
     def final(self) -> Any:
         """Regret after the last recorded round, (R,); a number for a single problem."""
         return self.regret[..., -1]
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row for each replication and recorded round: replication, time, regret."""
+        return to_polars(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        regret = np.atleast_2d(self.regret)
+        numbers = np.asarray(self.learner.problem.replications)
+        columns = {"replication": np.repeat(numbers, len(self.times)), "time": np.tile(self.times, len(numbers))}
+        return {**columns, "regret": regret.ravel()}
+
+    def _repr_html_(self) -> str:
+        final = np.atleast_1d(self.final)
+        spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
+        policy, rounds = repr(self.learner.origin), int(self.times[-1])
+        return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +150,7 @@ def simulate(
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Outcome: ...
 
 
@@ -133,7 +160,7 @@ def simulate(
     instance: LoggedInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Replay: ...
 
 
@@ -142,7 +169,7 @@ def simulate(
     instance: Instance | ContextInstance | LoggedInstance,
     seed: int = 0,
     record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Outcome | Replay:
     """Run a policy on every replication of an instance.
 
@@ -159,9 +186,10 @@ def simulate(
     record : int or sequence of int, optional
         Rounds after which to record the regret: a number of evenly spaced ones (100 by default; never more than the
         horizon), or the rounds themselves.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(rounds_done, horizon)`` at every record point; if replications are played in turns, with
-        the rounds done on average.
+        the rounds done on average. By default a bar with the time left shows in terminals and notebooks once the run
+        has taken two seconds; True shows it at once, False never.
 
     Returns
     -------
@@ -185,6 +213,9 @@ def simulate(
     seed = check_seed(seed)
     rounds = len(instance.rewards) if isinstance(instance, LoggedInstance) else instance.problem.horizon
     times = record_points(record, rounds)
+    if not callable(progress):
+        with Bar(type(policy).__name__, progress) as bar:
+            return simulate(policy, instance, seed, record, bar.update)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
         if isinstance(instance, LoggedInstance):
@@ -199,7 +230,7 @@ def _run(
     instance: Instance,
     seed: int,
     times: IntArray,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> Outcome:
     horizon, everyone = instance.problem.horizon, instance.everyone
     noise = instance.noise_streams(seed).source(horizon, normal=instance.rewards == "gaussian")
@@ -227,8 +258,7 @@ def _run(
             if t == due:
                 recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
-                if progress is not None:
-                    progress((strip * horizon + t) // len(strips), horizon)
+                progress((strip * horizon + t) // len(strips), horizon)
     if instance.problem.growing:  # the best arm of a round is one that is there
         recorded -= instance.unreachable()[:, times]
     if instance.problem.single:
@@ -241,7 +271,7 @@ def _run_contexts(
     instance: ContextInstance,
     seed: int,
     times: IntArray,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
     problem, rounds = instance.problem, instance.played()
@@ -266,13 +296,12 @@ def _run_contexts(
         a_round(learner.sequence() if a_round.records else None)
         if t in due:
             recorded[:, due[t]] = as_numpy(regret)
-            if progress is not None:
-                progress(t, problem.horizon)
+            progress(t, problem.horizon)
     return Outcome(times, recorded, as_numpy(pulls), learner)
 
 
 def _replay(
-    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None] | None
+    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None]
 ) -> Replay:
     """Show every row of a log; only where the learner chooses what was chosen does it learn and earn."""
     problem, total = instance.problem, int(times[-1])
@@ -292,8 +321,7 @@ def _replay(
             pulls[same, arms[same]] += 1
         if t in due:
             sums[:, due[t]], counts[:, due[t]] = earned, matches
-            if progress is not None:
-                progress(t, total)
+            progress(t, total)
     return Replay(times, sums, counts, pulls, learner)
 
 

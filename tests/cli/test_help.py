@@ -13,7 +13,7 @@ from adadim import cli, study
 from adadim.study import executor
 from command_line import adadim_, contents, refused
 
-COMMANDS = ("reproduce", "run", "status", "figure", "claims", "export", "policies")
+COMMANDS = ("reproduce", "show", "new", "run", "status", "figure", "claims", "export", "policies")
 
 
 def test_the_command_is_installed():
@@ -37,10 +37,17 @@ def test_help_without_arguments():
     ("name", "words"),
     [
         ("reproduce", ["fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all", "released|theory|both", "Example: adadim reproduce"]),
+        (
+            "reproduce",
+            ["--set", "KEY=VALUE", "--policy", "--plugin", "--no-title", "In Python, adadim.paper takes theory"],
+        ),
+        ("show", ["as TOML", "adadim show fig2a > mine.toml", "--variant", "--set"]),
+        ("claims", ["positive if", "in the unit of its column", "95%"]),
         ("run", ["[instances.easy]", "[policies.adaptive]", 'dim = "@intrinsic_dim"', "--plugin", "--dry-run"]),
         ("status", ["The exit code is 0 if nothing is missing, else 1."]),
         ("figure", ["PNG, PDF and SVG", "CSV", "ci|std"]),
         ("claims", ["claims", "--json"]),
+        ("report", ["needs no network", "Example: adadim report results --out report.html"]),
         ("export", ["csv|parquet", "instance, policy, replication, time, regret"]),
         ("policies", ["hyper-parameters", "--json"]),
     ],
@@ -50,6 +57,12 @@ def test_help_of_each_command_teaches(name, words):
     assert error == ""
     for word in words:
         assert word in printed
+
+
+def test_help_of_commands_in_groups():
+    assert "adadim new policy MyPolicy" in adadim_("new", "policy", "--help")[0]
+    assert "when its asymptotics begin to hold" in adadim_("study", "footnote", "--help")[0]
+    assert "true reward parameter" in adadim_("study", "parameter", "--help")[0]
 
 
 def test_the_study_in_the_help_of_run_is_one():

@@ -94,7 +94,7 @@ def test_the_bar_shows_progress_and_the_time_left(file):
     os.close(ours)
     assert process.wait(60) == 0
     assert b"mine" in seen
-    assert re.search(rb"3/3.*left", seen)
+    assert re.search(rb"720 of 720 rounds.*left", seen)  # three policies, four trials, 60 rounds
 
 
 def test_a_real_process(file):

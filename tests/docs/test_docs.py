@@ -1,45 +1,89 @@
-"""The documentation's code runs, and its links and files exist."""
+"""The documentation's code runs, its commands exist, its links lead somewhere, its pictures can be made again."""
 
+import fnmatch
+import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import typer.main
+from pages_of_docs import PAGES, ROOT, blocks, commands, inline_commands, named
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+from adadim import cli
+from adadim.study import Study
+
+per_page = pytest.mark.parametrize("page", PAGES, ids=named)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@per_page
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page, "python"):
         try:
             exec(compile(block, str(page), "exec"), namespace)
-        except ImportError as error:  # a table of a package that is not a dependency
-            if "which is not installed" not in str(error):
+        except ImportError as error:  # what an optional package would give
+            if "not installed" not in str(error):
                 raise
             pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@per_page
+def test_studies_are_studies(page: Path) -> None:
+    for block in blocks(page, "toml"):
+        Study.from_dict({"name": "page", **tomllib.loads(block)}).check()
+
+
+@per_page
+def test_commands_are_understood(page: Path) -> None:
+    """Every `adadim` command on a page has the arguments and options that the command line knows."""
+    for words in commands(page):
+        words = words[1:] if words[0] == "time" else words
+        if words[0] == "adadim":
+            command, rest = typer.main.get_command(cli.app), words[1:]
+            while hasattr(command, "commands") and rest[0] in command.commands:
+                command, rest = command.commands[rest[0]], rest[1:]
+            command.make_context(" ".join(words), rest)
+        elif words[0] == "make":
+            makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+            assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in words[1:] if "=" not in target)
+        elif words[0] == "python" and words[1] not in ("-m", "-c", "--version"):
+            assert (ROOT / words[1]).exists(), words
+
+
+@per_page
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing
 
 
-def test_readme_names_commands_that_exist() -> None:
-    text = (ROOT / "README.md").read_text()
-    makefile = (ROOT / "Makefile").read_text()
-    targets = re.findall(r"^    make (\w+)", text, flags=re.MULTILINE)
-    assert targets == ["reproduce", "test"]
-    for target in targets:
-        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
-    from adadim.cli import app
+@per_page
+def test_pictures_are_made_by_a_command_on_the_page(page: Path) -> None:
+    """A command names the file, copies it there, or runs a script that names it; or a Python block saves it."""
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
+        if page.name == "README.md" and page.parent == ROOT:
+            continue  # shows a picture of docs/, whose page tells how it is made
+        path = os.path.relpath(page.parent / target, ROOT)
+        saved = any(f'savefig("{Path(path).name}"' in block for block in blocks(page, "python"))
+        assert saved or any(_makes(words, path) for words in commands(page) + inline_commands(page)), (
+            f"{named(page)}: what makes {path}?"
+        )
 
-    known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    known |= {group.name for group in app.registered_groups}
-    used = set(re.findall(r"^    adadim (\w+)", text, flags=re.MULTILINE))
-    assert used
-    assert used <= known
+
+def _makes(words: list[str], path: str) -> bool:
+    if any(word == path or word.endswith(f"={path}") for word in words):
+        return True
+    folder, name = os.path.split(path)
+    scripts = [ROOT / word for word in words[1:2] if words[0] == "python" and word.endswith(".py")]
+    if any(script.exists() and name in script.read_text(encoding="utf-8") for script in scripts):
+        return True
+    into = words[0] == "cp" and words[-1].rstrip("/") == folder
+    return into and any(fnmatch.fnmatch(name, os.path.basename(source)) for source in words[1:-1])
+
+
+def test_every_picture_is_on_a_page() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [p.name for p in ROOT.glob("docs/**/*.png") if p.name not in shown] == []

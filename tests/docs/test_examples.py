@@ -46,13 +46,14 @@ def test_demo(tmp_path):
     assert "wrote out/demo.png" in done.stdout
     assert "Regret after 200 rounds, 2 replications" in done.stdout
     rows = table(done.stdout)
-    assert len(rows) == 5
+    assert len(rows) == 6
+    assert float(rows["recommended"][0]) < float(rows["LinUCB++"][0])
     told, untold = rows["LinUCB, told that 4 matter"], rows["LinUCB, all features"]
     assert float(told[0]) < float(untold[0]) / 2
     instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=4, horizon=200, replications=range(2))
     final = adadim.simulate(adadim.LinUCBPlusPlus(), instance).final
-    error = final.std(ddof=1) / np.sqrt(2)
-    assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{1.96 * error:.1f}"]
+    half = 12.7062 * final.std(ddof=1) / np.sqrt(2)  # Student's t with one degree of freedom
+    assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{final.mean() - half:.1f} to {final.mean() + half:.1f}"]
 
 
 def test_growing(tmp_path):
@@ -160,6 +161,16 @@ def test_the_policy_does_what_it_says():
     np.testing.assert_array_equal(
         adadim.simulate(kind(0.1), alone).final, adadim.simulate(kind(0.1), instance).final[3:4]
     )
+
+
+def test_the_first_study(tmp_path):
+    text = (EXAMPLES / "first_study.toml").read_text()
+    (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
+    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    more = ["--trials", "1", "--jobs", "1", "--quiet", "--out", str(tmp_path / "results")]
+    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "results" / "figures" / "first_study.png").read_bytes().startswith(PNG)
 
 
 # The vectorised policy

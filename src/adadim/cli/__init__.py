@@ -10,11 +10,12 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, reproduce
+from adadim.cli import commands, new, page, reproduce
 from adadim.cli import dimension as dimensions
 from adadim.cli import evaluate as evaluations
 from adadim.cli import serve as services
 from adadim.experiments.comparison import commands as comparison
+from adadim.experiments.paper import apart_commands as apart
 from adadim.experiments.paper import commands as paper
 from adadim.experiments.tradeoff import commands as tradeoff
 
@@ -44,10 +45,12 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce.reproduce,
+    "show": paper.show,
     "run": commands.run,
     "status": commands.status,
     "figure": commands.figure,
     "claims": paper.claims,
+    "report": page.report,
     "export": commands.export,
     "policies": commands.policies,
     "dimension": dimensions.dimension,
@@ -60,10 +63,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
-_studies = typer.Typer(no_args_is_help=True, help="Studies of the library's own policies.")
-_studies.callback()(lambda: None)  # keeps `regret` a command of the group while it is the only one
+_studies = typer.Typer(
+    no_args_is_help=True, help="Studies: of all policies, and of what the paper says beyond its figures."
+)
 _studies.command("regret")(comparison.regret)
+_studies.command("footnote")(apart.footnote)
+_studies.command("parameter")(apart.parameter)
 app.add_typer(_studies, name="study")
+
+_new = typer.Typer(no_args_is_help=True, help="Files to start from.")
+_new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
+_new.command("policy")(new.policy)
+app.add_typer(_new, name="new")
 
 
 def main() -> None:

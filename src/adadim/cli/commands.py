@@ -16,25 +16,30 @@ from rich.text import Text
 
 from adadim import report, study
 from adadim.errors import StoreError, StudyError
-from adadim.files import write_whole
+from adadim.files import as_place, write_whole
 from adadim.report.console import (
     EXIT_FAILED,
     AsJson,
     Batch,
+    Cluster,
     Device,
     Folder,
     Jobs,
     Plugins,
     Quiet,
     Shading,
+    Shared,
+    Titled,
     WhichBand,
     band_of,
+    client_of,
     errors,
     load_plugins,
     print_written,
     run_study,
     stdout,
     study_folders,
+    summary_table,
 )
 
 __all__ = ["export", "figure", "policies", "run", "status"]
@@ -45,14 +50,18 @@ WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 def run(
     file: Annotated[Path, typer.Argument(help="A study as a TOML file.", show_default=False)],
     out_folder: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Results folder; by default results/NAME OF THE STUDY.")
+        str | None,
+        typer.Option("--out", "-o", help="Results folder, a path or URL; by default results/NAME OF THE STUDY."),
     ] = None,
     plugin: Plugins = None,
     trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -83,11 +92,12 @@ def run(
         if dry_run:
             stdout().print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
             return
-        folder = out_folder or Path("results") / plan.name
-        results = run_study(plan, folder, jobs, batch, quiet, device)
-        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band)), quiet)
+        folder = as_place(out_folder or Path("results") / plan.name, "out")
+        with client_of(cluster) as client:
+            results = run_study(plan, folder, jobs, batch, quiet, device, client, shared)
+        print_written(report.draw_and_save(results, folder / "figures" / plan.name, band_of(band), titled), quiet)
     if not quiet:
-        stdout().print(_summary_table(results))
+        stdout().print(summary_table(results))
 
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
@@ -113,14 +123,15 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 def figure(
     folder: Folder,
     band: Shading = WhichBand.ci,
-    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
+    titled: Titled = True,
+    out_folder: Annotated[str | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
 ) -> None:
     """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
     with errors():
         for path in study_folders(folder):
             results = study.load(path)
-            stem = (out_folder or folder / "figures") / results.name
-            print_written(report.draw_and_save(results, stem, band_of(band)), quiet=False)
+            stem = as_place(out_folder or as_place(folder, "folder") / "figures", "out") / results.name
+            print_written(report.draw_and_save(results, stem, band_of(band), titled), quiet=False)
 
 
 def export(
@@ -181,13 +192,3 @@ def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.St
 def _status_entry(s: study.Status) -> dict[str, Any]:
     numbers = {"name": s.name, "done": s.done, "total": s.total, "complete": s.complete}
     return {**numbers, "cells": [asdict(cell) for cell in s.cells]}
-
-
-def _summary_table(results: study.Results) -> Table:
-    headings = ("instance", "policy", "trials", "mean regret", "std")
-    table = Table(*headings, title=Text(f"{results.name}: regret after the last round"))
-    for instance, policy in results.cells():
-        final = results.final(instance, policy)
-        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
-        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
-    return table

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from adadim.errors import InvalidValueError
 from adadim.experiments.field.commands import reproduce_tables
 from adadim.experiments.field.plan import TABLES
-from adadim.experiments.paper.commands import WhichVariant, reproduce_figures
-from adadim.experiments.paper.plan import FIGURES
-from adadim.report.console import Batch, Device, Jobs, Quiet, Seed, Shading, WhichBand, errors
+from adadim.experiments.paper.commands import VARIANT, Chosen, reproduce_figures
+from adadim.experiments.paper.plan import FIGURES, PAPER_TRIALS
+from adadim.files import as_place
+from adadim.report.console import (
+    AddedPolicies,
+    Batch,
+    Cluster,
+    Device,
+    Jobs,
+    Plugins,
+    Quiet,
+    Seed,
+    Settings,
+    Shading,
+    Shared,
+    Titled,
+    WhichBand,
+    client_of,
+    errors,
+)
 
 __all__ = ["reproduce"]
 
@@ -30,24 +47,27 @@ def reproduce(
             "--trials", "-n", min=1, help="Replications; by default 100 for the paper, else as many as the source has."
         ),
     ] = None,
-    variant: Annotated[
-        WhichVariant,
-        typer.Option(help="Of figures: 'theory' follows the paper's text, 'released' its code where the two differ."),
-    ] = WhichVariant.released,
+    variant: Chosen = VARIANT,
+    settings: Settings = None,
+    policy: AddedPolicies = None,
+    plugin: Plugins = None,
     horizon: Annotated[
         int | None,
         typer.Option(
             min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
         ),
     ] = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and tables go.")] = Path(
-        "results"
-    ),
+    out_folder: Annotated[
+        str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")
+    ] = "results",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     band: Shading = WhichBand.ci,
+    titled: Titled = True,
     quiet: Quiet = False,
 ) -> None:
     """Run the paper's experiments, draw its figures, and hold its claims against the data.
@@ -56,14 +76,38 @@ def reproduce(
     whenever you like: the same command goes on where it stopped, and more
     trials later add to what is there.
 
+    With --set or --policy the study is a varied one: its results go into a
+    folder of their own, and the paper's claims are not held against it, since
+    they are about the study as it is. A policy of your own comes from a file:
+    'adadim new policy MyPolicy' writes one to start from.
+
     d3rb24, osom20, albdim21, rb20 and arora21 are experiments of other papers:
     each number reported is put beside ours, with an interval, a verdict, and
     what it really measured where that is known.
 
     Example: adadim reproduce fig2a fig2b --trials 20
+
+    Example: adadim reproduce fig2a --set dim=900 --set noise=0.5 --plugin mine.py --policy MyPolicy
     """
     figures = [name for name in FIGURES if "all" in what or name in what]
+    tables = [t for t in TABLES if t in what]
     with errors():
-        if figures:
-            reproduce_figures(figures, trials or 100, variant, out_folder, seed, jobs, device, batch, band, quiet)
-        reproduce_tables([t for t in TABLES if t in what], trials, horizon, out_folder, seed, jobs, batch, quiet)
+        if tables and (settings or policy or plugin):
+            raise InvalidValueError(f"--set, --policy and --plugin vary figures of the paper, not {tables[0]}")
+        out = as_place(out_folder, "out")
+        with client_of(cluster) as client:
+            if figures:
+                run = (out, seed, jobs, device, batch, band, quiet)
+                reproduce_figures(
+                    figures,
+                    trials or PAPER_TRIALS,
+                    variant,
+                    *run,
+                    settings=settings,
+                    policy=policy,
+                    plugin=plugin,
+                    titled=titled,
+                    client=client,
+                    shared=shared,
+                )
+            reproduce_tables(tables, trials, horizon, out, seed, jobs, batch, quiet, client, shared)

@@ -12,6 +12,7 @@ from adadim.backend.arrays import Array, like, to_torch
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
 from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
+from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 
@@ -50,6 +51,9 @@ class ContextInstance:
     def __repr__(self) -> str:
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
 
+    def _repr_html_(self) -> str:
+        return card("ContextInstance", {**self.problem.in_short(), "law of features": self.law})
+
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
@@ -80,7 +84,7 @@ class ContextInstance:
 
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.theta)
+        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.problem.reference)
 
     def means(self, features: Array) -> Array:
         """Mean reward of every arm of a round, (R, K)."""

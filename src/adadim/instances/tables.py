@@ -78,6 +78,10 @@ class TableInstance(ContextInstance):
         """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
         raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
 
+    def to(self, device: str) -> ContextInstance:
+        """Refuse: tables are played with NumPy."""
+        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
+
     def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
         """Rewards of one round, one arm for each replication, as the table has them."""
         gained: FloatArray = means[np.arange(len(means)), arms]

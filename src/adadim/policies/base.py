@@ -31,6 +31,7 @@ from adadim.errors import (
     InvalidValueError,
     NotSelectedError,
 )
+from adadim.notebook import card
 from adadim.policies.decisions import Choice, Decision, Memo, part_of_choice
 from adadim.policies.inputs import (
     checked_arms,
@@ -344,7 +345,18 @@ class Learner(ABC):
     def describe(self) -> Any:
         """State in words and numbers, for people: a dict, or a list of one for each replication."""
         described = self.descriptions()
+        if self.problem.names is not None:  # the columns it learns in
+            for row in described:
+                row["features"] = list(self.problem.names[: row.get("dim", self.problem.dim)])
         return described[0] if self.problem.single else described
+
+    def _repr_html_(self) -> str:
+        single = self.problem.single
+        state = {name.replace("_", " "): value for name, value in self.describe().items()} if single else {}
+        about = {"policy": repr(self.origin), **self.problem.in_short()}
+        return card(
+            type(self).__name__, {**about, **{k: v for k, v in state.items() if k not in ("dim", "replication")}}
+        )
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.

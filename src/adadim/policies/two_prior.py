@@ -92,8 +92,8 @@ class TwoPriorLearner(Learner):
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         ends = np.array([self.ends(r) for r in rows.ids.tolist()])
         arms = rows.positions * 0
-        for _, part, at in rows.split(ends.astype(np.int64)):
-            learner = self.prefix if ends[at][0] else self.fading
+        for end, part, at in rows.split(ends.astype(np.int64)):
+            learner = self.prefix if end else self.fading
             arms[at], _ = learner.choose(part)
         return arms, {}
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.posterior.factor import ArmFactor, averaged_arms, forward_solve, log_evidence, prior_precisions
+from adadim.posterior.factor import SMALLEST, ArmFactor, averaged_arms, forward_solve, log_evidence, prior_precisions
 
 __all__ = ["AveragedPrefixes", "prefix_evidences"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-NEGLIGIBLE = 1e-3  # chance that a feature matters below which it is left out until the next stock
+NEGLIGIBLE = 1e-2  # chance that a feature matters below which it is left out until the next stock
 
 
 def prefix_evidences(
@@ -93,11 +93,14 @@ class AveragedPrefixes:
         self._weigh()
 
     def _weigh(self) -> None:
-        logs = self.factor.evidences()[0] + self.prior[: self.active]
-        self.chances = np.exp(logs - np.logaddexp.reduce(logs))
-        n = int(self.factor.pulls[0])
+        n, least = int(self.factor.pulls[0]), SMALLEST * self.squares
+        logs = self.prior[: self.active]
+        if least:  # `log_evidence`, of one replication: this is done every round
+            logs = logs - 0.5 * (self.factor.logdets[0] + n * np.log(np.maximum(self.factor.residuals[0], least)))
+        chances = np.exp(logs - logs.max())
+        self.chances = chances / chances.sum()
         if n:
-            residual = max(float(self.chances @ self.factor.residuals[0]), 1e-12 * self.squares)
+            residual = max(float(self.chances @ self.factor.residuals[0]), least)
             self.noise2 = residual / n * (1 + math.sqrt(2 / n))
 
     def absorb(self, arm: int, reward: float) -> None:

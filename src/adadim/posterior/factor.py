@@ -17,6 +17,7 @@ without cancellation. No factorisation and no solve.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
 
 __all__ = [
+    "SMALLEST",
     "ArmFactor",
     "ContextFactor",
     "PrefixFactor",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
+UNLIKELY = 1e-9  # chance of a prefix below which its mean is not looked at
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -129,6 +132,10 @@ class PrefixFactor:
 
     def turn(self, columns: Array, p: Array, rewards: Array, rows: Any) -> None:
         """Take in pulls with p = z(a_x), (n, d), in the replications at `rows`; `columns` (R, d, C) turn with L."""
+        if is_numpy(columns):
+            for r, one, reward in zip(self.everyone.positions[rows].tolist(), p, rewards.tolist(), strict=True):
+                _turn_one(columns[r], self.w[r], self.residuals[r], self.logdets[r], one, reward)
+            return
         xp, w = self.xp, self.w[rows]
         s = 1.0 + xp.cumulative_sum(p * p, axis=-1)
         before = xp.concat([xp.ones_like(s[:, :1]), s[:, :-1]], axis=-1)  # s_{j-1}, as it is: no difference to round
@@ -139,13 +146,9 @@ class PrefixFactor:
         w = w + rewards[:, None] * p
         w[:, 1:] -= pull[:, 1:] * xp.cumulative_sum(p * w, axis=-1)[:, :-1]
         self.w[rows] = shrink * w
-        if is_numpy(columns):
-            for i, r in enumerate(np.arange(len(columns))[rows].tolist()):
-                _turn_rows(columns[r], p[i], pull[i], shrink[i])
-        else:
-            running = xp.cumulative_sum(p[:, :-1, None] * columns[:, :-1], axis=1)
-            columns[:, 1:].addcmul_(pull[:, 1:, None], running, value=-1.0)
-            columns.mul_(shrink[:, :, None])
+        running = xp.cumulative_sum(p[:, :-1, None] * columns[:, :-1], axis=1)
+        columns[:, 1:].addcmul_(pull[:, 1:, None], running, value=-1.0)
+        columns.mul_(shrink[:, :, None])
 
     def _count(self, rewards: Array, rows: Any) -> None:
         self.squares[rows] += rewards * rewards
@@ -342,12 +345,18 @@ def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Arr
     tail = np.cumsum(chances[::-1])[::-1]
     mean = (tail * w) @ z
     if len(w) <= FEW:
-        spread = ((np.tri(len(w)) - tail) * w) @ z
+        likely = chances > UNLIKELY
+        spread, chances = ((_triangle(len(w), 0)[likely] - tail) * w) @ z, chances[likely]
     else:
         spread = _running(z * w[:, None])
         spread -= mean
     spread *= spread
-    return mean, np.einsum("j,jk,jk->k", tail, z, z), chances @ spread
+    return mean, tail @ (z * z), chances @ spread
+
+
+@lru_cache
+def _triangle(size: int, diagonal: int) -> Array:
+    return np.tri(size, k=diagonal)
 
 
 def _running(steps: Array) -> Array:
@@ -375,11 +384,28 @@ def _lower_factor(matrix: Array) -> Array:
         return lower
 
 
+def _turn_one(columns: Array, w: Array, residuals: Array, logdets: Array, p: Array, reward: float) -> None:
+    """`PrefixFactor.turn` of one replication, in place (NumPy)."""
+    s = np.cumsum(p * p)
+    s += 1.0
+    before = np.empty_like(s)
+    before[0], before[1:] = 1.0, s[:-1]
+    surprise = np.cumsum(p * w)
+    surprise -= reward
+    residuals += surprise * surprise / s
+    logdets += np.log(s)
+    shrink, pull = np.sqrt(before / s), p / before
+    w += reward * p
+    w[1:] -= pull[1:] * np.cumsum(p * w)[:-1]
+    w *= shrink
+    _turn_rows(columns, p, pull, shrink)
+
+
 def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:
     """Turn the columns (d, C) of one replication in place (NumPy)."""
     if len(p) <= FEW:
-        matrix = np.tri(len(p), k=-1) * (-shrink * pull)[:, None] * p
-        matrix[range(len(p)), range(len(p))] = shrink
+        matrix = _triangle(len(p), -1) * (-shrink * pull)[:, None] * p
+        matrix.flat[:: len(p) + 1] = shrink
         columns[:] = matrix @ columns
         return
     running = _running(columns[:-1] * p[:-1, None])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -16,36 +18,47 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from adadim import study
-from adadim.errors import RunError, StoreError, StoreWarning
+from adadim.errors import InvalidValueError, RunError, StoreError, StoreWarning
+from adadim.files import Place, as_place, exists, is_folder, names
 from adadim.report.figures import Band
 
 __all__ = [
     "EXIT_FAILED",
     "VERDICT_COLOURS",
+    "AddedPolicies",
     "AsJson",
     "Batch",
+    "Cluster",
     "Device",
     "Folder",
     "Jobs",
     "Plugins",
     "Quiet",
     "Seed",
+    "Settings",
     "Shading",
+    "Shared",
+    "Titled",
     "WhichBand",
     "as_json_text",
     "band_of",
+    "client_of",
     "compact_table",
     "errors",
     "load_plugins",
     "print_written",
+    "read_policies",
+    "read_settings",
     "run_study",
+    "stderr",
     "stdout",
     "study_folders",
+    "summary_table",
+    "typed_as",
 ]
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -61,11 +74,45 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
 Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
-Folder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]
+Folder = Annotated[
+    str,
+    typer.Argument(metavar="FOLDER", help="A results folder: a path, or a URL such as s3://...", show_default=False),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Compute on a Dask cluster: the scheduler's address, such as tcp://scheduler:8786, or local:4, which "
+        "starts 4 workers here.",
+        show_default=False,
+    ),
+]
+Shared = Annotated[
+    bool,
+    typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
 ]
+AddedPolicies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="KIND[:KEY=VALUE,...]",
+        help="A policy to run, e.g. LinUCBPlusPlus:beta=0.6; may be repeated. 'adadim policies' lists the kinds.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
+        "repeated. The results go into a folder of their own.",
+    ),
+]
+Titled = Annotated[bool, typer.Option("--title/--no-title", help="Whether figures have a title above them.")]
 
 
 def stdout() -> Console:
@@ -108,26 +155,29 @@ def _complain(error: BaseException) -> None:
     stderr().print(Text.assemble(("error:", "red"), " ", text), highlight=False, soft_wrap=True)
 
 
+def client_of(cluster: str | None) -> AbstractContextManager[Any]:
+    """A client of a cluster for several studies; None if there is no cluster."""
+    if cluster is None:
+        return nullcontext()
+    from adadim.study.cluster import connected
+
+    return connected(cluster)
+
+
 def run_study(
-    plan: study.Study, folder: Path, jobs: int | None, batch: int | None, quiet: bool, device: str = "cpu"
+    plan: study.Study,
+    folder: Place,
+    jobs: int | None,
+    batch: int | None,
+    quiet: bool,
+    device: str = "cpu",
+    client: Any = None,
+    shared: bool = False,
 ) -> study.Results:
-    """Run what is missing of a study, with a progress bar on a terminal."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=stderr(), disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(plan.name, total=None)
-
-        def progress(done: int, total: int, unit: study.Unit | None) -> None:
-            bar.update(task, completed=done, total=total)
-
-        with _warnings_as_lines(bar.console):
-            return study.run(plan, folder, jobs=jobs, batch=batch, progress=progress, device=device)
+    """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
+    options: dict[str, Any] = {"jobs": jobs, "batch": batch, "device": device, "cluster": client, "shared": shared}
+    with _warnings_as_lines(stderr()):
+        return study.run(plan, folder, progress=not quiet, **options)
 
 
 @contextmanager
@@ -151,21 +201,93 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
     return plugins
 
 
+def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
+    """Policies named on the command line, by what was written."""
+    return {text: study.from_spec(_spec(text), plugins) for text in written or []}
+
+
+def read_settings(written: Sequence[str] | None) -> dict[str, Any]:
+    """Values given as KEY=VALUE, with values as in JSON, or else plain text.
+
+    Examples
+    --------
+    >>> read_settings(["dim=900", "theta=decay", "intrinsic_dim=[3,8]"])
+    {'dim': 900, 'theta': 'decay', 'intrinsic_dim': [3, 8]}
+    """
+    found: dict[str, Any] = {}
+    for text in written or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
+        if key.strip() in found:
+            raise InvalidValueError(f"--set {text}: {key.strip()} is set twice")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _spec(text: str) -> dict[str, Any]:
+    """Read KIND:KEY=VALUE,... with values as in JSON, or else plain text."""
+    kind, _, rest = text.partition(":")
+    table: dict[str, Any] = {"kind": kind}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
+        table[key.strip()] = _value(value)
+    return table
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def typed_as() -> str:
+    """What to type to call this command again: `adadim`, or the path it was called by where that is not on PATH."""
+    called = Path(sys.argv[0])
+    if called.parts[-2:] == ("adadim", "__main__.py"):
+        return f"{shlex.quote(sys.executable)} -m adadim"
+    if called.stem != "adadim":
+        return "adadim"
+    found = shutil.which("adadim")
+    if found is not None and called.exists() and Path(found).samefile(called):
+        return "adadim"
+    return shlex.quote(sys.argv[0])
+
+
+def summary_table(results: study.Results) -> Table:
+    """Regret after the last round, a row per instance and policy."""
+    headings = ("instance", "policy", "trials", "mean regret", "std")
+    table = Table(*headings, title=Text(f"{results.name}: regret after the last round, in units of the reward"))
+    for instance, policy in results.cells():
+        final = results.final(instance, policy)
+        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
+        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
+    return table
+
+
 def band_of(choice: WhichBand) -> Band:
     """What was chosen as shading, as `adadim.report.draw` takes it."""
     return "ci" if choice == WhichBand.ci else "std"
 
 
-def study_folders(folder: Path) -> list[Path]:
+def study_folders(folder: str | Place) -> list[Place]:
     """The folder itself if it holds a study, else the studies right below it."""
-    if not folder.is_dir():
+    place = as_place(folder, "folder", StoreError)
+    if not is_folder(place, StoreError):
         raise StoreError(f"{folder} is not a folder")
-    found = (
-        [folder] if (folder / "manifest.json").exists() else sorted(p.parent for p in folder.glob("*/manifest.json"))
-    )
+    if exists(place / "manifest.json", StoreError):
+        return [place]
+    found: list[Place] = [place / name for name in sorted(names(place, StoreError)) if _holds_study(place / name)]
     if not found:
         raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
     return found
+
+
+def _holds_study(folder: Place) -> bool:
+    return is_folder(folder, StoreError) and exists(folder / "manifest.json", StoreError)
 
 
 def as_json_text(rows: Sequence[Any]) -> str:
@@ -175,7 +297,7 @@ def as_json_text(rows: Sequence[Any]) -> str:
     return json.dumps(plain, indent=2, allow_nan=False)
 
 
-def print_written(paths: Iterable[Path], quiet: bool) -> None:
+def print_written(paths: Iterable[Place], quiet: bool) -> None:
     """Say which files were written."""
     if not quiet:
         for path in paths:

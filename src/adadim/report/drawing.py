@@ -7,6 +7,7 @@ not matter here; matplotlib would refuse to be imported where it names a backend
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Iterator
 
@@ -33,5 +34,14 @@ with _no_backend():
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as _Figure
     from matplotlib.legend import Legend
+
+
+class Figure(_Figure):
+    """A figure that notebooks show by itself, without pyplot and its backends."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()

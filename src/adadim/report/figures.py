@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,16 +11,21 @@ import polars as pl
 
 from adadim.checks import one_of
 from adadim.errors import StoreError
+from adadim.report.bootstrap import mean_interval
 from adadim.report.drawing import Axes, Figure
-from adadim.report.labels import policy_label
-from adadim.report.style import PANEL, figure_style, literal_texts, look, tidy
+from adadim.report.labels import axis_label, instance_label, policy_label
+from adadim.report.looks import looks_of
+from adadim.report.style import PANEL, figure_style, heading, literal_texts, tidy
 from adadim.study import Results
 from adadim.theory import hardness
 
-__all__ = ["Band", "draw", "summary"]
+__all__ = ["Band", "draw", "summary", "what_was_run"]
 
 Band = Literal["ci", "std"]
 """Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
+
+# What a caption says of the instances, where they share it.
+SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
 
 COLUMNS = 3
 MOST_PANELS = 36  # more take minutes to draw and cannot be read
@@ -27,6 +33,9 @@ MOST_PANELS = 36  # more take minutes to draw and cannot be read
 
 def summary(results: Results) -> pl.DataFrame:
     """Mean regret, its spread and its 95% confidence interval at every record point: the numbers behind a figure.
+
+    `ci_low` and `ci_high` are mean -/+ 1.96 standard errors, which anybody can recompute; figures shade the bootstrap's
+    interval, which is wider for few trials.
 
     Examples
     --------
@@ -47,7 +56,8 @@ def summary(results: Results) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for instance, policy in _present(results):
         times, regret = results.curves(instance, policy)
-        mean, std, half = _statistics(regret)
+        mean, std = _statistics(regret)
+        half = 1.96 * std / np.sqrt(len(regret))
         for i, t in enumerate(times.tolist()):
             rows.append(
                 {
@@ -74,9 +84,15 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     results : Results
         What to draw.
     band : {"ci", "std"}
-        Shading: the 95% confidence interval of the mean (normal approximation), or one standard deviation.
+        Shading: the 95% confidence interval of the mean (bootstrap; see `adadim.report.bootstrap`), or one standard
+        deviation.
     title : str, optional
-        Title above the picture.
+        Title above the picture. Below it a line says what was run.
+
+    Notes
+    -----
+    A study's labels decide what is written: ``title``, ``policies`` (name to what it is called), ``panels`` (the same
+    for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `Look`).
     """
     one_of(band, "band", ("ci", "std"))
     cells = _present(results)
@@ -98,14 +114,31 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
             for axis, instance in zip(axes, instances, strict=False):
                 _draw_curves(axis, results, instance, band, cells)
                 if panels > 1:
-                    axis.set_title(instance, fontsize=9, parse_math=False)
+                    axis.set_title(instance_label(results, instance), fontsize=9, parse_math=False)
         _add_legend(figure, axes[:panels], results)
-        heading = f"{title}\n" if title else ""
-        caption = _caption([len(results.final(*cell)) for cell in cells], band)
+        trials = [len(results.final(*cell)) for cell in cells]
+        said = [what_was_run(results, instances), _shading(trials, band)]
         if left_out:
-            caption += f"; the first {panels} of {panels + left_out} instances (the CSV file has all)"
-        figure.suptitle(heading + caption, fontsize=9, parse_math=False)
+            said.append(f"the first {panels} of {panels + left_out} instances (the CSV file has all)")
+        heading(figure, title, "\n".join(filter(None, said)))
     return figure
+
+
+def what_was_run(results: Results, instances: Sequence[str]) -> str:
+    """Sizes that the instances share, noise, and the variant: what the caption of a figure says.
+
+    A study without instances of known sizes has an empty one.
+    """
+    settings = [results.parameters(name) for name in instances]
+    said = []
+    for key, sign in SIZES.items():
+        values = {json.dumps(p[key]) for p in settings if key in p}
+        if len(values) == 1 and all(key in p for p in settings) and values != {"null"}:
+            said.append(f"{sign} = {settings[0][key]}")
+    if settings and all(p.get("expressive") is True for p in settings):
+        said.append("expressive")
+    variant = results.labels.get("variant")
+    return ", ".join([*said, *([variant] if isinstance(variant, str) else [])])
 
 
 def _present(results: Results) -> list[tuple[str, str]]:
@@ -117,20 +150,19 @@ def _present(results: Results) -> list[tuple[str, str]]:
 
 
 def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells: Sequence[tuple[str, str]]) -> None:
+    looks = _looks(results)
     for i, policy in enumerate(results.policies):
         if (instance, policy) not in cells:
             continue
         times, regret = results.curves(instance, policy)
-        mean, std, half = _statistics(regret)
-        spread = half if band == "ci" else std
         x = np.concatenate([[0], times])
-        y, s = np.concatenate([[0.0], mean]), np.concatenate([[0.0], spread])
+        y, low, high = (np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band))
         every = max(1, len(x) // 8)
         # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
         first = (i + 1) * every // (len(results.policies) + 1)
-        _add_line(axis, i, policy, x, y, s, markevery=(first, every), markersize=4)
-    axis.set_xlabel("round $t$")
-    axis.set_ylabel("cumulative regret (reward units)")
+        _add_line(axis, looks[policy], policy, x, (y, low, high), markevery=(first, every), markersize=4)
+    axis.set_xlabel(axis_label(results, "x", "round $t$"))
+    axis.set_ylabel(axis_label(results, "y", "cumulative regret (reward units)"))
     tidy(axis, from_zero=True)
 
 
@@ -140,34 +172,41 @@ def _draw_alphas(
     settings = {name: results.parameters(name) for name in instances}
     alphas = {name: hardness(p["intrinsic_dim"], p["horizon"]) for name, p in settings.items()}
     names = sorted(instances, key=lambda name: alphas[name])
-    for i, policy in enumerate(results.policies):
+    looks = _looks(results)
+    for policy in results.policies:
         shown = [name for name in names if (name, policy) in cells]
         if not shown:
             continue
-        triples = [_statistics(results.curves(name, policy)[1][:, -1:]) for name in shown]
-        mean = np.array([t[0][0] for t in triples])
-        spread = np.array([t[2][0] if band == "ci" else t[1][0] for t in triples])
-        _add_line(axis, i, policy, np.array([alphas[name] for name in shown]), mean, spread, markersize=5)
+        triples = [_mean_and_band(results.curves(name, policy)[1][:, -1:], band) for name in shown]
+        mean, low, high = (np.concatenate(parts) for parts in zip(*triples, strict=True))
+        x = np.array([alphas[name] for name in shown])
+        _add_line(axis, looks[policy], policy, x, (mean, low, high), markersize=5)
     ticks = [f"{alphas[name]:.2f}\n({settings[name]['intrinsic_dim']})" for name in names]
     axis.set_xticks([alphas[name] for name in names], ticks)
-    axis.set_xlabel(r"hardness level $\alpha = \ln d_\star / \ln T$   ($d_\star$ in brackets)")
-    axis.set_ylabel(f"regret after {results.curves(*cells[0])[0][-1]} rounds (reward units)")
+    alpha = r"hardness level $\alpha = \ln d_\star / \ln T$   ($d_\star$ in brackets)"
+    rounds = results.curves(*cells[0])[0][-1]
+    axis.set_xlabel(axis_label(results, "x", alpha))
+    axis.set_ylabel(axis_label(results, "y", f"regret after {rounds} rounds (reward units)"))
     tidy(axis, from_zero=True)
+
+
+def _looks(results: Results) -> dict[str, dict[str, Any]]:
+    own = results.labels.get("looks")
+    return looks_of(results.study["policies"], own if isinstance(own, dict) else None)
 
 
 def _add_line(
     axis: Axes,
-    i: int,
+    look: dict[str, Any],
     policy: str,
     x: np.ndarray[Any, Any],
-    mean: np.ndarray[Any, Any],
-    spread: np.ndarray[Any, Any],
+    drawn: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]],
     **options: Any,
 ) -> None:
-    looks = look(i)
-    axis.plot(x, mean, label=policy, **options, **looks)
-    if spread.any():
-        axis.fill_between(x, mean - spread, mean + spread, color=looks["color"], alpha=0.18, linewidth=0)
+    mean, low, high = drawn
+    axis.plot(x, mean, label=policy, **options, **look)
+    if (low < high).any():
+        axis.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
 def _add_legend(figure: Figure, axes: Sequence[Axes], results: Results) -> None:
@@ -182,7 +221,7 @@ def _add_legend(figure: Figure, axes: Sequence[Axes], results: Results) -> None:
     literal_texts(figure.legend([lines[policy] for policy in shown], labels, **options))
 
 
-def _caption(trials: Sequence[int], band: Band) -> str:
+def _shading(trials: Sequence[int], band: Band) -> str:
     few, many = min(trials), max(trials)
     if many == 1:
         return "one trial"
@@ -205,8 +244,16 @@ def _same_but_for_dim(results: Results, instances: Sequence[str]) -> bool:
     )
 
 
-def _statistics(regret: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-    """Mean, standard deviation and half of the 95% confidence interval over trials."""
-    count = len(regret)
-    std = regret.std(axis=0, ddof=1) if count > 1 else np.zeros(regret.shape[1])
-    return regret.mean(axis=0), std, 1.96 * std / np.sqrt(count)
+def _statistics(regret: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Mean and standard deviation over trials."""
+    std = regret.std(axis=0, ddof=1) if len(regret) > 1 else np.zeros(regret.shape[1])
+    return regret.mean(axis=0), std
+
+
+def _mean_and_band(
+    regret: np.ndarray[Any, Any], band: Band
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Mean over trials, and the ends of the shading around it."""
+    mean, std = _statistics(regret)
+    low, high = mean_interval(regret) if band == "ci" else (mean - std, mean + std)
+    return mean, low, high

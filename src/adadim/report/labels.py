@@ -7,7 +7,7 @@ from typing import Any
 from adadim.errors import StoreError
 from adadim.study import Results
 
-__all__ = ["label", "policy_label", "title"]
+__all__ = ["axis_label", "instance_label", "label", "policy_label", "title"]
 
 
 def title(results: Results) -> str:
@@ -20,6 +20,20 @@ def policy_label(results: Results, policy: str) -> str:
     names = results.labels.get("policies")
     found = names.get(policy) if isinstance(names, dict) else None
     return found if isinstance(found, str) else policy
+
+
+def instance_label(results: Results, instance: str) -> str:
+    """What an instance is called in a figure: ``labels["panels"][instance]``, or else its name in the study."""
+    names = results.labels.get("panels")
+    found = names.get(instance) if isinstance(names, dict) else None
+    return found if isinstance(found, str) else instance
+
+
+def axis_label(results: Results, axis: str, otherwise: str) -> str:
+    """What an axis is called: ``labels["axes"]["x"]`` or ``["y"]``, or else `otherwise`."""
+    names = results.labels.get("axes")
+    found = names.get(axis) if isinstance(names, dict) else None
+    return found if isinstance(found, str) else otherwise
 
 
 def label(results: Results, *keys: str) -> Any:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import polars as pl
 
-from adadim.files import write_whole
+from adadim.files import Place, as_place, write_whole
 from adadim.report.drawing import Figure
 from adadim.report.figures import Band, draw, summary
 from adadim.report.labels import title
@@ -20,13 +19,13 @@ FORMATS = ("png", "pdf", "svg")
 NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
-def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Path) -> list[Path]:
+def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
     The numbers are a table, or results, whose `summary` is written. The bytes depend on figure and numbers alone: no
     dates go in. Each file is written whole or not at all.
     """
-    stem = Path(stem)
+    stem = as_place(stem, "stem")
     contents = {}
     for kind in FORMATS:
         buffer = io.BytesIO()
@@ -38,6 +37,6 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Path) -> l
     return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
-def draw_and_save(results: Results, stem: str | Path, band: Band = "ci") -> list[Path]:
-    """Draw a study under its title and write figure and numbers; returns the paths."""
-    return save(draw(results, band=band, title=title(results)), results, stem)
+def draw_and_save(results: Results, stem: str | Place, band: Band = "ci", titled: bool = True) -> list[Place]:
+    """Draw a study, under its title if wanted, and write figure and numbers; returns the paths."""
+    return save(draw(results, band=band, title=title(results) if titled else None), results, stem)

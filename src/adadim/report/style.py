@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import textwrap
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
-from adadim.report.drawing import Axes, Legend, style
+from adadim.report.drawing import Axes, Figure, Legend, style
 
-__all__ = ["COLOURS", "MARKERS", "PANEL", "STYLES", "figure_style", "literal_texts", "look", "tidy"]
+__all__ = ["COLOURS", "PANEL", "figure_style", "heading", "literal_texts", "tidy"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; line styles and markers serve print in grey.
-COLOURS = ("#0072B2", "#000000", "#D55E00", "#CC79A7", "#009E73", "#E69F00", "#56B4E9", "#F0E442")
-STYLES = ("-", "--", "-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-MARKERS = ("s", "x", "o", "v", "^", "D", "P", "*")
+COLOURS = ("#0072B2", "#000000", "#D55E00", "#CC79A7", "#009E73", "#E69F00", "#56B4E9")
+"""Okabe and Ito's colours, which colour-blind readers can tell apart, for curves that are no policy's."""
 
 PANEL = (4.8, 3.5)
 """Width and height of one panel in inches."""
@@ -38,19 +37,12 @@ def figure_style() -> AbstractContextManager[None]:
     return style.context(SETTINGS)
 
 
-def look(i: int, colours: Sequence[str] = COLOURS, width: float = 1.4) -> dict[str, Any]:
-    """Colour, line style, marker and line width of the i-th policy; a colour that comes again has another style.
-
-    Examples
-    --------
-    >>> look(0)
-    {'color': '#0072B2', 'linestyle': '-', 'marker': 's', 'linewidth': 1.4}
-    >>> look(8)["color"], look(8)["marker"]
-    ('#0072B2', 'x')
-    """
-    turn, k = divmod(i, len(colours))
-    j = (k + turn) % len(MARKERS)
-    return {"color": colours[k], "linestyle": STYLES[j], "marker": MARKERS[j], "linewidth": width}
+def heading(figure: Figure, title: str | None, caption: str) -> None:
+    """Above a figure its title, if it has one, and what was run, in as many lines as its width needs."""
+    width = max(40, int(figure.get_figwidth() * 72 / 5.4))  # points to a letter
+    lines = [*([title] if title else []), *caption.split("\n")]
+    wrapped = [textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False) for line in lines]
+    figure.suptitle("\n".join(wrapped), fontsize=9, parse_math=False)
 
 
 def tidy(axis: Axes, from_zero: bool = False) -> None:

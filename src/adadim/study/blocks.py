@@ -19,9 +19,10 @@ import numpy as np
 import polars as pl
 
 from adadim.errors import StoreError
+from adadim.files import Place
 from adadim.study import schema
 
-__all__ = ["SCHEMA", "DamagedBlockError", "Span", "decode", "encode"]
+__all__ = ["SCHEMA", "DamagedBlockError", "Span", "check_digest", "decode", "encode"]
 
 Span = tuple[int, int]
 """Replications from the first number to one before the second."""
@@ -56,8 +57,8 @@ def encode(
     return blank.replace(BLANK, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
 
 
-def decode(path: Path, data: bytes, span: Span) -> FloatArray:
-    """Regret in a block's file, (replications, record points); raises unless it is whole and what its name says."""
+def check_digest(path: Place, data: bytes) -> None:
+    """Raise unless a block's file is as it was written."""
     found = DIGEST.findall(data)
     if len(found) != 1:
         if data[:4] == data[-4:] == b"PAR1" and OURS not in data:
@@ -65,6 +66,11 @@ def decode(path: Path, data: bytes, span: Span) -> FloatArray:
         raise _damaged(path, "it is cut or overwritten")
     if hashlib.sha256(DIGEST.sub(BLANK, data)).hexdigest().encode() != found[0]:
         raise _damaged(path, "its content does not agree with its digest")
+
+
+def decode(path: Place, data: bytes, span: Span) -> FloatArray:
+    """Regret in a block's file, (replications, record points); raises unless it is whole and what its name says."""
+    check_digest(path, data)
     meta = schema.block(schema.parse(_metadata(path, data).get(KEY, ""), path, schema.REMOVE), path)
     if meta["block"] != path.stem:
         raise StoreError(f"{path}: holds {meta['block']!r}, so it was renamed; delete it, and run the study again")
@@ -90,15 +96,15 @@ def _impossible(regret: np.ndarray[Any, Any]) -> str:
     return "some regret is negative" if (regret < -ROUNDING).any() else ""
 
 
-def _metadata(path: Path, data: bytes) -> dict[str, str]:
+def _metadata(path: Place, data: bytes) -> dict[str, str]:
     return _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))  # type: ignore[no-any-return]
 
 
-def _read(path: Path, data: bytes) -> pl.DataFrame:
+def _read(path: Place, data: bytes) -> pl.DataFrame:
     return _without_panic(path, lambda: pl.read_parquet(io.BytesIO(data)))  # type: ignore[no-any-return]
 
 
-def _without_panic(path: Path, action: Any) -> Any:
+def _without_panic(path: Place, action: Any) -> Any:
     """What `action` gives; the panics of polars, which are no `Exception`, become ours like its errors."""
     try:
         return action()
@@ -120,5 +126,5 @@ def _frame(span: Span, times: Sequence[int], regret: np.ndarray[Any, Any]) -> pl
     return pl.DataFrame(columns, schema=SCHEMA)
 
 
-def _damaged(path: Path, reason: object) -> DamagedBlockError:
+def _damaged(path: Place, reason: object) -> DamagedBlockError:
     return DamagedBlockError(f"{path}: damaged ({reason}); running the study again computes it anew")

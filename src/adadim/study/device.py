@@ -5,7 +5,7 @@ Units that differ in their instance alone run together, whatever d* they have: t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -19,10 +19,10 @@ from adadim.posterior.cost import replication_bytes
 from adadim.problem import Instance
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
-from adadim.study.results import already_there
-from adadim.study.store import Store
+from adadim.study.results import already_there, covered
+from adadim.study.store import Span, Store
 
-__all__ = ["device_batch", "device_outcomes"]
+__all__ = ["Card", "card_memory", "device_batch", "device_outcomes", "device_regret"]
 
 InstanceKey = tuple[str, int, int]
 """Name of an instance, its first replication and the one after the last."""
@@ -31,11 +31,54 @@ SHARE = 0.8  # of the card's free memory
 CHUNK = 8  # replications of an instance made by one thread
 
 
-def device_batch(cells: Sequence[Cell], device: str) -> int:
-    """Replications that fit on the device in lock step, for the largest of the cells."""
+class Card:
+    """An engine: a GPU of this machine.
+
+    Parameters
+    ----------
+    store : Store
+        Where results go.
+    planned : callable
+        Lists the units that compute what is missing, given what is stored.
+    device : str
+        The GPU.
+    batch : int
+        Largest number of replications in lock step.
+    """
+
+    def __init__(
+        self, store: Store, planned: Callable[[Mapping[str, Sequence[Span]]], list[Unit]], device: str, batch: int
+    ) -> None:
+        self.store, self.plan, self.device, self.batch = store, planned, device, batch
+
+    def pace(self) -> str:
+        return ""
+
+    def outcomes(self, units: Sequence[Unit]) -> Generator[tuple[Unit, Outcome]]:
+        return device_outcomes(self.store, units, self.device, self.batch)
+
+
+def card_memory(device: str) -> tuple[int, int]:
+    """Bytes of the card that are free, and all."""
     import torch
 
     free, total = torch.cuda.mem_get_info(torch.device(device))
+    return free, total
+
+
+def device_regret(unit: Unit, device: str) -> Any:
+    """Regret of the replications of one unit, computed on the device."""
+    made: dict[InstanceKey, Instance] = {}
+    (group,) = _joinable([unit], made, device)
+    return _simulate(group, made, device)
+
+
+def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
+    """Replications that fit on the device in lock step, for the largest of the cells.
+
+    The card is one of this machine, or another with so many bytes free, and in all.
+    """
+    free, total = card_memory(device) if memory is None else memory
     largest = max(cells, key=lambda cell: cell.replication_bytes)
     fit = int(SHARE * free / largest.replication_bytes)
     if fit < 1:
@@ -60,7 +103,9 @@ def device_outcomes(store: Store, units: Sequence[Unit], device: str, batch: int
                 claimed = []
                 for unit in of_one_policy:
                     free = claims.enter_context(store.claim(unit.cell.id, (unit.start, unit.stop)))
-                    outcome: Outcome | None = already_there(store, unit) if free else "busy"
+                    outcome: Outcome | None = (
+                        already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit) if free else "busy"
+                    )
                     if outcome is None:
                         claimed.append(unit)
                     else:
@@ -78,7 +123,7 @@ def _simulate(group: Sequence[Unit], made: Mapping[InstanceKey, Instance], devic
     cell = group[0].cell
     with _failures_explained(group[0], sum(unit.stop - unit.start for unit in group), device):
         instance = Instance.join([made[_instance_key(unit)] for unit in group])
-        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times).regret
+        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=False).regret
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Running a study: in this process, in several, or on a GPU; each stores what it has computed."""
+"""Running a study: what is missing is planned, computed by an engine and stored, until nothing is missing."""
 
 from __future__ import annotations
 
@@ -6,75 +6,91 @@ import itertools
 import math
 import threading
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import joblib
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adadim.backend.arrays import check_device
 from adadim.backend.memory import machine_bytes
 from adadim.checks import integer
 from adadim.errors import RunError, StudyError
+from adadim.files import Place
 from adadim.problem import Instance
 from adadim.simulate import simulate
-from adadim.study import workers
 from adadim.study.cells import Cell, Outcome, Unit
-from adadim.study.device import device_batch, device_outcomes
-from adadim.study.results import Results, already_there, missing
+from adadim.study.device import Card, device_batch
+from adadim.study.engines import Engine, WorkersDiedError
+from adadim.study.processes import Processes
+from adadim.study.results import Results, already_there, covered, missing
+from adadim.study.rounds import RoundCount, reporter
 from adadim.study.store import Span, Store
 from adadim.study.study import Study
 
-__all__ = ["Progress", "batch_size", "compute", "plan", "run"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["SHARE", "Progress", "batch_size", "compute", "plan", "regret_of", "run"]
 
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
 BATCH = 25  # the Python of a step is shared by so many; more would gain little and hold matrices for longer
 SHARE = 0.5  # of the machine's memory, for all workers together
-POLL = 0.2  # seconds between looks at what another run is computing
 
 # Locks on files keep processes apart, not the threads of one process: those take turns in a folder.
-_FOLDER_LOCKS: dict[Path, threading.Lock] = {}
+_FOLDER_LOCKS: dict[str, threading.Lock] = {}
 
 
 def run(
     study: Study,
-    folder: str | Path,
+    folder: str | Place,
     jobs: int | None = None,
     batch: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     device: str = "cpu",
+    cluster: str | Client | None = None,
+    shared: bool = False,
 ) -> Results:
     """Compute what is missing of a study, and return all of it.
 
     Finished blocks of replications are safe: after Ctrl-C, a crash or ``kill -9`` the next run goes on with what is
     missing. More trials, instances or policies later add to what is there. Several runs may work on
     one folder at the same time: each leaves alone what another is computing, and waits for it in the end. The results
-    depend on the study alone, not on `jobs`, `batch`, interruptions or order.
+    depend on the study alone, not on `jobs`, `batch`, `cluster`, interruptions or order.
 
     Parameters
     ----------
     study : Study
         What to run.
-    folder : path
-        Where the results are kept; it is made if need be.
+    folder : path or URL
+        Where the results are kept; it is made if need be. A URL such as ``s3://bucket/results`` is one of fsspec.
     jobs : int, optional
         Number of processes; by default one per core. 1 computes in this process. Within
         ``joblib.parallel_config(backend=...)`` another backend of joblib does the work.
     batch : int, optional
         Largest number of replications computed in lock step and stored in one file; by default `batch_size`, or less
         if some process would have nothing to do.
-    progress : callable, optional
-        Called as ``progress(units done, units in all, unit)``, first with 0 and None.
+    progress : callable or bool, optional
+        Called as ``progress(units done, units in all, unit)``, first with 0 and None. By default a bar of rounds with
+        the time left shows in terminals and notebooks once the run has taken two seconds; True shows it at once,
+        False never.
     device : str
         "cuda" (or "cuda:1") computes on a GPU, in this process, with as many replications in lock step as its memory
         holds; needs torch. The arithmetic is the same up to the order of sums, so what was computed on a CPU is kept,
-        and the other way round.
+        and the other way round. On a cluster the workers that offer Dask's resource GPU compute.
+    cluster : str or distributed.Client, optional
+        A Dask cluster that does the work instead of processes here: a client, the address of a scheduler such as
+        ``"tcp://scheduler:8786"``, or ``"local:4"``, which starts four workers on this machine (a script needs
+        ``if __name__ == "__main__":`` for that). Needs ``pip install 'adadim[cluster]'``.
+    shared : bool
+        The workers of the cluster write the results themselves, because they reach `folder` too. By default results
+        come back to this process, which writes them.
 
     Returns
     -------
@@ -89,7 +105,7 @@ def run(
     StoreError
         The folder cannot be used as it is, or the disk is full.
     RunError
-        A policy raised an error, or worker processes died.
+        A policy raised an error, worker processes died, or the cluster cannot be used.
 
     Examples
     --------
@@ -110,29 +126,51 @@ def run(
     """
     if not isinstance(study, Study):
         raise StudyError(f"expected a Study, got {type(study).__name__}; Study.from_toml reads one from a file")
-    if check_device(device) != "cpu" and jobs not in (None, 1):
+    if cluster is not None and jobs is not None:
+        raise StudyError(f"jobs: a cluster has workers of its own, got {jobs!r}; leave it out")
+    if cluster is None and shared:
+        raise StudyError("shared: it is workers of a cluster that share the folder; name a cluster, or leave it out")
+    if cluster is None and check_device(device) != "cpu" and jobs not in (None, 1):
         raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
     jobs = joblib.cpu_count() if jobs is None else integer(jobs, "jobs")
     batch = None if batch is None else integer(batch, "batch")
     study.check()
     store = Store(folder)
-    with _FOLDER_LOCKS.setdefault(store.folder.resolve(), threading.Lock()):
-        manifest = store.open(study)
-        with store.registered():
-            store.remove_damaged(study)
-            if device == "cpu":
-                planned = partial(plan, study, jobs=jobs, batch=batch)
-                computed = partial(_cpu_outcomes, store, jobs=jobs)
-            else:
-                size = batch or device_batch(study.cells, device)
-                planned = partial(plan, study, jobs=1, batch=size)
-                computed = partial(device_outcomes, store, device=device, batch=size)
-            _compute_missing(store, planned, computed, progress or _no_progress)
-    return Results(folder, manifest)
+    with _FOLDER_LOCKS.setdefault(store.key, threading.Lock()):
+        if cluster is None:
+            return _run(study, store, _engine_here(study, store, jobs, batch, device), progress)
+        from adadim.study.cluster import Cluster, connected
+
+        with connected(cluster) as client:
+            return _run(study, store, Cluster(study, store, client, batch, device, shared), progress)
 
 
-def batch_size(cell: Cell, jobs: int = 1) -> int:
+def _engine_here(study: Study, store: Store, jobs: int, batch: int | None, device: str) -> Engine:
+    """Processors of this machine, or its GPU."""
+    if device == "cpu":
+        return Processes(store, partial(plan, study, jobs=jobs, batch=batch), compute, jobs)
+    size = batch or device_batch(study.cells, device)
+    return Card(store, partial(plan, study, jobs=1, batch=size), device, size)
+
+
+def _run(study: Study, store: Store, engine: Engine, progress: Progress | bool | None) -> Results:
+    manifest = store.open(study)
+    with store.registered():
+        store.remove_damaged(study)
+        if callable(progress):
+            _compute_missing(store, engine, progress)
+        else:
+            with RoundCount(study.name, progress, engine.pace) as count:
+                if isinstance(engine, Processes):
+                    engine.compute = partial(compute, rounds=count.folder)
+                _compute_missing(store, engine, count.progress, count.plan)
+    return Results(store.folder, manifest)
+
+
+def batch_size(cell: Cell, jobs: int = 1, memory: float | None = None) -> int:
     """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 25.
+
+    Memory is that of this machine, or of another that has so many bytes.
 
     Examples
     --------
@@ -141,10 +179,17 @@ def batch_size(cell: Cell, jobs: int = 1) -> int:
     >>> batch_size(study.cells[0], jobs=2)
     25
     """
-    return max(1, min(BATCH, int(SHARE * machine_bytes() / jobs / cell.replication_bytes)))
+    have = machine_bytes() if memory is None else memory
+    return max(1, min(BATCH, int(SHARE * have / jobs / cell.replication_bytes)))
 
 
-def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: int | None = None) -> list[Unit]:
+def plan(
+    study: Study,
+    stored: Mapping[str, Sequence[Span]],
+    jobs: int,
+    batch: int | None = None,
+    memory: float | None = None,
+) -> list[Unit]:
     """Units that compute what is missing, the longest first, those on the same instance one after the other.
 
     Blocks begin at multiples of the batch, so that an interrupted run is completed with the files it would have
@@ -154,28 +199,41 @@ def plan(study: Study, stored: Mapping[str, Sequence[Span]], jobs: int, batch: i
     fair = math.ceil(len(different) * study.trials / jobs)
     units = []
     for cell in different.values():
-        size = batch or min(batch_size(cell, jobs), fair)
+        size = batch or min(batch_size(cell, jobs, memory), fair)
         units += [Unit(cell, *span) for span in _spans(missing(stored.get(cell.id, ()), study.trials), size)]
     return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
 
-def compute(store: Store, unit: Unit) -> Outcome:
-    """Compute and store a unit, unless it is stored by now or another process is computing it."""
+def compute(store: Store, unit: Unit, rounds: Path | None = None) -> Outcome:
+    """Compute and store a unit, unless it is stored by now or another process is computing it.
+
+    Meanwhile the folder `rounds` says how far it is, see `RoundCount`.
+    """
     cell = unit.cell
     with store.claim(cell.id, (unit.start, unit.stop)) as claimed:
         if not claimed:
             return "busy"
-        if (outcome := already_there(store, unit)) is not None:  # another run was faster, perhaps with other blocks
-            return outcome
-        try:
-            # The instance too is built with one thread, or its last bits might depend on the number of workers.
-            with threadpool_limits(1, user_api="blas"):
-                regret = simulate(cell.policy_object, _instance(unit), seed=cell.seed, record=cell.times).regret
-        except Exception as error:
-            hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
-            raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
-        store.write(unit, regret)
+        found = already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit)
+        if found is not None:  # another run was faster, perhaps with other blocks
+            return found
+        store.write(unit, regret_of(unit, _instance, reporter(rounds, unit)))
     return "computed"
+
+
+def regret_of(
+    unit: Unit, instance: Callable[[Unit], Instance], progress: Callable[[int, int], None] | bool = False
+) -> np.ndarray[Any, Any]:
+    """Regret of the replications of a unit, on the instance that is made for it; `progress` is that of `simulate`."""
+    cell = unit.cell
+    try:
+        # The instance too is built with one thread, or its last bits might depend on the number of workers.
+        with threadpool_limits(1, user_api="blas"):
+            return simulate(
+                cell.policy_object, instance(unit), seed=cell.seed, record=cell.times, progress=progress
+            ).regret
+    except Exception as error:
+        hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
+        raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
 
 
 _last: tuple[str, Instance] | None = None
@@ -191,34 +249,27 @@ def _instance(unit: Unit) -> Instance:
     return _last[1]
 
 
-def _no_progress(done: int, total: int, unit: Unit | None) -> None:
-    return
-
-
 def _compute_missing(
-    store: Store,
-    planned: Callable[[Mapping[str, Sequence[Span]]], list[Unit]],
-    computed: Callable[[Sequence[Unit]], Generator[tuple[Unit, Outcome]]],
-    progress: Progress,
+    store: Store, engine: Engine, progress: Progress, planned: Callable[[list[Unit]], list[Unit]] = list
 ) -> None:
     """Compute units until nothing is missing, what other processes are computing included.
 
-    `planned` lists the units that compute what is missing, given what is stored; `computed` computes some.
+    `planned` is told of each plan and gives it back.
     """
     done, deaths, since = 0, 0, time.monotonic()
-    units = planned(store.index())
+    units = planned(engine.plan(store.index()))
     progress(0, len(units), None)
     while units:
         total, failure = done + len(units), None
         try:
-            with closing(computed(units)) as outcomes:
+            with closing(engine.outcomes(units)) as outcomes:
                 for unit, outcome in outcomes:
                     if outcome != "busy":
                         done += 1
                         progress(done, total, unit)
-        except BrokenProcessPool as error:
+        except WorkersDiedError as error:
             failure = error
-        left = planned(store.index())
+        left = planned(engine.plan(store.index()))
         stuck = len(left) == len(units)
         if failure is not None:
             deaths = deaths + 1 if stuck else 1
@@ -230,30 +281,10 @@ def _compute_missing(
                 ) from failure
         elif stuck:  # others are computing all that is left
             store.waiting(time.monotonic() - since)
-            time.sleep(POLL)
+            time.sleep(store.poll)
         if not stuck:
             since = time.monotonic()
         units = left
-
-
-def _cpu_outcomes(store: Store, units: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Outcome]]:
-    """Compute units in this process or in several; yields each with its outcome, as they are done."""
-    if jobs == 1:
-        yield from ((unit, compute(store, unit)) for unit in units)
-        return
-    # At least two: joblib would do the work of one in this process, which must survive what a policy does to a worker.
-    count = min(jobs, max(2, len(units)))
-    store = Store(store.folder.absolute())  # a worker may have been started in another folder
-    by_id = {unit.id: unit for unit in units}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
-        with closing(workers.outcomes(_in_worker, ((store, unit) for unit in units), count)) as done:
-            for name, outcome in done:
-                yield by_id[name], outcome
-
-
-def _in_worker(store: Store, unit: Unit) -> tuple[str, Outcome]:
-    return unit.id, compute(store, unit)
 
 
 def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:

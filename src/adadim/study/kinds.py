@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
+import linecache
 import sys
+import types
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adadim import instances, policies
 from adadim.errors import StudyError
 from adadim.policies.base import Policy
 
-__all__ = ["Generator", "Plugins", "check_plugins", "instance_kinds", "load_plugin", "policy_kinds"]
+__all__ = [
+    "Generator",
+    "PluginSource",
+    "Plugins",
+    "check_plugins",
+    "instance_kinds",
+    "load_plugin",
+    "load_source",
+    "plugin_source",
+    "policy_kinds",
+]
 
 Generator = Callable[..., Any]
 
 Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
+
+
+class PluginSource(NamedTuple):
+    """The text of a plugin's file, which is how it travels to other machines.
+
+    Attributes
+    ----------
+    stem : str
+        Name of the file, without ``.py``.
+    text : str
+        What is in it.
+    """
+
+    stem: str
+    text: str
+
+
+_SOURCES: weakref.WeakKeyDictionary[Any, PluginSource] = weakref.WeakKeyDictionary()
+"""Where the classes and functions of plugins come from."""
 
 
 def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
@@ -89,25 +122,53 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
         raise StudyError(f"{file}: no such file; a plugin is a Python file that defines a policy")
-    name = f"adadim_plugin_{file.stem}"
-    source = importlib.util.spec_from_file_location(name, file)
+    source = importlib.util.spec_from_file_location(_module_name(file.stem), file)
     if source is None or source.loader is None:
         raise StudyError(f"{file}: not a Python file; a plugin's name ends in .py")
     module = importlib.util.module_from_spec(source)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{file}: cannot be read as text: {error}") from error
+    loader = source.loader
+    return _defined(module, lambda: loader.exec_module(module), str(file), PluginSource(file.stem, text))
+
+
+def load_source(source: PluginSource) -> dict[str, Any]:
+    """Run the text of a plugin that was loaded from its file on another machine; see `load_plugin`."""
+    # Python finds the lines of a file that is not there in this cache; a cell's hash needs them.
+    file = f"<plugin {source.stem}.py {hashlib.sha256(source.text.encode()).hexdigest()[:12]}>"
+    linecache.cache[file] = (len(source.text), None, source.text.splitlines(keepends=True), file)
+    module = types.ModuleType(_module_name(source.stem))
+    module.__file__ = file
+    return _defined(module, lambda: exec(compile(source.text, file, "exec"), vars(module)), file, source)
+
+
+def plugin_source(value: Any) -> PluginSource | None:
+    """The file that a class or function was loaded from by `load_plugin`, if it was."""
+    return _SOURCES.get(value)
+
+
+def _module_name(stem: str) -> str:
+    return f"adadim_plugin_{stem}"
+
+
+def _defined(module: types.ModuleType, execute: Callable[[], None], file: str, source: PluginSource) -> dict[str, Any]:
+    """Policies and generators that a module defines when it is executed."""
     # Registered only while it runs (dataclasses look their module up): what is in no importable module travels to
     # worker processes by value.
-    sys.modules[name] = module
+    sys.modules[module.__name__] = module
     try:
-        source.loader.exec_module(module)
+        execute()
     except Exception as error:
         raise StudyError(f"{file}: the plugin raised {type(error).__name__}: {error}") from error
     finally:
-        del sys.modules[name]
+        del sys.modules[module.__name__]
     own = {
         key: value
         for key, value in vars(module).items()
         if not key.startswith("_")
-        and getattr(value, "__module__", None) == name
+        and getattr(value, "__module__", None) == module.__name__
         and (_usable(value) or _generates(value))
     }
     if not own:
@@ -115,6 +176,8 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
             f"{file}: defines no policy; it should define a frozen dataclass that derives from adadim.Policy"
         )
     check_plugins(own)
+    for value in own.values():
+        _SOURCES[value] = source
     return own
 
 

@@ -14,8 +14,9 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from adadim.errors import StoreError
 from adadim.files import explained
@@ -23,13 +24,26 @@ from adadim.files import explained
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Locks"]
+__all__ = ["Block", "Claims", "Locks"]
+
+Block = tuple[str, int, int]
+"""Identifier of a cell, first replication, and the one after the last."""
 
 # A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
 LOCK_BITS = 20
 FOLDER_OFFSET = 1 << 62
 POLL = 0.1  # seconds
 MOST_BYTES = 100_000  # of the list of runs
+
+
+class Claims(Protocol):
+    """Rights to compute blocks, taken and given up one by one; all end with the process."""
+
+    def take(self, wanted: Sequence[Block]) -> list[bool]:
+        """Claim blocks; False for those of which another process is computing a part."""
+
+    def drop(self, block: Block) -> None:
+        """Give a claim up."""
 
 
 class Locks:
@@ -51,11 +65,20 @@ class Locks:
         The right ends with the block of code or with the process, whichever comes first. The blocks that
         a process claims together end together: closing the lock file gives up all its claims in this folder.
         """
-        with self._open() as handle:
-            yield _locked(handle, (int(cell[:10], 16) << LOCK_BITS) + start, stop - start, self.path)
+        with self.claims() as claims:
+            yield claims.take([(cell, start, stop)])[0]
 
     @contextlib.contextmanager
-    def folder(self, waiting: Callable[[float], None]) -> Iterator[int]:
+    def claims(self) -> Iterator[Claims]:
+        """Claim blocks and give them up one by one.
+
+        Until this ends, nothing else in this process may open the lock file: closing it gives up every claim.
+        """
+        with self._open() as handle:
+            yield _Held(handle, self.path)
+
+    @contextlib.contextmanager
+    def exclusive(self, waiting: Callable[[float], None]) -> Iterator[int]:
         """Be the only one to change the folder's own files; `waiting` is called with the seconds waited so far.
 
         Gives the handle of the lock file.
@@ -71,7 +94,7 @@ class Locks:
     def registered(self, waiting: Callable[[float], None]) -> Iterator[None]:
         """Be listed among the runs."""
         own = f"{os.getpid()} {socket.gethostname()}"
-        with self.folder(waiting) as handle:
+        with self.exclusive(waiting) as handle:
             lines = self._lines(handle)
             for line in lines:
                 if _is_gone(line):
@@ -80,7 +103,7 @@ class Locks:
         try:
             yield
         finally:
-            with contextlib.suppress(StoreError, OSError), self.folder(waiting) as handle:
+            with contextlib.suppress(StoreError, OSError), self.exclusive(waiting) as handle:
                 self._write(handle, [line for line in self._lines(handle) if line != own])
 
     def others(self) -> str:
@@ -121,6 +144,25 @@ class Locks:
                 os.pwrite(handle, text, 0)
             except OSError as error:
                 raise explained(error, self.path, StoreError) from error
+
+
+class _Held:
+    """Claims as locks on an open lock file."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle, self._path = handle, path
+
+    def take(self, wanted: Sequence[Block]) -> list[bool]:
+        return [_locked(self._handle, _offset(cell, start), stop - start, self._path) for cell, start, stop in wanted]
+
+    def drop(self, block: Block) -> None:
+        cell, start, stop = block
+        if sys.platform != "win32":
+            fcntl.lockf(self._handle, fcntl.LOCK_UN, stop - start, _offset(cell, start))
+
+
+def _offset(cell: str, start: int) -> int:
+    return (int(cell[:10], 16) << LOCK_BITS) + start
 
 
 def _locked(handle: int, start: int, length: int, path: Path) -> bool:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from adadim.checks import require, shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
+from adadim.files import Place
+from adadim.frames import to_pandas
+from adadim.notebook import card
 from adadim.study.cells import Outcome, Unit
 from adadim.study.store import Span, Store
 
-__all__ = ["CellStatus", "Results", "Status", "already_there", "load", "missing", "status"]
+__all__ = ["CellStatus", "Results", "Status", "already_there", "covered", "load", "missing", "status"]
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_SHOWN = 20  # cells in a notebook
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -82,7 +89,7 @@ class Results:
 
     Parameters
     ----------
-    folder : path
+    folder : path or URL
         A results folder.
     manifest : mapping, optional
         Which of its results; by default those of the study last run in it.
@@ -126,7 +133,7 @@ class Results:
     0.17
     """
 
-    def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: str | Place, manifest: Mapping[str, Any] | None = None) -> None:
         self._store = Store(folder)
         manifest = self._store.describe() if manifest is None else manifest
         self.folder = self._store.folder
@@ -156,6 +163,11 @@ class Results:
                 written = cell["spec"]["instance"]
                 return {"kind": written["kind"], **written["params"]}
         raise StoreError(f"no instance {shown(instance)} in {self.folder}; {suggestion(instance, self.instances)}")
+
+    def hyper_parameters(self, instance: str, policy: str) -> dict[str, Any]:
+        """Hyper-parameters of a policy on an instance, defaults included, and its `kind`."""
+        written = self._cell(instance, policy)["spec"]["policy"]
+        return {"kind": written["kind"], **written["params"]}
 
     def replications(self, instance: str, policy: str) -> IntArray:
         """Numbers of the replications that are stored."""
@@ -217,6 +229,24 @@ class Results:
             parts.append(pl.DataFrame(columns).select(*named, "replication", "time", "regret"))
         return pl.concat(parts)
 
+    def to_polars(self) -> pl.DataFrame:
+        """All results as a table: instance, policy, replication, time, regret."""
+        return self.frame()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas({column.name: column.to_numpy() for column in self.frame()})
+
+    def _repr_html_(self) -> str:
+        means = {
+            f"{policy} on {instance}": f"{final.mean():.4g} (std {final.std(ddof=1) if len(final) > 1 else 0.0:.3g})"
+            for instance, policy in self.cells()[:MOST_SHOWN]
+            if len(final := self.final(instance, policy))
+        }
+        left = {"...": f"{len(self.cells()) - MOST_SHOWN} more"} if len(self.cells()) > MOST_SHOWN else {}
+        about = {"trials": self.trials, "folder": self.folder}
+        return card(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
+
     def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
         for key, name in (("instance", instance), ("policy", policy)):
             if not isinstance(name, str):
@@ -275,7 +305,7 @@ class Results:
         return self._read[identifier]
 
 
-def load(folder: str | Path) -> Results:
+def load(folder: str | Place) -> Results:
     """Open the results in a folder, complete or not.
 
     Examples
@@ -287,7 +317,7 @@ def load(folder: str | Path) -> Results:
     return Results(folder)
 
 
-def status(folder: str | Path) -> Status:
+def status(folder: str | Place) -> Status:
     """How far the study in a folder has come; reads every block, and raises if one is damaged.
 
     See `run` for an example.
@@ -308,12 +338,15 @@ def status(folder: str | Path) -> Status:
     return Status(manifest["study"]["name"], tuple(cells), unused)
 
 
-def already_there(store: Store, unit: Unit) -> Outcome | None:
-    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
-    absent = [r for r in missing(store.index().get(unit.cell.id, ()), unit.stop) if r >= unit.start]
-    if len(absent) == unit.stop - unit.start:
+def already_there(present: np.ndarray[Any, np.dtype[np.bool_]], unit: Unit) -> Outcome | None:
+    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None).
+
+    `present` says which replications of its cell are, see `covered`.
+    """
+    here = int(present[unit.start : unit.stop].sum())
+    if not here:
         return None
-    return "busy" if absent else "found"
+    return "found" if here == unit.stop - unit.start else "busy"
 
 
 def missing(spans: Iterable[Span], trials: int) -> list[int]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NoReturn
 
 from adadim.checks import file_name, is_integer, printable, shown
 from adadim.errors import InvalidValueError, StoreError
+from adadim.files import Place
 from adadim.study.cells import FORMAT, LARGEST, digest
 
 __all__ = ["REMOVE", "RESTORE", "block", "manifest", "manifest_digest", "parse"]
@@ -24,7 +24,7 @@ REMOVE = "delete it, and running the study again computes it anew"
 CELL = re.compile(r"[0-9a-f]{20}")
 
 
-def parse(text: str, path: Path, fix: str) -> Any:
+def parse(text: str, path: Place, fix: str) -> Any:
     """JSON in a file; `fix` says what to do where it is none."""
     try:
         return json.loads(text)
@@ -34,7 +34,7 @@ def parse(text: str, path: Path, fix: str) -> Any:
         raise StoreError(f"{path}: not readable as JSON (nested too deeply); {fix}") from None
 
 
-def manifest(content: Any, path: Path) -> dict[str, Any]:
+def manifest(content: Any, path: Place) -> dict[str, Any]:
     """The content of a manifest, checked."""
     if not isinstance(content, dict) or content.get("made_by") != "adadim":
         raise StoreError(f"{path}: not written by adadim; choose another folder")
@@ -76,7 +76,7 @@ def manifest_digest(content: Mapping[str, Any]) -> str:
     return digest({"study": study, "cells": content["cells"]})
 
 
-def block(content: Any, path: Path) -> dict[str, Any]:
+def block(content: Any, path: Place) -> dict[str, Any]:
     """The metadata of a block, checked."""
     read = _Reader(path, REMOVE)
     read.is_table(content, "metadata")
@@ -100,7 +100,7 @@ def _cell(read: _Reader, spec: dict[str, Any], where: str) -> None:
 class _Reader:
     """Takes values out of the tables of a file; says what is wrong where they are not what they must be."""
 
-    def __init__(self, path: Path, fix: str) -> None:
+    def __init__(self, path: Place, fix: str) -> None:
         self.path, self.fix = path, fix
 
     def wrong(self, where: str, wanted: str, value: object) -> NoReturn:

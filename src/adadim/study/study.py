@@ -13,6 +13,7 @@ from typing import Any
 from adadim import codec
 from adadim.checks import file_name, integer, is_integer, printable, shown, suggestion
 from adadim.errors import InvalidValueError, StudyError
+from adadim.notebook import card
 from adadim.policies.base import Policy
 from adadim.randomness import check_seed
 from adadim.simulate import RECORDS, record_points
@@ -167,6 +168,11 @@ class Study:
     def to_toml(self) -> str:
         """The study as a TOML document, which `from_toml` reads back."""
         return toml.dumps(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        about = {"instances": ", ".join(self.instances), "policies": ", ".join(self.policies)}
+        variant = self.labels.get("variant")
+        return card(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
 
     def check(self) -> Study:
         """Try the study out: build a small instance of each kind, and start every policy on it.

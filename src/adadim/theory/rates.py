@@ -108,6 +108,10 @@ def recommended_beta(alpha_hat: float) -> float:
     With it theta_beta meets the non-adaptive rate at alpha_hat. As beta = 1 is not allowed, an estimate of 1
     or more gives the largest number below 1.
 
+    This is about rates, which are limits. At the paper's size (T = 2500, alpha = 0.32) beta = 0.66 more than doubles
+    the regret of LinUCB++ in the released variant and raises it by 73% in the theory variant, and up to T = 10,000 the
+    ratio does not fall (`adadim study footnote`, docs/tradeoff.md): unless T is far larger, take beta = 0.5.
+
     Examples
     --------
     >>> recommended_beta(0.5)

@@ -136,7 +136,8 @@ def test_contexts_have_the_oracle_alone_as_reference(working_folder, one_format,
     assert "contexts: mean regret" in printed
     assert "++" not in printed
     folder = working_folder / "results" / "regret"
-    assert [path.name for path in sorted(folder.glob("figures/*"))] == ["regret-vs-oracle.csv", "regret-vs-oracle.png"]
+    names = [f"{stem}.{kind}" for stem in ("regret-summary", "regret-vs-oracle") for kind in ("csv", "png")]
+    assert [path.name for path in sorted(folder.glob("figures/*"))] == names
     assert "LinUCB++" not in (folder / "regret.md").read_text()
 
 

@@ -51,3 +51,18 @@ def test_rows_of_the_heat_map_say_horizon_and_noise():
     part = stub({"sphere-flip-8/60": {"oracle": [1], "linucb++": [2]}}, split="held-out")
     (label, *_) = comparison.draw_ratios(comparison.ratios([part])).axes[0].get_yticklabels()
     assert label.get_text() == "sphere-flip-8/60, T 10000, σ 1"
+
+
+def test_the_summary_has_a_line_for_each_policy_best_median_first(rows):
+    figure = comparison.draw_summary(rows)
+    (axis,) = figure.axes
+    assert "1 held-out families" in figure.get_suptitle()
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == ["mine", "linucb++"]
+    assert [text.get_text() for text in axis.texts] == ["1.00", "40", "worst"]
+    marks, median = (line.get_data() for line in axis.get_lines()[2:4])
+    assert (marks[0].tolist(), median[0].tolist()) == ([30.0], [30.0])  # at the edge
+    assert axis.get_lines()[2].get_color() == "#0072B2"
+    development = comparison.draw_summary(rows, split="development").axes[0]
+    assert [tick.get_text() for tick in development.get_yticklabels()] == ["mine", "linucb++"]
+    with pytest.raises(ValueError, match="split must be"):
+        comparison.draw_summary(rows, split="other")

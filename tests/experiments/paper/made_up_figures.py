@@ -36,7 +36,7 @@ def level(figure, d, policy):
         base = 20
     slope = 0.0 if policy == "linucb" else 0.5
     if expressive and policy not in ("linucb", "oracle"):
-        slope = 1.0
+        slope = 0.7
     return base + slope * (d - 5)
 
 

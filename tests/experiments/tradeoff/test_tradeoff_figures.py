@@ -60,9 +60,31 @@ def test_rates_picture_shows_estimates_and_says_what_is_missing():
     assert points == {"mine": [0.6], "$2 shop": [0.9]}
     assert "mine at 0.5" in figure.get_suptitle()
     assert "T from 64 to 1024" in figure.get_suptitle()
+    assert "stand side by side" in figure.get_suptitle()
     table = tradeoff.rates_table(rows)
     assert table["horizons"].to_list() == ["64; 256; 1024", "64", "64; 256; 1024"]
     assert table["theory"].to_list() == [0.5, 1.0, None]
+
+
+def test_a_rate_far_below_the_others_is_named_and_does_not_stretch_the_picture():
+    horizons = (64, 256, 1024)
+    rows = [
+        tradeoff.RateEstimate("oracle", 0.0, -0.15, -0.3, 0.0, 0.5, horizons, (), ("uniform",) * 3, 8),
+        tradeoff.RateEstimate("LinUCB", 0.0, 0.9, 0.85, 0.95, None, horizons, (), ("uniform",) * 3, 8),
+    ]
+    (axis,) = tradeoff.draw_rates(rows).axes
+    assert axis.get_ylim()[0] > 0.3
+    assert [text.get_text() for text in axis.texts if text.get_text()] == ["-0.15"]
+
+
+def test_both_shades_are_explained(bounds):
+    checks = tradeoff.lower_bound_checks(bounds) + tradeoff.closed_forms(HORIZON, ALPHA, DELTAS)
+    figure = tradeoff.draw_bounds(checks)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts[-2:] == ["impossible: by the sharper bound", "impossible: by the theorem's bound"]
+    light, dark = (collection.get_facecolor()[0][0] for collection in figure.axes[0].collections[:2])
+    assert light > dark
+    assert "square-root scales" in figure.axes[0].get_title()
 
 
 def test_files_are_complete_and_always_the_same(measured, tmp_path):

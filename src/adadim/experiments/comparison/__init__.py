@@ -6,7 +6,7 @@
 
 from adadim.experiments.comparison.analysis import PolicySummary, Ratio, policy_summaries, ratios, ratios_table
 from adadim.experiments.comparison.families import FAMILIES, SPLITS, Family, Split
-from adadim.experiments.comparison.figures import draw_ratios
+from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
 
@@ -21,6 +21,7 @@ __all__ = [
     "Split",
     "comparison_markdown",
     "draw_ratios",
+    "draw_summary",
     "policies",
     "policy_summaries",
     "ratios",

@@ -15,19 +15,22 @@ from adadim.errors import StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
 from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
-from adadim.experiments.comparison.figures import draw_ratios
+from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
-from adadim.files import write_whole
+from adadim.files import Place, as_place, write_whole
 from adadim.report import save
 from adadim.report.console import (
     Batch,
+    Cluster,
     Device,
     Jobs,
     Plugins,
     Quiet,
     Seed,
+    Shared,
     as_json_text,
+    client_of,
     compact_table,
     errors,
     load_plugins,
@@ -73,13 +76,15 @@ def regret(
     candidates: Candidates = None,
     plugin: Plugins = None,
     trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")] = 20,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where results, figures and tables go.")] = Path(
-        "results/regret"
-    ),
+    out_folder: Annotated[
+        str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")
+    ] = "results/regret",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     quiet: Quiet = False,
 ) -> None:
     r"""Compare every policy of the library on problems that differ in kind.
@@ -87,8 +92,8 @@ def regret(
     Every policy meets the same instances with the same noise, and its mean
     regret is divided by that of the oracle (LinUCB told d*) and by that of
     LinUCB++. The table tells each policy's worst ratio, where that is, and
-    the median over families; the heat map shows them all, and the CSV files
-    have the 95% intervals.
+    the median over families; regret-summary.png is the picture of it, the
+    heat map shows every ratio, and the CSV files have the 95% intervals.
 
     Choose parameters on the families called development, report on those
     called held-out: the split was made before anything was run. The group
@@ -107,18 +112,21 @@ def regret(
             study(split, trials, seed, policy, names, more, plugins)
             for split, names in _by_split(family_names or [ALL]).items()
         ]
-        results = [run_study(plan, out_folder / plan.name, jobs, batch, quiet, device) for plan in plans]
+        out = as_place(out_folder, "out")
+        with client_of(cluster) as client:
+            results = [run_study(plan, out / plan.name, jobs, batch, quiet, device, client, shared) for plan in plans]
         summaries = policy_summaries(results)
-        paths = _write(results, summaries, out_folder)
+        paths = _write(results, summaries, out)
     print_written(paths, quiet)
     if not quiet:
         for plan in plans:
             stdout().print(_table(plan, summaries))
 
 
-def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folder: Path) -> list[Path]:
+def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folder: Place) -> list[Place]:
     """Write the heat maps with their numbers, and the summaries; returns the paths."""
-    rows, paths = ratios(results), []
+    rows = ratios(results)
+    paths = save(draw_summary(rows), ratios_table(rows), folder / "figures" / "regret-summary")
     for reference in dict.fromkeys(row.reference for row in rows):
         table = ratios_table([row for row in rows if row.reference == reference])
         paths += save(draw_ratios(rows, reference), table, folder / "figures" / f"regret-vs-{reference}")

@@ -1,4 +1,4 @@
-"""The comparison as a heat map."""
+"""The comparison as a summary that can be read from afar, and as a heat map of everything."""
 
 from __future__ import annotations
 
@@ -14,15 +14,68 @@ from adadim.experiments.comparison.analysis import Ratio
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.experiments.comparison.tables import ratio_text
 from adadim.report.drawing import Axes, Figure, Normalize, ScalarMappable, colormaps
-from adadim.report.style import figure_style
+from adadim.report.looks import looks_of
+from adadim.report.style import figure_style, heading, tidy
 
-__all__ = ["COLOURS", "draw_ratios"]
+__all__ = ["COLOURS", "draw_ratios", "draw_summary"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 COLOURS = colormaps["RdBu_r"]
+HELD_OUT = "held-out"
+EDGE = 30.0  # ratio beyond which marks of the summary stay at the edge
 FARTHEST = 10.0  # ratio from which colours do not change any more
 CELL = (0.47, 0.165)  # inches
+
+
+def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str = ORACLE) -> Figure:
+    """Draw every policy in a line, the best median first: a small mark for each family, a large one for their median.
+
+    Ratios beyond 30 and below 1/30 stand at the edge. The number on the right is the worst ratio.
+
+    Parameters
+    ----------
+    rows : sequence of Ratio
+        What `ratios` gives.
+    split : str, optional
+        Which families; by default "held-out" if there are any, else those of the first split.
+    reference : {"oracle", "linucb++"}
+        Relative to what.
+    """
+    one_of(reference, "reference", (ORACLE, PUBLISHED))
+    splits = list(dict.fromkeys(row.split for row in rows))
+    split = split or (HELD_OUT if HELD_OUT in splits else splits[0])
+    one_of(split, "split", tuple(splits))
+    shown = [row for row in rows if row.reference == reference and row.policy != reference and row.split == split]
+    values: dict[str, FloatArray] = {}
+    for policy in dict.fromkeys(row.policy for row in shown):
+        found = np.array([row.value for row in shown if row.policy == policy])
+        if np.isfinite(found).any():
+            values[policy] = found[np.isfinite(found)]
+    order = sorted(values, key=lambda policy: float(np.median(values[policy])))
+    looks = looks_of({policy: policy for policy in values})
+    families = max((len(found) for found in values.values()), default=0)
+    with figure_style():
+        figure = Figure(figsize=(7.6, 0.27 * len(order) + 1.5), layout="constrained")
+        axis = figure.subplots()
+        for i, policy in enumerate(order):
+            look = {**looks[policy], "linestyle": "none"}
+            x = np.clip(values[policy], 1 / EDGE, EDGE)
+            axis.plot(x, np.full(len(x), i), **{**look, "markersize": 4, "alpha": 0.35, "markeredgewidth": 0.6})
+            axis.plot(np.median(values[policy]).clip(1 / EDGE, EDGE), i, **{**look, "markersize": 9})
+            axis.text(EDGE * 1.25, i, ratio_text(values[policy].max()), fontsize=8, va="center")
+        axis.axvline(1.0, color="0.5", linewidth=0.8)
+        axis.text(EDGE * 1.25, -1, "worst", fontsize=8, va="center")
+        axis.set_xscale("log")
+        ticks = (1 / EDGE, 0.1, 0.3, 1.0, 3.0, 10.0, EDGE)
+        axis.set_xticks(ticks, ["≤1/30", "0.1", "0.3", "1", "3", "10", "≥30"])
+        axis.minorticks_off()
+        axis.set(xlim=(1 / EDGE / 1.15, EDGE * 1.15), ylim=(len(order) - 0.4, -0.6))
+        axis.set_yticks(range(len(order)), order, fontsize=9)
+        axis.set_xlabel(f"mean regret / that of {reference}   (left is better; large mark: median over families)")
+        tidy(axis)
+        heading(figure, None, f"{families} {split} families of problems, {_trials(shown)}, same instances and noise")
+    return figure
 
 
 def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:

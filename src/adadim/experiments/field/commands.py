@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from adadim.experiments.field import plan, verdicts
-from adadim.files import write_whole
+from adadim.files import Place, write_whole
 from adadim.report.console import VERDICT_COLOURS, as_json_text, compact_table, print_written, run_study, stdout
 
 __all__ = ["reproduce_tables"]
@@ -21,20 +21,21 @@ def reproduce_tables(
     names: Sequence[str],
     trials: int | None,
     horizon: int | None,
-    out_folder: Path,
+    out_folder: Place,
     seed: int,
     jobs: int | None,
     batch: int | None,
     quiet: bool,
+    client: Any = None,
+    shared: bool = False,
 ) -> None:
     """Run what is missing of some tables, write them as Markdown and JSON, and print them."""
     for name in names:
         made = plan.study(name, trials, seed, horizon)
-        results = run_study(made, out_folder / made.name, jobs, batch, quiet)
+        results = run_study(made, out_folder / made.name, jobs, batch, quiet, client=client, shared=shared)
         found = verdicts.rows([results]) + verdicts.sphere_rows(name, made.trials, seed, horizon)
-        stem = out_folder / "tables" / name
-        texts = {".md": verdicts.rows_markdown(found), ".json": as_json_text(found) + "\n"}
-        paths = [write_whole(stem.with_suffix(end), text.encode()) for end, text in texts.items()]
+        texts = {"md": verdicts.rows_markdown(found), "json": as_json_text(found) + "\n"}
+        paths = [write_whole(out_folder / "tables" / f"{name}.{end}", text.encode()) for end, text in texts.items()]
         print_written(paths, quiet)
         if not quiet:
             stdout().print(_table(name, found))

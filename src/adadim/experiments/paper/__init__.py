@@ -1,6 +1,7 @@
 """The paper's experiments: its policies, its figures as studies, and verdicts on its claims."""
 
 from adadim.experiments.paper.plan import FIGURES, VARIANTS, Figure, Variant, policies, study
+from adadim.experiments.paper.variation import unvaried, vary
 from adadim.experiments.paper.verdicts import Verdict, claims, claims_markdown, claims_table
 
 __all__ = [
@@ -14,4 +15,6 @@ __all__ = [
     "claims_table",
     "policies",
     "study",
+    "unvaried",
+    "vary",
 ]

@@ -18,7 +18,18 @@ from adadim.policies.confidence import Bonus
 from adadim.policies.released import ReleasedDynamicBalancing, ReleasedLinUCB, ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 
-__all__ = ["EXPERIMENT", "FIGURES", "LABELS", "VARIANTS", "Figure", "Variant", "policies", "study", "study_name"]
+__all__ = [
+    "EXPERIMENT",
+    "FIGURES",
+    "LABELS",
+    "PAPER_TRIALS",
+    "VARIANTS",
+    "Figure",
+    "Variant",
+    "policies",
+    "study",
+    "study_name",
+]
 
 Variant = Literal["theory", "released"]
 VARIANTS: tuple[Variant, ...] = ("released", "theory")
@@ -36,6 +47,7 @@ LABELS = {
 }
 """What the policies are called in figures and claims."""
 
+PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
 
@@ -98,7 +110,7 @@ FIGURES = {
 """The paper's figures with experiments, by name."""
 
 
-def study(figure: str, variant: Variant = "theory", trials: int = 100, seed: int = 0) -> Study:
+def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, seed: int = 0) -> Study:
     """The study behind one of the paper's figures.
 
     Parameters
@@ -156,6 +168,8 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
         "theory" follows the paper's text. "released" follows the authors' released code where it departs from it:
         squared bonus everywhere; arms rescaled in LinUCB++; the index of UCB on mixture-arms; and in Dynamic Balancing
         the upper reference, the unguarded width, ties among inactive bases and a uniform first pull of each base.
+        Functions take the text unless told; the commands `reproduce` and `show` take the code, which made the paper's
+        figures. Either way the study's label "variant" says which it is.
     intrinsic_dim : int
         d*, which only the oracle knows.
     expressive : bool

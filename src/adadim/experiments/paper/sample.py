@@ -61,6 +61,16 @@ class Sample:
         value: FloatArray = rate[self._index].mean(axis=1)
         return value
 
+    def shape(self, figure: str, d: int, policy: str) -> FloatArray:
+        """Mean regret curve divided by its end, (resamples, record points)."""
+        name, _ = self._instances[figure, d]
+        _, regret = self._results[figure].curves(name, policy, trials=self._numbers)
+        shares = np.zeros((len(self._index), self.trials))
+        np.add.at(shares, (np.arange(len(self._index))[:, None], self._index), 1 / self.trials)
+        means = shares @ regret
+        value: FloatArray = means / means[:, -1:]
+        return value
+
     def growth(self, figure: str, policy: str) -> FloatArray:
         """Least-squares slope of the mean final regret in alpha."""
         dims = FIGURES[figure].dims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from adadim.errors import InvalidValueError
 from adadim.experiments.tradeoff import bound_checks, pareto
 from adadim.experiments.tradeoff.bound_checks import BoundCheck, bounds_table, closed_forms
 from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
@@ -24,6 +23,7 @@ from adadim.report import save
 from adadim.report.console import (
     EXIT_FAILED,
     VERDICT_COLOURS,
+    AddedPolicies,
     AsJson,
     Device,
     Jobs,
@@ -35,10 +35,10 @@ from adadim.report.console import (
     errors,
     load_plugins,
     print_written,
+    read_policies,
     run_study,
     stdout,
 )
-from adadim.study import from_spec
 
 __all__ = ["frontier", "lower_bound", "rates"]
 
@@ -46,14 +46,6 @@ BATCH = 32  # these problems are small: many replications in lock step share the
 NAME = 13  # least width of the column with policies
 
 Betas = Annotated[list[float] | None, typer.Option("--beta", min=0.5, help="A beta in [0.5, 1); may be repeated.")]
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        metavar="KIND[:KEY=VALUE,...]",
-        help="A policy to run, e.g. LinUCBPlusPlus:beta=0.6; may be repeated. 'adadim policies' lists the kinds.",
-    ),
-]
 Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")]
 ResultsFolder = Annotated[Path, typer.Option("--out", "-o", help="Results folder.")]
 Deltas = Annotated[
@@ -104,7 +96,7 @@ def frontier(
 
 
 def lower_bound(
-    policy: Policies = None,
+    policy: AddedPolicies = None,
     plugin: Plugins = None,
     horizon: Annotated[int, typer.Option("--horizon", "-T", min=2, help="Number of rounds T.")] = 1024,
     alpha: Annotated[float, typer.Option(help="There are floor(T^alpha / 2) hard problems.")] = 0.5,
@@ -134,7 +126,9 @@ def lower_bound(
     with errors():
         plugins = load_plugins(plugin)
         options: dict[str, Any] = {"horizon": horizon, "alpha": alpha, "deltas": delta or None, "targets": targets}
-        plan = lower_bound_study(_policies(policy, plugins), **options, trials=trials, seed=seed, plugins=plugins)
+        plan = lower_bound_study(
+            read_policies(policy, plugins) or None, **options, trials=trials, seed=seed, plugins=plugins
+        )
         results = run_study(plan, out_folder, jobs, BATCH, quiet or as_json, device)
         checks = bound_checks.lower_bound_checks(results)
         rows = [*checks, *closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
@@ -152,7 +146,7 @@ def lower_bound(
 def rates(
     beta: Betas = None,
     corral_beta: CorralBetas = None,
-    policy: Policies = None,
+    policy: AddedPolicies = None,
     plugin: Plugins = None,
     horizon: Horizons = None,
     alpha: Alphas = None,
@@ -188,7 +182,7 @@ def rates(
         own = rate_policies(betas, CORRAL_BETAS if corral_beta is None else corral_beta, scale)
         sizes: dict[str, Any] = {"horizons": horizon or HORIZONS, "alphas": ALPHAS if alpha is None else alpha}
         sizes |= {"dim": dim, "arms": arms, "trials": trials, "seed": seed}
-        plan = rates_study({**own, **(_policies(policy, plugins) or {})}, **sizes, plugins=plugins)
+        plan = rates_study({**own, **read_policies(policy, plugins)}, **sizes, plugins=plugins)
         results = run_study(plan, out_folder, jobs, None, quiet or as_json, device)
         estimates, folder = rate_estimates(results), out_folder / "figures"
         paths = save(draw_rates(estimates, betas), rates_table(estimates), folder / "rates")
@@ -200,28 +194,6 @@ def rates(
         print_written(paths, quiet)
         if not quiet:
             stdout().print(_rates_table(estimates))
-
-
-def _policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any] | None:
-    """Policies named on the command line, by what was written; None if there were none."""
-    if not written:
-        return None
-    return {text: from_spec(_spec(text), plugins) for text in written}
-
-
-def _spec(text: str) -> dict[str, Any]:
-    """Read KIND:KEY=VALUE,... with values as in JSON, or else plain text."""
-    kind, _, rest = text.partition(":")
-    table: dict[str, Any] = {"kind": kind}
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
-        try:
-            table[key.strip()] = json.loads(value)
-        except ValueError:
-            table[key.strip()] = value
-    return table
 
 
 def _bounds_table(rows: Iterable[BoundCheck]) -> Table:

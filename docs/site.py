@@ -1,0 +1,69 @@
+"""What `make docs` adds to the pages of this folder: the API from docstrings, the changelog, how to contribute.
+
+A hook of mkdocs. The API pages follow the public names, so a new one is documented by its docstring alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
+
+# Page: the module whose public names it documents, its title, and what to say first.
+API = {
+    "api/adadim.md": ("adadim", "adadim", "Problems, simulation, and what else is used every day."),
+    "api/policies.md": ("adadim.policies", "Policies", "Every policy is also a name of `adadim` itself."),
+    "api/instances.md": ("adadim.instances", "Instances", "Generators of problems of known truth."),
+    "api/study.md": ("adadim.study", "Studies", "What to run, who runs it, where results are kept."),
+    "api/paper.md": ("adadim.experiments.paper", "The paper", "Also available as `adadim.paper`."),
+    "api/comparison.md": ("adadim.experiments.comparison", "The comparison", "Every policy on families of problems."),
+    "api/tradeoff.md": ("adadim.experiments.tradeoff", "The trade-off", "Frontier, lower bound, measured rates."),
+    "api/report.md": ("adadim.report", "Figures and tables", "What every experiment reports with."),
+    "api/page.md": ("adadim.report.page", "The web page", "Results as one HTML file."),
+    "api/theory.md": ("adadim.theory", "Theory", "Schedules, rates and bounds as functions."),
+}
+
+
+def on_config(config: Any) -> Any:
+    """Put the API pages and pages that nav does not list into nav."""
+    listed = set(re.findall(r"[\w/.-]+\.md", str(config.nav)))
+    found = sorted(path.relative_to(config.docs_dir).as_posix() for path in Path(config.docs_dir).rglob("*.md"))
+    made = [{"Security": "security.md"}] if (ROOT / "SECURITY.md").exists() else []
+    more = [page for page in found if page not in listed]
+    config.nav += [*([{"More": more}] if more else []), {"API": [{title: page} for page, (_, title, _) in API.items()]}]
+    for section in config.nav:
+        if "Project" in section:
+            section["Project"] += made
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made here."""
+    for page, source in FROM_ROOT.items():
+        if (ROOT / source).exists():
+            files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    for page, (module, title, first) in API.items():
+        files.append(File.generated(config, page, content=api_page(module, title, first)))
+    return files
+
+
+def api_page(module: str, title: str, first: str) -> str:
+    """Markdown that documents every public name of a module once."""
+    lines = [f"# {title}", "", first, ""]
+    for name in public_names(module):
+        lines += [f"::: {module}.{name}", ""]
+    return "\n".join(lines)
+
+
+def public_names(module: str) -> list[str]:
+    """Names of a module's `__all__` that are no modules; for `adadim`, those that no other page has."""
+    elsewhere = set(importlib.import_module("adadim.policies").__all__) if module == "adadim" else set()
+    loaded = importlib.import_module(module)
+    kinds = (type(importlib), str)
+    return [n for n in loaded.__all__ if n not in elsewhere and not isinstance(getattr(loaded, n), kinds)]

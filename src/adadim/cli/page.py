@@ -1,0 +1,204 @@
+"""The command `report`: studies, the paper's claims and the comparison as one web page."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adadim.errors import AdadimError, StoreError
+from adadim.experiments import comparison, paper
+from adadim.experiments.paper.sentences import NOT_TESTABLE
+from adadim.files import Place, as_place, exists, is_folder, names
+from adadim.report.console import errors, print_written
+from adadim.report.page import Column, HeatMap, Table, write_page
+from adadim.study import Results, Study, load
+
+__all__ = ["report"]
+
+# What a verdict means, and what the columns of the claims hold.
+VERDICTS = {
+    "holds": "the 95% interval of the statistic lies above 0: the data support the sentence.",
+    "does not hold": "the interval lies below 0: the data contradict the sentence.",
+    "undecided": "the interval contains 0, or there are fewer than 6 trials: more trials would tell.",
+}
+COLUMNS = {
+    "figure": "figure of the paper that the claim is about",
+    "claim": "the paper's sentence, in our words",
+    "variant": "theory follows the paper's text, released its code where the two differ",
+    "verdict": "what the data say",
+    "survives": "whether the verdict stands when all verdicts are to be right at once (Holm's correction)",
+    "value": "the statistic; positive means that the claim is true",
+    "low": "lower end of its 95% interval",
+    "high": "upper end of its 95% interval",
+    "unit": "unit of the statistic",
+    "p": "two-sided p-value of the verdict by itself",
+    "trials": "number of trials",
+    "statistic": "what was computed",
+    "where": "section of the paper",
+}
+HEADINGS = {"where": "section"}
+
+
+def report(
+    folders: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Results folders: paths or URLs.", show_default=False)
+    ],
+    out_file: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
+) -> None:
+    """Put results into one web page to look at and send around.
+
+    The page is a single HTML file that needs no network. It shows the regret
+    of every study, with policies, trials and bands to choose and regret
+    against any parameter that varies; the paper's claims with their verdicts;
+    the comparison as a table that sorts; and how to run each study again.
+    It takes any folder that [bold]run[/bold], [bold]reproduce[/bold] or
+    [bold]study regret[/bold] made, and the folders in it, two levels deep.
+
+    Example: adadim report results --out report.html
+    """
+    with errors():
+        found = {_same(place): place for folder in folders for place in _study_folders(folder)}
+        studies = [load(path) for path in found.values()]
+        blocks = [*_claims(studies), *_comparison(studies)]
+        heading = title or (studies[0].labels.get("title", studies[0].name) if len(studies) == 1 else "adadim results")
+        reruns = {results.name: command for results in studies if (command := _rerun(results))}
+        print_written([write_page(out_file, studies, str(heading), blocks, reruns)], quiet=False)
+
+
+def _same(place: Place) -> Place:
+    """One name of a folder that has several."""
+    return place.resolve() if isinstance(place, Path) else place
+
+
+def _study_folders(folder: str) -> list[Place]:
+    """The folder itself if it holds a study, else the studies one and two levels below it."""
+    place = as_place(folder, "folder", StoreError)
+    if not is_folder(place, StoreError):
+        raise StoreError(f"{folder} is not a folder")
+    if _holds_study(place):
+        return [place]
+    below = _below(place)
+    found = [inner for inner in [*below, *(inner for outer in below for inner in _below(outer))] if _holds_study(inner)]
+    if not found:
+        raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
+    return found
+
+
+def _below(folder: Place) -> list[Place]:
+    """Folders right below a folder."""
+    inner: list[Place] = [folder / name for name in sorted(names(folder, StoreError))]
+    return [place for place in inner if is_folder(place, StoreError)]
+
+
+def _holds_study(folder: Place) -> bool:
+    return exists(folder / "manifest.json", StoreError)
+
+
+def _rerun(results: Results) -> list[str]:
+    """The command that runs one of the library's own experiments again; none for studies of any other kind."""
+    labels, trials, seed = results.labels, results.trials, results.study.get("seed", 0)
+    try:
+        if labels.get("experiment") == "paper":
+            figure, variant = labels["figure"], labels["variant"]
+            plan, chosen = paper.study(figure, variant, trials, seed), f"reproduce {figure} --variant {variant}"
+        elif labels.get("experiment") == "comparison":
+            names, families = list(results.policies), list(results.instances)
+            plan = comparison.study(labels["split"], trials, seed, names, families)
+            policies = " ".join(f"--policy {shlex.quote(name)}" for name in names)
+            whole = families == [family.name for family in comparison.FAMILIES if family.split == labels["split"]]
+            groups = [labels["split"]] if whole else families
+            chosen = f"study regret {' '.join(f'--families {shlex.quote(name)}' for name in groups)} {policies}"
+        else:
+            return []
+        stored = Study.from_dict(results.study)
+    except (AdadimError, KeyError):  # varied, or with policies of somebody's own: its TOML file says it all
+        return []
+    same = all(getattr(stored, key) == getattr(plan, key) for key in ("instances", "policies", "record", "only"))
+    return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []
+
+
+def _claims(studies: Sequence[Results]) -> list[Table]:
+    """The paper's claims, as far as its figures are there."""
+    verdicts = paper.claims([results for results in studies if paper.unvaried(results)])
+    if not verdicts:
+        return []
+    rows = [dataclasses.asdict(verdict) for verdict in verdicts]
+    names = [name for name in COLUMNS if name in rows[0]] + [name for name in rows[0] if name not in COLUMNS]
+    kinds = {name: "number" if type(rows[0][name]) in (int, float) else "text" for name in names}
+    columns = [
+        Column(HEADINGS.get(name, name), COLUMNS.get(name, ""), "verdict" if name == "verdict" else kinds[name])  # type: ignore[arg-type]
+        for name in names
+    ]
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in dict.fromkeys(r["verdict"] for r in rows)}
+    tally = ", ".join(f"{word} {count}" for word, count in sorted(counts.items(), key=lambda pair: -pair[1]))
+    text = [
+        "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
+        f"with a 95% interval from the bootstrap over trials. {len(rows)} verdicts: {tally}.",
+        "Each interval is right with 95% by itself. Where the column survives says yes, the verdict also stands when "
+        f"all of them are to be right at once with 95% (Holm's correction): {sum(v.survives for v in verdicts)} do.",
+        f"Not testable: {' '.join(NOT_TESTABLE)}",
+    ]
+    cells = [[_plain(row[name]) for name in names] for row in rows]
+    return [Table("The paper's claims", text, columns, cells, choose="verdict", meanings=VERDICTS)]
+
+
+def _plain(value: object) -> str | int | float | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
+    """The comparison's heat map and summary, as far as it was run."""
+    parts = [results for results in studies if results.labels.get("experiment") == "comparison"]
+    rows = comparison.ratios(parts)
+    if not rows:
+        return []
+    families = list(dict.fromkeys((row.split, row.family) for row in rows))
+    policies = list(dict.fromkeys(row.policy for row in rows))
+    references = list(dict.fromkeys(row.reference for row in rows))
+    at = {id(row): (families.index((row.split, row.family)), policies.index(row.policy)) for row in rows}
+    text = [
+        "Mean regret of a policy on a family of problems, divided by that of the reference on the same instances with "
+        "the same noise: blue is better than the reference, red worse. Names end in d*/d; a dash means that the "
+        "reference loses nothing. Click a policy to sort by it."
+    ]
+    ratios = {
+        name: {at[id(row)]: (row.value, row.low, row.high) for row in rows if row.reference == name}
+        for name in references
+    }
+    regrets = {at[id(row)]: row.regret for row in rows}
+    heat = HeatMap("The comparison", text, families, policies, ratios, regrets)
+    return [heat, _summary(parts)]
+
+
+def _summary(parts: Sequence[Results]) -> Table:
+    columns = [
+        Column("families", "group of families"),
+        Column("policy"),
+        Column("relative to", "the reference"),
+        Column("median", "median ratio over families", "number"),
+        Column("low", "lower end of its 95% interval", "number"),
+        Column("high", "upper end of its 95% interval", "number"),
+        Column("worst", "largest ratio", "number"),
+        Column("on", "the family of the largest ratio"),
+        Column("unlucky", "share of trials that lost more than twice the reference's mean", "number"),
+        Column("losses", "families on which the ratio is above 1, interval and all", "number"),
+    ]
+    rows = [
+        (
+            *(s.split, s.policy, s.reference, s.median, s.median_low, s.median_high),
+            *(s.worst, s.worst_family, s.unlucky, len(s.losses)),
+        )
+        for s in comparison.policy_summaries(parts)
+    ]
+    text = ["Every policy over all families of a group. Below 1 means less regret than the reference."]
+    return Table("The comparison, summarised", text, columns, rows, choose="relative to")

@@ -1,0 +1,157 @@
+"""The paper's footnote on beta: "we recommend taking beta = (1 + alpha)/2 if an estimation of alpha is available".
+
+The advice is about rates, so it must be right for T large enough. The study runs LinUCB++ at beta = 0.5 and at the
+footnote's beta while T grows, at the paper's size for T = 2500 and sizes that grow with T around it, and says where the
+second overtakes the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adadim.checks import one_of, require
+from adadim.experiments.paper.plan import HORIZON, VARIANTS, Variant, policies
+from adadim.experiments.paper.verdicts import Verdict, verdict_of
+from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.labels import label
+from adadim.study import Results, Study, to_spec
+from adadim.theory import pareto_rate, recommended_beta
+
+__all__ = ["ALPHA", "FootnotePoint", "footnote_claim", "footnote_points", "footnote_study", "overtaking"]
+
+ALPHA = 0.32
+HALF, FOOTNOTE = "beta = 0.5", "beta = (1 + alpha)/2"
+HORIZONS = (625, 2500, 10000)
+DIM, ARMS = 600, 1200  # the paper's, at its horizon
+
+
+@dataclass(frozen=True)
+class FootnotePoint:
+    """LinUCB++ at both betas, at one horizon.
+
+    Attributes
+    ----------
+    horizon, dim, intrinsic_dim : int
+        Rounds, features, and how many matter.
+    half, footnote : float
+        Mean regret at beta = 0.5 and at (1 + alpha)/2.
+    ratio, low, high : float
+        The second over the first, with its 95% interval: below 1 the footnote is right.
+    trials : int
+        Number of trials.
+    """
+
+    horizon: int
+    dim: int
+    intrinsic_dim: int
+    half: float
+    footnote: float
+    ratio: float
+    low: float
+    high: float
+    trials: int
+
+
+def footnote_study(
+    variant: Variant = "theory", horizons: Sequence[int] = HORIZONS, trials: int = 8, seed: int = 0
+) -> Study:
+    """LinUCB++ at both betas on the sphere, with d* = floor(T^0.32), d growing like T^0.66 and twice as many arms.
+
+    Parameters
+    ----------
+    variant : {"theory", "released"}
+        As in `adadim.paper.policies`.
+    horizons : sequence of int
+        Values of T; 2500 has the paper's 1200 arms and 600 features.
+    trials, seed : int
+        As in `Study`.
+
+    Examples
+    --------
+    >>> plan = footnote_study(horizons=[2500], trials=2)
+    >>> plan.instances["T=2500"]["dim"], plan.instances["T=2500"]["intrinsic_dim"]
+    (600, 12)
+    """
+    one_of(variant, "variant", VARIANTS)
+    require(len(horizons) == len(set(horizons)) > 0, "horizons", "be different numbers, at least one", list(horizons))
+    beta = recommended_beta(ALPHA)
+    instances, described = {}, {}
+    for horizon in sorted(horizons):
+        require(horizon >= 16, "horizons", "be at least 16", horizon)
+        dim = round(DIM * (horizon / HORIZON) ** beta)
+        sizes = {"dim": dim, "intrinsic_dim": math.floor(horizon**ALPHA), "horizon": int(horizon)}
+        arms = ARMS * dim // DIM
+        instances[f"T={horizon}"] = {"kind": "sphere", "arms": arms, **sizes, "noise": 0.1}
+        described[f"T={horizon}"] = sizes
+    ours = to_spec(policies(variant)["linucb++"])
+    return Study(
+        name=f"footnote-{variant}",
+        instances=instances,
+        policies={HALF: {**ours, "beta": 0.5}, FOOTNOTE: {**ours, "beta": beta}},
+        trials=trials,
+        seed=seed,
+        record=10,
+        labels={"title": f"The footnote on beta ({variant})", "variant": variant, "instances": described},
+    )
+
+
+def footnote_points(results: Results) -> list[FootnotePoint]:
+    """What a study made by `footnote_study` found, a point for each horizon."""
+    points = []
+    for name in results.instances:
+        numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
+        half, footnote = (results.final(name, policy, trials=numbers) for policy in (HALF, FOOTNOTE))
+        sizes = label(results, "instances", name)
+        low = high = float("nan")
+        if len(numbers) >= FEWEST:
+            index = resamples(len(numbers))[1:]
+            low, high = interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
+        ends = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))
+        which = (sizes["horizon"], sizes["dim"], sizes["intrinsic_dim"])
+        points.append(FootnotePoint(*which, *ends, low, high, len(numbers)))
+    return points
+
+
+def footnote_claim(results: Results) -> Verdict:
+    """Verdict on the footnote at the paper's size."""
+    variant, name = label(results, "variant"), f"T={HORIZON}"
+    numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
+    gain = results.final(name, HALF, trials=numbers) - results.final(name, FOOTNOTE, trials=numbers)
+    values = gain[resamples(len(numbers))].mean(axis=1)
+    about = (
+        "If alpha is known, beta = (1 + alpha)/2 gives LinUCB++ less regret than beta = 0.5 at d* = 12",
+        "fig2a",
+        "5, footnote",
+        variant,
+        "mean regret at beta = 0.5 minus that at 0.66",
+        "reward",
+    )
+    return verdict_of(about, values, len(numbers))
+
+
+def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
+    """Horizons at which the footnote's beta would overtake 0.5, were two lines right.
+
+    ``measured`` continues the least-squares line of ln(ratio) in ln T; infinite if that does not fall. ``theory``
+    starts from the ratio at the horizon nearest to the paper's, and lets it fall by the difference of the two rates.
+
+    Examples
+    --------
+    >>> point = FootnotePoint(2500, 600, 12, 100.0, 200.0, 2.0, 1.9, 2.1, 8)
+    >>> later = FootnotePoint(10000, 1498, 19, 200.0, 280.0, 1.4, 1.3, 1.5, 8)
+    >>> {name: round(horizon) for name, horizon in overtaking([point, later]).items()}
+    {'measured': 36979, 'theory': 190273}
+    """
+    x = np.log([point.horizon for point in points])
+    y = np.log([point.ratio for point in points])
+    measured = math.inf
+    if len(points) > 1:
+        slope, offset = np.polyfit(x, y, 1)
+        measured = math.exp(-offset / slope) if slope < 0 else math.inf
+    first = min(points, key=lambda point: abs(math.log(point.horizon / HORIZON)))
+    gained = pareto_rate(ALPHA, 0.5) - pareto_rate(ALPHA, recommended_beta(ALPHA))
+    return {"measured": measured, "theory": first.horizon * first.ratio ** (1 / gained)}

@@ -1,0 +1,96 @@
+"""A bar that shows how far a run has come, once it has taken two seconds and if somebody is looking."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+__all__ = ["AFTER", "Bar", "somebody_looks"]
+
+AFTER = 2.0
+"""Seconds after which a run shows a bar by itself."""
+
+LONGEST = 30  # characters of a name
+REST = 33  # characters of a line for a short bar, both times and what is between them
+
+
+def somebody_looks() -> bool:
+    """Whether standard error is a terminal, or the output of a notebook's cell."""
+    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def in_notebook() -> bool:
+    """Whether this Python is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and hasattr(running, "kernel")
+
+
+class Bar:
+    """A progress bar of rounds, with the time left.
+
+    Parameters
+    ----------
+    name : str
+        What is running.
+    wanted : bool, optional
+        True shows it at once, False never; by default it shows after two seconds. It shows only if `somebody_looks`.
+
+    Examples
+    --------
+    >>> with Bar("LinUCB") as bar:
+    ...     bar.update(50, 100)  # two seconds have not passed: nothing is shown
+    >>> bar.shown
+    False
+    """
+
+    def __init__(self, name: str, wanted: bool | None = None) -> None:
+        self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
+        self.shown = False
+        self._possible = wanted is not False and somebody_looks()
+        self._from = time.monotonic() + (0.0 if wanted else AFTER)
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def update(self, done: int, total: int, beside: str = "") -> None:
+        """So many of all rounds are played; what is to stand beside the name may change with them."""
+        if not self._possible or (self._progress is None and time.monotonic() < self._from):
+            return
+        if self._progress is None:
+            self._progress = _rich_bar()
+            self._task = self._progress.add_task(self.name, completed=done, total=total)
+            self._progress.start()
+            self.shown = True
+        self._progress.update(self._task, completed=done, total=total, description=self._text(done, total, beside))
+
+    def _text(self, done: int, total: int, beside: str) -> str:
+        """Name and what stands beside it, or that alone where both would leave too little for the rest."""
+        both = f"{self.name}, {beside}" if beside else self.name
+        rest = len(f"{done:,} of {total:,} rounds") + REST
+        return beside if beside and len(both) + rest > self._progress.console.width else both
+
+
+def _rich_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} rounds"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    # Without ipywidgets rich has no way of its own to redraw in a notebook; the terminal's way works there too.
+    options: dict[str, Any] = {"force_jupyter": False, "force_terminal": True, "width": 100} if in_notebook() else {}
+    return Progress(*columns, console=Console(stderr=True, **options))

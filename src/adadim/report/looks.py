@@ -1,0 +1,255 @@
+"""One colour, marker and line for every policy, in every figure, page and example.
+
+The table below has every policy of the library; `register_look` adds one of your own. What is in neither gets a look
+that follows from its name alone, so it too looks the same everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from adadim.checks import one_of, shown
+from adadim.errors import InvalidValueError
+from adadim.policies.base import Policy
+
+__all__ = ["COMMON", "LOOKS", "ORACLE", "Look", "key_of", "look_of", "looks_of", "register_look"]
+
+ORACLE = "oracle"
+"""Key of LinUCB told d*, which is no kind of its own but looks like one."""
+
+COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+MARKERS = "osD^v<>PX*hpd8Hx+1234"
+SOLID, DASHED, DOTTED, MIXED = "-", "--", ":", "-."
+LINES = (SOLID, DASHED, MIXED, DOTTED)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a policy looks like.
+
+    Attributes
+    ----------
+    colour : str
+        As #RRGGBB.
+    marker : str
+        One of matplotlib's one-letter markers.
+    line : {"-", "--", "-.", ":"}
+        Line style.
+    """
+
+    colour: str
+    marker: str
+    line: str = SOLID
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.colour, str) or not COLOUR.fullmatch(self.colour):
+            raise InvalidValueError(f"colour must be written #RRGGBB, got {shown(self.colour)}")
+        if not isinstance(self.marker, str) or len(self.marker) != 1 or self.marker not in MARKERS:
+            raise InvalidValueError(f"marker must be one of {' '.join(MARKERS)}, got {shown(self.marker)}")
+        one_of(self.line, "line", LINES)
+
+
+# The first eight are Okabe and Ito's colours and two of Tol's, which colour-blind readers can tell apart; markers and
+# line styles serve print in grey.
+LOOKS: dict[str, Look] = {
+    ORACLE: Look("#000000", "x", DASHED),
+    "EvidenceLinUCB": Look("#D55E00", "o"),
+    "LinUCBPlusPlus": Look("#0072B2", "s"),
+    "LinUCB": Look("#E69F00", "D", MIXED),
+    "DynamicBalancing": Look("#CC79A7", "P", MIXED),
+    "SmoothCorral": Look("#009E73", "v", DOTTED),
+    "LinUCBPlusPlusCorral": Look("#56B4E9", "^", DASHED),
+    "TaperedLinUCB": Look("#882255", "h"),
+    "Greedy": Look("#7A5230", "*", DASHED),
+    "UCB": Look("#999933", "<", DOTTED),
+    "SupLinUCB": Look("#332288", ">", MIXED),
+    "LinTS": Look("#AA4499", "p", DASHED),
+    "Random": Look("#8C8C8C", "+", DOTTED),
+    "Corral": Look("#117733", "X", MIXED),
+    "MOSS": Look("#6A6A00", "d", DASHED),
+    "TsallisCorral": Look("#44AA99", "d", DASHED),
+    "UCBCorral": Look("#44AA99", "8", DOTTED),
+    "BoundBalancing": Look("#DDAA33", "X", DASHED),
+    "D3RB": Look("#6699CC", "d", DASHED),
+    "ED2RB": Look("#6699CC", "H", DOTTED),
+    "BanditCombiner": Look("#661100", "8", DOTTED),
+    "RegretBalancing": Look("#AA4466", "d", DASHED),
+    "RegretBalancingLinear": Look("#AA4466", "H", DOTTED),
+    "MOSSPlusPlus": Look("#0072B2", "d", DASHED),
+    "EmpMOSSPlusPlus": Look("#0072B2", "8", DOTTED),
+    "ParallelMOSS": Look("#56B4E9", "H", MIXED),
+    "MeDZO": Look("#CC6677", "p", SOLID),
+    "Single": Look("#444444", "8", SOLID),
+    "PrefixLinUCB": Look("#D55E00", "h", DASHED),
+    "TwoPriorLinUCB": Look("#D55E00", "p", DOTTED),
+    "OSOM": Look("#117733", "H", DASHED),
+    "ModCB": Look("#332288", "8", DASHED),
+    "ALBDim": Look("#CC6677", "d", DASHED),
+    "ALBNorm": Look("#CC6677", "8", DOTTED),
+    "EpochBalancing": Look("#DDAA33", "d", MIXED),
+}
+
+COMMON = tuple(LOOKS)[:14]
+"""Policies that are often drawn together: no two have the same colour or the same marker."""
+
+# What policies are called in figures and studies, where that is not their kind in other letters.
+COMMON_NAMES = {
+    "recommended": "EvidenceLinUCB",
+    "tapered": "TaperedLinUCB",
+    "LinUCB Oracle": ORACLE,
+    "LinUCB, told": ORACLE,
+    "LinUCB++ with Corral": "LinUCBPlusPlusCorral",
+}
+
+_OWN: dict[str, Look] = {}
+
+
+def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> None:
+    """Give a policy of your own a look for life; call it in the file that defines the policy.
+
+    Parameters
+    ----------
+    kind : str
+        Name of its class.
+    colour, marker, line : str
+        As in `Look`.
+
+    Examples
+    --------
+    >>> register_look("MyPolicy", "#1B9E77", "p")
+    >>> look_of("MyPolicy")["color"]
+    '#1B9E77'
+    >>> register_look("LinUCB", "#1B9E77", "p")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: LinUCB has a look already, which is the same in every figure; ...
+    """
+    if kind in LOOKS:
+        raise InvalidValueError(
+            f"{kind} has a look already, which is the same in every figure; register a policy of your own"
+        )
+    _OWN[kind] = Look(colour, marker, line)
+
+
+def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
+    """Under what a policy has its look: its kind, or `ORACLE`; variants after released code share that of the original.
+
+    Where only a name is known, that is read: the kind in other letters, perhaps with a number or a word after it.
+
+    Examples
+    --------
+    >>> key_of({"kind": "LinUCB", "dim": "@intrinsic_dim"}), key_of("ReleasedLinUCBPlusPlus")
+    ('oracle', 'LinUCBPlusPlus')
+    >>> key_of("LinUCB++ 0.5"), key_of("smooth-corral"), key_of("MyPolicy:width=0.5"), key_of("LinUCBMine")
+    ('LinUCBPlusPlus', 'SmoothCorral', 'MyPolicy', 'LinUCBMine')
+    """
+    if isinstance(policy, str):
+        plain = policy.removeprefix("Released")
+        return plain if plain in LOOKS else _by_common_name(policy)
+    if isinstance(policy, Policy):
+        return key_of(type(policy).__name__)
+    if policy.get("dim") == "@intrinsic_dim":
+        return ORACLE
+    return key_of(str(policy.get("kind", "")))
+
+
+def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
+    """Colour, line style, marker and line width as matplotlib takes them.
+
+    Parameters
+    ----------
+    key : str
+        What `key_of` gives.
+    turn : int
+        0 for the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
+        or filled by half.
+    width : float
+        Line width.
+
+    Examples
+    --------
+    >>> look_of("LinUCBPlusPlus")
+    {'color': '#0072B2', 'linestyle': '-', 'marker': 's', 'linewidth': 1.4}
+    >>> look_of("LinUCBPlusPlus", turn=1)["color"], look_of("LinUCBPlusPlus", turn=1)["linestyle"]
+    ('#0072B2', '--')
+    >>> look_of("NobodyKnows") == look_of("NobodyKnows")
+    True
+    """
+    look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
+    made = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
+    if turn:
+        made["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
+        made |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
+    return made
+
+
+def looks_of(
+    policies: Mapping[str, Policy | Mapping[str, Any] | str],
+    own: Mapping[str, Any] | None = None,
+    width: float = 1.4,
+) -> dict[str, dict[str, Any]]:
+    """Looks of the policies of one figure, by their names in it.
+
+    Parameters
+    ----------
+    policies : mapping
+        Name to a policy, its table in a study, or its kind.
+    own : mapping, optional
+        Name to a table of colour, marker and line that replaces the policy's look: a study's ``labels["looks"]``.
+    width : float
+        Line width.
+
+    Examples
+    --------
+    >>> two = looks_of({"0.5": "LinUCBPlusPlus", "0.6": "LinUCBPlusPlus"})
+    >>> two["0.5"]["linestyle"], two["0.6"]["linestyle"]
+    ('-', '--')
+    """
+    turns: dict[str, int] = {}
+    made = {}
+    for name, policy in policies.items():
+        key = key_of(policy)
+        turn = turns[key] = turns.get(key, -1) + 1
+        made[name] = look_of(key, turn, width)
+        if own and name in own:
+            look = _read(own[name], name)
+            made[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+    return made
+
+
+def _by_common_name(name: str) -> str:
+    """Kind that a name such as "LinUCB++ 0.5" or "linucb++released" stands for; the name itself if it is none."""
+    first = name.partition(":")[0]
+    if first.isidentifier() and first not in COMMON_NAMES:
+        known = {kind.lower(): kind for kind in LOOKS}
+        return known.get(first, first) if first.islower() else first
+    letters = _letters(first)
+    names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): kind for key, kind in COMMON_NAMES.items()}
+    found = [written for written in names if letters.startswith(written)]
+    return names[max(found, key=len)] if found else first
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower().replace("+", "plus"))
+
+
+def _read(table: Any, name: str) -> Look:
+    try:
+        return Look(**table)
+    except TypeError as error:
+        raise InvalidValueError(
+            f"labels.looks.{name}: must be a table of colour, marker and line, got {shown(table)}"
+        ) from error
+
+
+def _by_name(key: str) -> Look:
+    """A look that follows from a name: none of those that the library's policies have."""
+    taken = {(look.colour, look.marker) for look in LOOKS.values()}
+    colours = sorted({LOOKS[name].colour for name in COMMON[1:]})
+    free = [(c, m) for m in MARKERS for c in colours if (c, m) not in taken]
+    number = zlib.crc32(key.encode())
+    colour, marker = free[number % len(free)]
+    return Look(colour, marker, LINES[number // len(free) % len(LINES)])

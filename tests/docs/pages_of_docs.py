@@ -1,0 +1,34 @@
+"""The pages of the documentation, and the code that stands on them."""
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+STARTS = ("adadim ", "python ", "make ", "pip ", "cp ", "chromium ", "cd ", "git ", "time ")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Fenced blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Command lines in the page's indented and shell blocks, as words."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    without = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines = re.findall(r"^    (\S.*)$", without, flags=re.MULTILINE)
+    lines += [line for block in blocks(page, "(?:bash|sh|console)") for line in block.splitlines()]
+    kept = [part.strip() for line in lines for part in line.split("&&") if part.strip().startswith(STARTS)]
+    return [shlex.split(line.partition(" > ")[0], comments=True) for line in kept]
+
+
+def inline_commands(page: Path) -> list[list[str]]:
+    """Command lines in the running text, between backquotes."""
+    found = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    return [line.split() for line in found if line.startswith(STARTS)]

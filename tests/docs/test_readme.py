@@ -1,0 +1,84 @@
+"""The README: short, with absolute links, with commands that exist; and what is said of the project elsewhere."""
+
+import re
+import tomllib
+
+import pytest
+from pages_of_docs import ROOT, blocks
+
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_it_is_short():
+    assert len(TEXT.splitlines()) < 120
+
+
+def test_links_are_absolute_and_lead_to_files_of_this_project():
+    """The package index shows the README away from its folder."""
+    home = PROJECT["urls"]["Homepage"]
+    targets = re.findall(r"\]\(([^)\s]+)\)", TEXT)
+    assert targets
+    assert [target for target in targets if "://" not in target] == []
+    inside = [t for t in targets if t.startswith(home)]
+    assert len(inside) > 5
+    for target in inside:
+        path = re.fullmatch(re.escape(home) + r"/(?:blob|raw|tree)/main/([^#]+)(?:#.*)?", target)[1]
+        assert (ROOT / path).exists(), target
+
+
+def test_it_names_commands_that_exist():
+    assert re.findall(r"^    make (\w+)", TEXT, flags=re.MULTILINE) == ["reproduce", "test"]
+
+
+def test_it_installs_with_extras_that_exist():
+    extras = set(re.findall(r"adadim\[(\w+)\]", TEXT))
+    assert extras
+    assert extras <= PROJECT["optional-dependencies"].keys()
+
+
+def test_all_is_everything_for_users():
+    """All extras but those that build, test and measure adadim, or bring one table of data each."""
+    extras = PROJECT["optional-dependencies"]
+    others = {"all", "dev", "bench", "docs", "package", "actg175", "keel", "yeast"}
+    (everything,) = extras["all"]
+    assert set(re.search(r"\[(.*)\]", everything)[1].split(",")) == extras.keys() - others
+
+
+def test_classifiers():
+    versions = {
+        c.rpartition(" ")[2] for c in PROJECT["classifiers"] if c.startswith("Programming Language :: Python :: 3.")
+    }
+    assert versions == {"3.11", "3.12", "3.13", "3.14"}
+
+
+def test_the_recommended_policy_is_the_lowest_line_but_the_oracle():
+    """The picture's problem and policies at a reduced size."""
+    import adadim
+    from adadim.study import Study
+
+    plan = Study.from_toml(ROOT / "examples" / "first_study.toml")
+    assert "docs/images/demo.png" in TEXT
+    (table,) = plan.instances.values()
+    sizes = {key: value for key, value in table.items() if key != "kind"}
+    instance = adadim.instances.sphere(**{**sizes, "horizon": 400}, replications=range(4))
+    final = {}
+    for cell in plan.cells:
+        final[cell.policy] = adadim.simulate(cell.policy_object, instance).final.mean()
+    assert sorted(final, key=final.get)[:2] == ["oracle", "recommended"]
+
+
+def test_citation():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load(text)
+    assert cited["version"] == PROJECT["version"]
+    assert cited["license"] == PROJECT["license"]
+    (paper,) = cited["references"]
+    assert (paper["title"], paper["year"]) == ("Pareto Optimal Model Selection in Linear Bandits", 2022)
+    assert [author["family-names"] for author in paper["authors"]] == ["Zhu", "Nowak"]
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+
+
+def test_its_python_is_more_than_a_line():
+    assert sum(len(block.splitlines()) for block in blocks(ROOT / "README.md", "python")) > 8
