@@ -269,8 +269,9 @@ def _studies(folder: Path) -> Iterator[Case]:
     yield "study.from_spec", study.from_spec, {"table": {"kind": "LinUCB"}}
     yield "study.to_spec", study.to_spec, {"policy": adadim.LinUCB()}
     small = study.Study(**parts)
-    options = {"folder": folder / "calls", "jobs": 1, "batch": 1, "device": "cpu"}
-    yield "study.run", lambda study_, **o: study.run(study_, **o).frame(), {"study_": small, **options}
+    options = {"folder": folder / "calls", "jobs": 1, "batch": 1, "device": "cpu", "cluster": None, "shared": False}
+    for room, call in (("", adadim.run), ("study.", study.run)):
+        yield f"{room}run", lambda study_, call=call, **o: call(study_, **o).frame(), {"study_": small, **options}
     results = study.run(small, folder / "calls", jobs=1)
     yield "study.load", lambda **o: study.load(**o).frame(), {"folder": folder / "calls"}
     yield "study.status", study.status, {"folder": folder / "calls"}

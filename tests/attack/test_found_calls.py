@@ -62,3 +62,11 @@ def test_long_numbers_are_not_echoed_whole():
 def test_sizes_that_cannot_fit_are_refused_where_features_come_with_rounds():
     problem = adadim.Problem(arms=4, dim=2**31, horizon=12, noise=0.1)
     assert_refuses(ValueError, "dim = 2147483648 is too much", adadim.LinUCB().start, problem)
+
+
+def test_published_instances_name_what_is_wrong():
+    assert_refuses(
+        ValueError, "theta must have at least one entry", instances.sphere_rounds, arms=3, theta=[], horizon=5
+    )
+    options = {"models": 2**31, "dim": 4, "horizon": 5}
+    assert_refuses(ValueError, "models = 2147483648 is too much", instances.shared_contexts, **options)

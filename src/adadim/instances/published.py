@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from adadim.backend.arrays import Array, to_torch
-from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive
+from adadim.backend.memory import check_fits
+from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive, require
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.parameters import FloatArray, check_sizes
 from adadim.problem import Instance, Problem
@@ -100,6 +101,7 @@ def sphere_rounds(
     (1, 10, 3)
     """
     vector = np.array(numbers(theta, "theta"), dtype=float)
+    require(vector.size > 0, "theta", "have at least one entry", theta)
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = _problem(arms, len(vector), horizon, noise, replications)
     return PublishedInstance(
@@ -213,6 +215,7 @@ def shared_contexts(
     array([0., 0., 0., 1.])
     """
     replications = check_sizes(replications, models=models, dim=dim)
+    check_fits(8.0 * len(replications) * models**2 * dim, models=models, dim=dim)  # each has features of its own
     one_of(law, "law", ("uniform", "gaussian"))
     positive(largest, "largest", "the largest entry of a parameter, e.g. 1")
     generators = Streams(seed, Purpose.INSTANCE, replications).generators

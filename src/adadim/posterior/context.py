@@ -36,7 +36,9 @@ __all__ = ["ContextPosterior"]
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
 
-STEEP = 1e7  # a pull after which its squared width is less than 1 / STEEP of what it was
+# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by eps w: one that is `STEEP` is made from
+# the moments instead, and where those of a block add up to `MOST_LOST`, everything is after it.
+STEEP, MOST_LOST = 2e6, 1e4
 MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
 # From this size on the widths of K >= d arms are cheaper by a Cholesky factor C of V^-1, |C^T x|^2 (measured): d^3/3 +
@@ -88,6 +90,7 @@ class ContextPosterior:
         self._second, self._b = np.zeros((replications, dim, dim)), np.zeros((replications, dim))
         self._x, self._rewards = np.zeros((replications, BLOCK, dim)), np.zeros((replications, BLOCK))
         self._fill, self._since = [0] * replications, [0] * replications  # pulls of that block, and since a refresh
+        self._lost = [0.0] * replications
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K_t)."""
@@ -131,10 +134,11 @@ class ContextPosterior:
         daxpy(u, theta, a=(reward - float(x.dot(theta))) / scale)
         dger(-1.0 / scale, u, u, a=w.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
         self.logdet[r] += math.log(scale)
+        self._lost[r] += scale - 1.0
         if n + 1 == BLOCK:
             self._fold(r)
             self._judge(r)
-            if self._since[r] >= REFRESH:
+            if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST:
                 self.refresh(r, float(self.ridge[r]))
 
     def _fold(self, r: int) -> None:
@@ -176,6 +180,7 @@ class ContextPosterior:
         for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
             moments[r] = 0
         self._fill[r] = self._since[r] = 0
+        self._lost[r] = 0.0
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
@@ -198,7 +203,7 @@ class ContextPosterior:
         logdet += np.log(diagonal).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
-        self.ridge[r], self._since[r] = ridge, 0
+        self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
         self._judge(r)
 
     def inflations(self, r: int) -> Array:
