@@ -32,6 +32,7 @@ BODIES: dict[str, Any] = {
     "/arms": [{"arms": {"x": [1.0, 0.5, 0.25], "y": [0.0, 1.0, 0.0]}, "costs": {"x": 0.1}}],
 }
 LOOKS = ("/status", "/dimension", "/overview", "/arms", "/metrics", "/", "/docs", "/openapi.json")
+OPEN = ("/", "/docs", "/openapi.json", "/health")  # they say nothing of the agent
 PATHS = (
     "/ask/", "//ask", "/ask/..", "/../etc/passwd", "/%2e%2e/x", "/tell/batch/1", "/arms/x", "/%00", "/\u00e9",
     "/a" * 2000, "/status?x=1", "/arms?name=", "/arms?name=nobody", "/arms?name=%00", "/arms?name=" + "x" * 5000,
@@ -89,8 +90,8 @@ def _request(tally: Tally, client: Any, path: Path, token: str | None, i: int, d
         return
     status = answer.status_code
     tally.expect(status < 500, f"{what}: {status} {answer.text[:200]}")
-    if must_refuse and not words["url"].startswith(("/health", "/docs")):
-        tally.expect(status >= 400 or words["url"] == "/", f"{what}: {status} without the token")
+    if must_refuse and answer.url.path not in OPEN:
+        tally.expect(status >= 400, f"{what}: {status} without the token")
     if status >= 400:
         reason = answer.json().get("error") if words["method"] != "HEAD" else "none for HEAD"
         tally.expect(bool(reason) and len(answer.content) < 2500, f"{what}: {status} without a reason, or a long one")

@@ -393,7 +393,7 @@ def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[
     """Levels by name, with the number of leading features up to the end of each."""
     if isinstance(levels, Mapping):
         names, ends = [str(name) for name in levels], list(levels.values())
-    elif isinstance(levels, str) or not hasattr(levels, "__iter__"):
+    elif isinstance(levels, str) or not hasattr(levels, "__iter__") or getattr(levels, "ndim", 1) == 0:
         raise InvalidTypeError(f"levels must be a dict or a list of numbers of features, got {shown(levels)}")
     else:
         ends = list(levels)

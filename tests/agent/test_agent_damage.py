@@ -120,6 +120,7 @@ def test_odd_calls_are_refused(tmp_path):
     assert_refuses(FileError, "path must be a path", agent.export, "")
     for prior in (1j, {"a": {}}, -(10**400)):
         assert_refuses(ValueError, "prior must be 'uniform'", agent.dimension, prior=prior)
+    assert_refuses(TypeError, "levels must be a dict or a list", agent.dimension, levels=np.array(None))
     assert_refuses(ValueError, "dim = 2147483648 is too much", Agent.create, new, dim=2**31)
     for plugins in (np.array([]), 3, {"x": 3}):
         assert_refuses(TypeError, "plugins must be a dict", Agent.create, new, dim=2, plugins=plugins)

@@ -36,8 +36,8 @@ __all__ = ["ContextPosterior"]
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
 
-# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by eps w: one that is `STEEP` is made from
-# the moments instead, and where those of a block add up to `MOST_LOST`, everything is after it.
+# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by eps w. Beyond `STEEP` V^-1 is made
+# anew from the moments instead; and after a block whose w add up to `MOST_LOST`.
 STEEP, MOST_LOST = 2e6, 1e4
 MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
