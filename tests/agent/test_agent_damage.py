@@ -117,6 +117,7 @@ def test_odd_calls_are_refused(tmp_path):
     assert_refuses(TypeError, "tell_many takes pairs", agent.tell_many, [np.array(None)])
     assert_refuses(TypeError, "a log must be", agent.learn, np.array(None))
     assert_refuses(FileError, "log must be a path", agent.learn, "")
+    assert_refuses(ValueError, "column 'reward' .*row 1", agent.learn, [{"features": [1.0, 2.0], "reward": 10**400}])
     assert_refuses(FileError, "path must be a path", agent.export, "")
     for prior in (1j, {"a": {}}, -(10**400)):
         assert_refuses(ValueError, "prior must be 'uniform'", agent.dimension, prior=prior)

@@ -70,3 +70,8 @@ def test_published_instances_name_what_is_wrong():
     )
     options = {"models": 2**31, "dim": 4, "horizon": 5}
     assert_refuses(ValueError, "models = 2147483648 is too much", instances.shared_contexts, **options)
+
+
+def test_masters_name_what_is_wrong():
+    assert_refuses(TypeError, "targets must be 'plain', 'theory' or a tuple", adadim.BanditCombiner, targets=None)
+    assert_refuses(ValueError, "theta_norm must be at most 1e.70", adadim.EpochBalancing, theta_norm=1e308)

@@ -15,7 +15,7 @@ import numpy as np
 
 from adadim.agent.inputs import LARGEST, checked_name, listed
 from adadim.agent.log import as_bytes, as_matrix
-from adadim.checks import shown
+from adadim.checks import is_number, shown
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 from adadim.files import as_path, explained
 
@@ -185,7 +185,7 @@ def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatA
     found = []
     for row, value in enumerate(values):
         missing = value is None or (isinstance(value, float) and value != value)
-        if (missing and not optional) or not (missing or isinstance(value, int | float | np.number)):
+        if (missing and not optional) or not (missing or is_number(value) or isinstance(value, bool)):
             raise InvalidValueError(
                 f"column {name!r} of the log must hold numbers, but row {row + 1} has {shown(value)}"
             )

@@ -65,7 +65,9 @@ def many_best(
     between(top, "top", 0, 1)
     others = numbers(others, "others")
     if not others or not all(0 <= mean <= top for mean in others):
-        raise InvalidValueError(f"others must be means in [0, {top:g}], the mean of the best arms, got {shown(others)}")
+        raise InvalidValueError(
+            f"others must be means in [0, top] with top = {top:g}, the mean of the best arms, got {shown(others)}"
+        )
     values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
     draw = Streams(seed, Purpose.INSTANCE, replications)
     means = np.stack([generator.permutation(values) for generator in draw.generators])
