@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attack import damage
+from attack.agents import agents
 from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
 from attack.numbers import numbers
 from attack.processes import environments, kills, names, together
+from attack.service import service
 from attack.tally import Tally
 
 SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
@@ -28,6 +30,8 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "kills": (kills, 100),
     "several processes": (together, 6),
     "environments": (environments, 37),
+    "agent": (agents, 2000),
+    "service": (service, 1000),
 }
 SHOWN = 60
 

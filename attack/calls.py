@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import adadim
-from adadim import instances, policies, study, theory
+from adadim import instances, policies, serve, study, theory
 from attack.damage import BAD, generator
 from attack.tally import Tally
 
@@ -30,10 +30,14 @@ EXTRA = {
     "lower_bound": {"horizon": 64, "alpha": 0.5},
     "interval": {"arms": 6, "horizon": 12},
     "many_best": {"arms": 6, "horizon": 12, "share": 0.5},
+    "owned_arms": {"best": 0.7},
+    "shared_contexts": {"models": 2},
+    "sphere_rounds": {"theta": [0.5, 0.25]},
     "labelled": {"data": "digits", "covariates": 3, "intrinsic_dim": 2, "horizon": 12},
 }
 WHOLE = ("labelled", "lower_bound", "interval", "many_best")  # they take no sizes but their own
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
+ROUNDS = adadim.Problem(arms=4, dim=4, horizon=12, noise=0.1)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
 THEORY: dict[str, dict[str, Any]] = {
     "hardness": {"intrinsic_dim": 3, "horizon": 100},
@@ -54,11 +58,34 @@ THEORY: dict[str, dict[str, Any]] = {
 
 Case = tuple[str, Callable[..., Any], dict[str, Any]]
 
+# What the library gives rather than takes, what has a subject of its own, what is abstract, and files of data.
+OTHERWISE = {
+    "Agent", "Bound", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay", "Residual",
+    "Single",
+    "instances.ContextInstance", "instances.LoggedInstance", "instances.RealTable", "instances.TableInstance",
+    "serve.Answer", "serve.Service", "study.Cell", "study.CellStatus", "study.Progress", "study.Results",
+    "study.Status", "study.Unit", "study.batch_size", "study.load_plugin", "study.instance_kinds", "study.policy_kinds",
+    "theory.Iteration", "theory.LowerBoundFamily", "theory.Schedule", "Random",
+}  # fmt: skip
+
+
+def _public() -> set[str]:
+    """Names of all that is public and can be called."""
+    rooms = {"": adadim, "instances.": instances, "serve.": serve, "study.": study, "theory.": theory}
+    found = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__}
+    return {
+        name
+        for name, value in found.items()
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)) and name not in OTHERWISE
+    }
+
 
 def calls(count: int, folder: Path) -> Tally:
     """Replace one argument of a good call by a bad value."""
     tally, draw = Tally(), generator(6)
     cases = list(_cases(folder))
+    for name in sorted(_public() - {case[0].split(" ")[0].split("(")[0] for case in cases}):
+        tally.expect(False, f"{name} is public, and nobody calls it here")
     for case in cases:
         tally.attempt(f"{case[0]} as it should be", lambda case=case: case[1](**case[2]), ("nothing is wrong",))
     for i in range(count - len(cases)):
@@ -95,10 +122,12 @@ def _cases(folder: Path) -> Iterator[Case]:
         if name in THEORY:
             yield f"theory.{name}", getattr(theory, name), THEORY[name]
     for kind in study.instance_kinds():
-        sizes = EXTRA[kind] if kind in WHOLE else {**SIZES, **EXTRA.get(kind, {})}
         call = getattr(instances, kind)
-        more = {k: p.default for k, p in inspect.signature(call).parameters.items() if p.default is not p.empty}
-        yield f"instances.{kind}", lambda call=call, **options: call(**options).means, {**more, **sizes}
+        wanted = inspect.signature(call).parameters
+        sizes = {k: v for k, v in SIZES.items() if k in wanted and kind not in WHOLE}
+        more = {k: p.default for k, p in wanted.items() if p.default is not p.empty}
+        good = {**more, **sizes, **EXTRA.get(kind, {})}
+        yield f"instances.{kind}", lambda call=call, **options: _drawn(call(**options)), good
     yield "instances.parameter", instances.parameter, {"shape": "decay", "intrinsic_dim": 2, "dim": 4}
     yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
     yield from _problems()
@@ -110,6 +139,11 @@ def _cases(folder: Path) -> Iterator[Case]:
             yield kind, lambda made=made, **options: _played(made(**options)), good
     yield from _learners()
     yield from _studies(folder)
+
+
+def _drawn(instance: Any) -> Any:
+    """The means of the arms, or the features of a first round."""
+    return next(instance.rounds()) if callable(instance.means) else instance.means
 
 
 def _problems() -> Iterator[Case]:
@@ -125,15 +159,42 @@ def _problems() -> Iterator[Case]:
     good = {"policy": adadim.LinUCB(), "instance": INSTANCE, "seed": 1, "record": 3}
     yield "simulate", lambda **options: adadim.simulate(**options).regret, good
     yield from _tables()
+    yield from _posteriors()
     yield "recommended", adadim.recommended, {"problem": PROBLEM}
     yield "start", lambda problem, seed: adadim.LinUCB().start(problem, seed=seed), {"problem": PROBLEM, "seed": 1}
     yield "truncate", lambda dim: PROBLEM.actions.truncate(dim), {"dim": 2}
 
 
+def _posteriors() -> Iterator[Case]:
+    x = np.random.default_rng(0).standard_normal((20, 4))
+    good = {
+        "features": x,
+        "rewards": x[:, 0],
+        "levels": {"a": 2, "b": 4},
+        "prior": "uniform",
+        "taper": 0.5,
+        "ridge": 0.1,
+    }
+    yield "dimension", lambda **o: adadim.dimension(**o).probabilities, good
+    chosen = {"features": x, "rewards": x[:, 0], "arms": x}
+    yield "dimension of choices", lambda **o: adadim.dimension(**o).probabilities, chosen
+    residual = {"explored": x, "rewards": x[:, 0], "dim": 2, "contexts": x, "floor": 0.1}
+    yield "estimate_residual", lambda **o: adadim.estimate_residual(**o).value, residual
+    for kind in policies.parts().values():
+        fields = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
+        yield kind.__name__, kind, fields
+    settings = {f.name: f.default for f in dataclasses.fields(serve.Settings)}
+    yield "serve.Settings", serve.Settings, {**settings, "token": "x" * 20}
+    address = {"url": "http://127.0.0.1:9", "token": "x" * 20, "timeout": 1.0, "attempts": 1, "pause": 0.1}
+    yield "serve.Client", lambda **o: serve.Client(**o), address
+
+
 def _tables() -> Iterator[Case]:
     context = {"context": np.ones((2, 3)), "arms": 2, "order": [2, 0], "shared": True}
-    yield "interactions", adadim.interactions, context
-    yield "interaction_levels", adadim.interaction_levels, {"arms": 2, "groups": {"lab": 2}, "shared": False}
+    levels = {"arms": 2, "groups": {"lab": 2}, "shared": False}
+    for room, module in (("", adadim), ("instances.", instances)):
+        yield f"{room}interactions", module.interactions, context
+        yield f"{room}interaction_levels", module.interaction_levels, levels
     rows = {
         "x": np.arange(12.0),
         "arm": np.arange(12) % 2,
@@ -142,8 +203,12 @@ def _tables() -> Iterator[Case]:
     }
     common = {"frame": rows, "features": ["x"], "horizon": 5, "noise": 0.3, "standardise": True, "shared": False}
     more = {**common, "replications": [0, 1], "seed": 0}
-    yield "table of classes", lambda **o: instances.table(**o).covariates, {**more, "classes": "arm"}
-    yield "table of choices", lambda **o: instances.table(**o).covariates, {**more, "arm": "arm", "reward": "reward"}
+    yield "instances.table of classes", lambda **o: instances.table(**o).covariates, {**more, "classes": "arm"}
+    yield (
+        "instances.table of choices",
+        lambda **o: instances.table(**o).covariates,
+        {**more, "arm": "arm", "reward": "reward"},
+    )
     names = {"arm": "arm", "reward": "reward", "propensity": "propensity", "features": ["x"], "standardise": True}
     rest = {"noise": 0.3, "warmup": 0.25, "level": 0.9, "seed": 0}
     good = {"policy": adadim.LinUCB(), "log": rows, **names, **rest}
@@ -181,20 +246,38 @@ def _learners() -> Iterator[Case]:
         yield f"{name}.update", update, {"arms": 0, "rewards": 0.5}
         yield f"{name}.learn", learn, {"arms": [0, 1], "rewards": [0.5, 0.1]}
         yield f"{name}.tell", tell, {"decision": True, "rewards": 0.5}
+    for policy in (adadim.LinUCB(), adadim.EvidenceLinUCB(), adadim.LinTS(), adadim.Greedy()):
+
+        def ask(features: Any, allowed: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
+            learner = policy.start(ROUNDS)
+            return learner.tell(learner.ask(features, allowed=allowed), rewards)
+
+        def log(features: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
+            return policy.start(ROUNDS).learn(features, rewards)
+
+        name, x = type(policy).__name__, np.eye(4) * 0.9
+        yield f"{name}.ask in rounds", ask, {"features": x, "allowed": np.ones(4, dtype=bool), "rewards": 0.5}
+        yield f"{name}.learn in rounds", log, {"features": x, "rewards": np.ones(4)}
 
 
 def _studies(folder: Path) -> Iterator[Case]:
     sphere = {"kind": "sphere", **SIZES}
     parts = {"name": "small", "instances": {"s": sphere}, "policies": {"p": {"kind": "Random"}}, "trials": 2}
     more = {"seed": 0, "record": 2, "only": {}, "plugins": {}, "labels": {}}
-    yield "Study", lambda **options: study.Study(**options).check(), {**parts, **more}
+    yield "study.Study", lambda **options: study.Study(**options).check(), {**parts, **more}
     yield "Study.from_dict", lambda table: study.Study.from_dict(table), {"table": parts}
-    yield "from_spec", study.from_spec, {"table": {"kind": "LinUCB"}}
-    yield "to_spec", study.to_spec, {"policy": adadim.LinUCB()}
+    yield "study.from_spec", study.from_spec, {"table": {"kind": "LinUCB"}}
+    yield "study.to_spec", study.to_spec, {"policy": adadim.LinUCB()}
     small = study.Study(**parts)
-    options = {"folder": folder / "calls", "jobs": 1, "batch": 1, "device": "cpu"}
-    yield "run", lambda study_, **o: study.run(study_, **o).frame(), {"study_": small, **options}
+    options = {"folder": folder / "calls", "jobs": 1, "batch": 1, "device": "cpu", "cluster": None, "shared": False}
+    for room, call in (("", adadim.run), ("study.", study.run)):
+        yield f"{room}run", lambda study_, call=call, **o: call(study_, **o).frame(), {"study_": small, **options}
     results = study.run(small, folder / "calls", jobs=1)
+    yield "study.load", lambda **o: study.load(**o).frame(), {"folder": folder / "calls"}
+    yield "study.status", study.status, {"folder": folder / "calls"}
+    adadim.LinUCB().start(PROBLEM).save(folder / "learner.npz")
+    saved = {"path": folder / "learner.npz", "problem": PROBLEM, "policy": None, "plugins": None}
+    yield "load", lambda **o: adadim.load(**o).select(), saved
     names = {"instance": "s", "policy": "p", "trials": [0]}
     yield "Results.curves", lambda **o: results.curves(**o)[1], names
     yield "Results.final", results.final, names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -56,36 +57,73 @@ def exact(features: Floats, counts: Floats, sums: Floats, ridge: float) -> tuple
     return np.array(mean), np.array(width2)
 
 
-def _wrong(state: Any, features: Floats, ridge: float, squares: float) -> str:
-    """What of a posterior is not right to 1e-8."""
-    mean, width2 = exact(features, state.counts[0], state.sums[0], ridge)
-    widest = np.abs(state.width2[0] / np.where(width2 > 0, width2, 1.0) - (width2 > 0)).max()
+def _wrong(found: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: float, most: float = 1e-8) -> str:
+    """What of means and squared widths is not right to `most`."""
+    (mean, width2), (right_mean, right_width2) = found, right
+    widest = np.abs(width2 / np.where(right_width2 > 0, right_width2, 1.0) - (right_width2 > 0)).max()
     # |mean| <= width |r|: an error is small against the larger of the two.
-    scale = np.maximum(np.abs(mean).max(), 1e-2 * np.sqrt(width2.max() * squares)) or 1.0
-    off = np.abs(state.mean[0] - mean).max() / scale
-    found = [f"{name} off by {by:.1e}" for name, by in (("widths", widest), ("means", off)) if not by <= 1e-8]
-    return ", ".join(found)
+    scale = np.maximum(np.abs(right_mean).max(), 1e-2 * np.sqrt(right_width2.max() * squares)) or 1.0
+    off = np.abs(mean - right_mean).max() / scale
+    wrong = [f"{name} off by {by:.1e}" for name, by in (("widths", widest), ("means", off)) if not by <= most]
+    return ", ".join(wrong)
 
 
 def numbers(count: int, folder: Path) -> Tally:
-    """Play LinUCB on awkward problems: refused at the start, or right at any time."""
+    """Play LinUCB on awkward problems: refused or warned of where float64 cannot hold them, or right at any time."""
     tally, draw = Tally(), generator(10)
     for case in range(count):
         kind, features = _features(draw)
-        ridge, form = float(10 ** draw.uniform(-8, 8)), ("gram", "feature")[int(draw.integers(2))]
+        ridge, form = float(10 ** draw.uniform(-8, 8)), ("gram", "feature", "contexts")[int(draw.integers(3))]
         pulls = LONG if case % 25 == 24 else PULLS
         what = f"{kind} {features.shape}, ridge {ridge:.1e}, {form}, {pulls} pulls"
-        policy = adadim.LinUCB(ridge=ridge, form=form)  # type: ignore[arg-type]
-        learner = tally.attempt(what, lambda: policy.start(adadim.Problem(features, horizon=pulls, noise=0.1)))
-        if learner is None:
-            continue
-        squares = 0.0
-        for t in range(1, pulls + 1):
-            arm = int(draw.integers(len(features))) if t % 3 else int(learner.select())
-            reward = float(draw.standard_normal())
-            squares += reward * reward
-            learner.learn([arm], [reward])
-            if t in (1, 3, 30, pulls):
-                wrong = _wrong(learner.posterior, features, ridge, squares)
-                tally.expect(not wrong, f"{what}: {wrong} after {t}")
+        if form == "contexts":
+            rest = features, ridge, pulls, draw
+            tally.attempt(what, lambda what=what, rest=rest: _contexts(tally, what, *rest), ("nothing is wrong",))
+        else:
+            policy = adadim.LinUCB(ridge=ridge, form=form)  # type: ignore[arg-type]
+            _fixed(tally, what, features, policy, pulls, draw)
     return tally
+
+
+def _fixed(
+    tally: Tally, what: str, features: Floats, policy: adadim.LinUCB, pulls: int, draw: np.random.Generator
+) -> None:
+    learner = tally.attempt(what, lambda: policy.start(adadim.Problem(features, horizon=pulls, noise=0.1)))
+    if learner is None:
+        return
+    squares = 0.0
+    for t in range(1, pulls + 1):
+        arm = int(draw.integers(len(features))) if t % 3 else int(learner.select())
+        reward = float(draw.standard_normal())
+        squares += reward * reward
+        learner.learn([arm], [reward])
+        if t in (1, 3, 30, pulls):
+            state = learner.posterior
+            right = exact(features, state.counts[0], state.sums[0], policy.ridge)
+            wrong = _wrong((state.mean[0], state.width2[0]), right, squares)
+            tally.expect(not wrong, f"{what}: {wrong} after {t}")
+
+
+def _contexts(tally: Tally, what: str, features: Floats, ridge: float, pulls: int, draw: np.random.Generator) -> None:
+    """The same arms, some of them offered in each round: as exact as is said, or warned of and finite."""
+    learner = adadim.LinUCB(ridge=ridge).start(
+        adadim.Problem(arms=len(features), dim=features.shape[1], horizon=pulls, noise=0.1)
+    )
+    state, counts, sums, squares = learner.posterior, np.zeros(len(features)), np.zeros(len(features)), 0.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for t in range(1, pulls + 1):
+            offered = np.flatnonzero(draw.random(len(features)) < 0.7)
+            offered = offered if len(offered) else np.arange(len(features))
+            arm = int(offered[int(learner.select(features[offered])) if t % 3 == 0 else 0])
+            reward = float(draw.standard_normal())
+            squares, counts[arm], sums[arm] = squares + reward * reward, counts[arm] + 1, sums[arm] + reward
+            learner.learn(features[[arm]], [reward])
+            if t in (1, 3, 30, pulls):
+                mean, width2 = state.predict(features[None], learner.everyone)
+                if any(warning.category is adadim.PrecisionWarning for warning in caught):
+                    wrong = "" if np.isfinite([mean, width2]).all() else "NaN"
+                else:
+                    most = max(1e-8, 8 * features.shape[1] * np.finfo(float).eps * state.inflations(0).max())
+                    wrong = _wrong((mean[0], width2[0]), exact(features, counts, sums, ridge), squares, most)
+                tally.expect(not wrong, f"{what}: {wrong} after {t}")

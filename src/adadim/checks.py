@@ -38,6 +38,7 @@ T = TypeVar("T")
 MOST_SHOWN = 200
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_FLOAT = 2**1023
+LONG_INTEGER = 10**60
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 
 _short = reprlib.Repr()
@@ -49,11 +50,14 @@ def shown(value: object) -> str:
 
     Examples
     --------
-    >>> len(shown("x" * 10_000)) <= 200, shown(10**6000)
-    (True, 'an int of more than 1000 digits')
+    >>> len(shown("x" * 10_000)) <= 200, shown(10**400), shown(10**6000)
+    (True, '10000000000000000000... (an int of 401 digits)', 'an int of more than 1000 digits')
     """
     if isinstance(value, int) and abs(value) >= 10**1000:
         return "an int of more than 1000 digits"
+    if isinstance(value, int) and abs(value) >= LONG_INTEGER:
+        digits = str(abs(value))
+        return f"{'-' * (value < 0)}{digits[:20]}... (an int of {len(digits)} digits)"
     try:
         if isinstance(value, str | bytes | list | tuple | dict | set):
             return _short.repr(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy
-from adadim.checks import between, integer, is_number, not_negative, one_of, positive, require, shown
+from adadim.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars, without_frame
 from adadim.notebook import card
@@ -310,7 +311,8 @@ class _Plan:
         weights = _checked_prior(prior, support)
         if ridge is not None:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
-        return cls(dim, support, names, weights, not_negative(taper, "taper"), ridge)
+        largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
+        return cls(dim, support, names, weights, between(taper, "taper", 0.0, largest), ridge)
 
     def dimension(self, data: Sequence[Pooled], single: bool) -> Dimension:
         """The answer for each replication."""
@@ -339,7 +341,7 @@ class _Plan:
         if sums.weight == 0 or sums.squares == 0.0:
             return self.prior, np.nan if sums.weight == 0 else 0.0
         size = float(np.sqrt(sums.squares))
-        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest)
+        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest, sums.extent)
         return self._averaged(*moment_prefixes(scaled, RIDGES, self.taper), sums.weight, size)
 
     def _averaged(self, logdets: FloatArray, residuals: FloatArray, n: float, size: float) -> tuple[FloatArray, float]:
@@ -391,7 +393,7 @@ def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[
     """Levels by name, with the number of leading features up to the end of each."""
     if isinstance(levels, Mapping):
         names, ends = [str(name) for name in levels], list(levels.values())
-    elif isinstance(levels, str) or not hasattr(levels, "__iter__"):
+    elif isinstance(levels, str) or not hasattr(levels, "__iter__") or getattr(levels, "ndim", 1) == 0:
         raise InvalidTypeError(f"levels must be a dict or a list of numbers of features, got {shown(levels)}")
     else:
         ends = list(levels)
@@ -413,7 +415,10 @@ def _checked_prior(prior: Prior, support: np.ndarray[Any, np.dtype[np.int64]]) -
         logs = -float(prior) * np.log(support)
         weights: FloatArray = np.exp(logs - logs.max())
     else:
-        weights = np.asarray(prior, dtype=np.float64)
+        try:
+            weights = np.asarray(prior, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            weights = np.empty(0)
         good = weights.shape == support.shape and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
         wanted = f"be 'uniform', an exponent or {len(support)} weights, not negative and not all zero"
         require(good and bool(weights.sum() > 0), "prior", wanted, prior)

@@ -15,6 +15,7 @@ __all__ = [
     "InvalidValueError",
     "NormWarning",
     "NotSelectedError",
+    "PrecisionWarning",
     "RunError",
     "ServiceError",
     "SetsWarning",
@@ -156,6 +157,22 @@ class NormWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     problem = adadim.Problem(2 * np.eye(2), horizon=5, noise=0.1)
     >>> caught[0].category is NormWarning
+    True
+    """
+
+
+class PrecisionWarning(UserWarning):
+    """Features that came with the rounds are so nearly dependent that float64 holds the regression only roughly.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np, warnings
+    >>> problem = adadim.Problem(arms=2, dim=2, horizon=50, noise=0.1)
+    >>> learner = adadim.LinUCB(ridge=1e-8).start(problem)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     learner.learn([[1e3, 1e3], [1e3, 1e3]], [0.5, 0.4])
+    >>> caught[0].category is PrecisionWarning
     True
     """
 

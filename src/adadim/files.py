@@ -107,8 +107,13 @@ def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
         os.fsencode(path)
     except (TypeError, ValueError):
         raise error(f"{name} must be a path, got {shown(value)}") from None
-    if "\0" in str(path):
+    if value == "" or "\0" in str(path):
         raise error(f"{name} must be a path, got {shown(value)}")
+    try:
+        path.lstat()
+    except OSError as failure:
+        if failure.errno == errno.ENAMETOOLONG:
+            raise error(f"{name} must be a path of a length that the system can use, got {shown(value)}") from None
     return path
 
 

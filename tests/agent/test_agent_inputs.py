@@ -136,6 +136,7 @@ def test_compact_wants_a_time(agent):
 HUGE = [(1e9, 1e9), (1.7e9, 1.0), (1e30, -1e30), (1e-30, 1e30)]
 
 
+@pytest.mark.filterwarnings("ignore::adadim.PrecisionWarning")
 @pytest.mark.parametrize("policy", [adadim.EvidenceLinUCB(), adadim.LinUCB(), adadim.LinTS()], ids=repr)
 @pytest.mark.parametrize("features", HUGE, ids=str)
 def test_numbers_of_any_size_do_not_stop_it(tmp_path, policy, features):

@@ -10,6 +10,7 @@ import pytest
 import adadim
 from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
 from adadim.policies.evidence import evidence
+from adadim.policies.tapered import taper_weights
 
 PLAY = {
     "LinUCB": adadim.LinUCB(),
@@ -124,7 +125,7 @@ def test_evidence_takes_stock_as_on_a_fixed_set():
         x.append(decision.memo["features"][0])
         rewards.append(float(instance.means(features)[0, decision.arms[0]] + 0.1 * rng.standard_normal()))
         learner.tell(decision, [rewards[-1]])
-    design = np.array(x) / np.sqrt(learner.longest[0])
+    design = np.array(x) * taper_weights(1.75, learner.dim) / np.sqrt(learner.longest[0])
     logs, variance = evidence(design, np.array(rewards), float(np.square(rewards).sum()), 64)
     chosen = int(np.argmax(logs >= logs.max() - np.log(20.0)))
     described = learner.describe()[0]

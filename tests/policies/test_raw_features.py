@@ -8,6 +8,7 @@ import pytest
 import adadim
 from adadim.actions import ActionSet
 from adadim.errors import InvalidValueError
+from adadim.posterior.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 
@@ -98,3 +99,43 @@ def test_a_run_on_raw_powers_goes_on_after_saving(tmp_path, form):
         learner.update(arm, reward)
         restored.update(arm, reward)
     np.testing.assert_array_equal(learner.posterior.width2, restored.posterior.width2)
+
+
+MEANS = {"falling": [0.9, -0.8 / 30, 0, 0], "in the middle": [0.1, 3.2 / 30, -3.2 / 900, 0]}
+
+
+@pytest.mark.parametrize("theta", MEANS.values(), ids=MEANS)
+@pytest.mark.parametrize("late", [0, 3])
+def test_raw_powers_that_come_with_each_round_are_learned(theta, late):
+    """Regret above 70 before, where playing at random loses 100; rewards may come after the units have changed."""
+    problem = adadim.Problem(arms=40, dim=4, horizon=300, noise=0.1)
+    draw, learner, lost, waiting = np.random.default_rng(0), adadim.recommended(problem).start(problem, seed=1), 0.0, []
+    for _ in range(300):
+        features = draw.uniform(0, 30, 40)[:, None] ** np.arange(4)
+        means = features @ theta
+        decision = learner.ask(features)
+        arm = int(np.asarray(decision.arms).item())
+        lost += means.max() - means[arm]
+        waiting.append((decision, means[arm] + 0.1 * draw.standard_normal()))
+        if len(waiting) > late:
+            learner.tell(*waiting.pop(0))
+    assert lost < 12
+
+
+def test_the_units_of_rounds_are_those_of_the_sums():
+    """A learner made from sums of raw features is in the state of one that saw the pulls one by one."""
+    problem = adadim.Problem(arms=40, dim=4, horizon=300, noise=0.1)
+    draw = np.random.default_rng(2)
+    x = draw.uniform(0, 30, 64)[:, None] ** np.arange(4)
+    rewards = x @ [0.9, -0.8 / 30, 0, 0] + 0.1 * draw.standard_normal(64)
+    one, other = (adadim.EvidenceLinUCB().start(problem) for _ in range(2))
+    one.learn(x, rewards)
+    sums = Moments.zeros(4)
+    sums.add(x[:10], rewards[:10])
+    sums.add(x[10:], rewards[10:])
+    other.restart(sums)
+    np.testing.assert_array_equal(one.units, other.units)
+    np.testing.assert_allclose(one.units[0], np.abs(x).max(axis=0))
+    assert one.describe() == pytest.approx(other.describe(), rel=1e-9)
+    for a, b in zip(one.estimates(POWERS), other.estimates(POWERS), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -104,3 +104,12 @@ def test_who_cannot_says_so():
             policy.start(problem)
     with pytest.raises(InvalidTypeError, match="an array of the problem's library"):
         adadim.LinUCB().start(problem).ask(np.zeros((3, 7, 9)))
+
+
+def test_huge_features_do_not_end_a_run():
+    """The ridge is lost in their rounding, and V has no Cholesky factor."""
+    there = adadim.LinUCB(ridge=1e-8).start(adadim.Problem(arms=2, dim=3, horizon=600, noise=0.1).to("cpu"))
+    features = torch.tensor([[1e6, 1e6, 1.0], [1e6, 1e6, 1.0]], dtype=torch.float64)
+    for _ in range(REFRESH):
+        there.update(there.select(features), 0.5)
+    assert bool(torch.isfinite(there.posterior.inverse).all())

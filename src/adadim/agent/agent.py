@@ -25,6 +25,8 @@ from adadim.agent.inputs import (
     checked_name,
     checked_pairs,
     checked_reward,
+    checked_time,
+    listed,
     matrix,
     vector,
 )
@@ -33,11 +35,13 @@ from adadim.agent.model import Model
 from adadim.agent.policy import checked_policy, policy_of, problem_of
 from adadim.agent.schema import create_file
 from adadim.agent.sums import Sums, difference, encode
+from adadim.backend.memory import check_fits
 from adadim.checks import integer, is_number, positive, shown
 from adadim.dimension import Dimension, Levels, Prior, checked_levels, dimension_of_sums
 from adadim.errors import AdadimError, DecisionError, FileError, InvalidTypeError, InvalidValueError
 from adadim.files import as_path
 from adadim.policies.base import Learner, Policy
+from adadim.policies.inputs import checked_plugins
 from adadim.policies.recommended import recommended
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
 from adadim.randomness import check_seed
@@ -78,7 +82,7 @@ class Agent:
 
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Not for callers: Agent.create and Agent.open are the ways in.
-        self._log, self._clock, self._plugins = log, clock, dict(plugins or {})
+        self._log, self._clock, self._plugins = log, clock, checked_plugins(plugins)
         self._lock = threading.RLock()
         self._closed = False
         with log.transaction(write=False):
@@ -145,7 +149,7 @@ class Agent:
         --------
         See `Agent`.
         """
-        file = as_path(path, "path")
+        file, plugins = as_path(path, "path"), checked_plugins(plugins)
         settings: dict[str, Any] = {
             "dim": integer(dim, "dim", meaning="the number of features"),
             "arms": integer(arms, "arms", meaning="the largest number of arms in a round"),
@@ -154,13 +158,14 @@ class Agent:
             "expire_after": None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
             "expired_reward": None if expired_reward is None else checked_reward(expired_reward, "expired_reward"),
         }
+        check_fits(32.0 * settings["dim"] ** 2, dim=settings["dim"])  # the sums, V^-1, a factor and a copy
         if expired_reward is not None and expire_after is None:
             raise InvalidValueError(
                 "expired_reward says what expired decisions earn: give expire_after= in seconds too"
             )
         table, noise = checked_policy(policy, settings, noise, plugins)
         names = None if levels is None else json.dumps(checked_levels(levels, settings["dim"]))
-        policy_row, empty = (clock(), table, names, noise), encode(Sums.empty(settings["dim"]))
+        policy_row, empty = (checked_time(clock), table, names, noise), encode(Sums.empty(settings["dim"]))
         create_file(file, lambda connection: first_rows(connection, settings, policy_row, empty))
         return cls.open(file, plugins=plugins, clock=clock)
 
@@ -256,7 +261,7 @@ class Agent:
             before = None if context is None else vector(context, "context")
             given = matrix(arms, self.dim, before, self._settings["arms"]) if isinstance(arms, Mapping) else None
             prices = None if costs is None or given is None else checked_costs(costs, given[0])
-            now = self._clock()
+            now = self._now()
             self._look(expire=now)
             if given is None:
                 names, rows, prices = self._from_catalogue(arms, before, costs)
@@ -325,7 +330,7 @@ class Agent:
         """
         pairs, new = checked_pairs(answers), 0
         with self._lock:
-            now = self._clock()
+            now = self._now()
             with self._log.transaction():
                 self._expire(now)
                 for number, reward in pairs:
@@ -349,7 +354,7 @@ class Agent:
                 return False
             if known is None and not self._log.is_expired(number):
                 raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
-            self._log.add_reward(number, self._clock(), reward, known)
+            self._log.add_reward(number, self._now(), reward, known)
         return True
 
     def learn(self, log: Any) -> int:
@@ -373,7 +378,7 @@ class Agent:
             digest = rows.digest()
             if self._log.knows_log(digest):
                 return 0
-            return self._log.add_log(digest, self._clock(), rows)
+            return self._log.add_log(digest, self._now(), rows)
 
     # The catalogue
 
@@ -398,14 +403,14 @@ class Agent:
         cost : float
             What choosing it costs, in units of the reward.
         """
-        self.set_arms({name: features}, costs={name: cost})
+        self.set_arms({checked_name(name): features}, costs={name: cost})
 
     def set_arms(self, arms: Mapping[str, Features], *, costs: Mapping[str, float] | None = None) -> None:
         """Add or change many arms, all or none."""
         if not isinstance(arms, Mapping):
             raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
         rows = {checked_name(name): vector(values, f"features of {name!r}") for name, values in arms.items()}
-        prices = dict(zip(rows, checked_costs(costs or {}, rows).tolist(), strict=True))
+        prices = dict(zip(rows, checked_costs({} if costs is None else costs, rows).tolist(), strict=True))
         with self._lock, self._log.transaction():
             self._catalogue.look()
             others = {len(arm.features) for name, arm in self._catalogue.present().items() if name not in rows}
@@ -419,7 +424,7 @@ class Agent:
                         f"features of {name!r} must be {min(others)} numbers, as those of other arms, got {len(row)}"
                     )
                 others.add(len(row))
-                self._catalogue.write(self._clock(), Arm(name, row, prices[name], "active"))
+                self._catalogue.write(self._now(), Arm(name, row, prices[name], "active"))
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm out until `unmask_arm`, while it is out of stock, say."""
@@ -472,7 +477,7 @@ class Agent:
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
         """
         with self._lock:
-            self._look(expire=self._clock())
+            self._look(expire=self._now())
             sums, arms = self._model.sums, self._catalogue.known.values()
             with self._log.transaction(write=False):
                 waiting, expired = self._log.outstanding(), self._log.expired()
@@ -563,7 +568,7 @@ class Agent:
             )
             names = self._levels if levels is None else checked_levels(levels, self.dim)
             with self._log.transaction():
-                self._log.add_policy(self._clock(), table, None if names is None else json.dumps(names), noise)
+                self._log.add_policy(self._now(), table, None if names is None else json.dumps(names), noise)
             self._look()
             return self._version
 
@@ -590,7 +595,7 @@ class Agent:
         gone = 0
         with self._lock:
             with self._log.transaction():
-                self._expire(self._clock())
+                self._expire(self._now())
                 at, last = self._log.folded()[1], self._log.last_before(float(before))
             for upto in (*range(at + PORTION, last, PORTION), last):  # so that others can write in between
                 with self._log.transaction():
@@ -603,7 +608,8 @@ class Agent:
     def rebuild(self) -> float:
         """Add up the whole log anew, and keep the result in place of the snapshot.
 
-        Nobody needs to call this, since a damaged snapshot is noticed; it shows that the model is what the log says.
+        Nobody needs to call this, since a damaged snapshot is noticed; it looks the whole file through and shows that
+        the model is what the log says.
 
         Returns
         -------
@@ -611,6 +617,7 @@ class Agent:
             The largest change of any sum, relative to the largest entry of its kind: rounding, below 1e-9.
         """
         with self._lock, self._log.transaction():
+            self._log.check()
             self._model.look()
             before = self._model.sums
             self._model.rebuild()
@@ -619,6 +626,9 @@ class Agent:
             return difference(before, self._model.sums)
 
     # Inside
+
+    def _now(self) -> float:
+        return checked_time(self._clock)
 
     def _look(self, expire: float | None = None) -> None:
         """Take in what this and other processes wrote since the last look."""
@@ -665,10 +675,11 @@ class Agent:
                 raise InvalidValueError(
                     "the catalogue has no active arm: give arms to ask({name: features}), or add some by set_arm"
                 )
-        elif isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
-            raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
         else:
-            chosen = [self._catalogue.get(checked_name(name)) for name in dict.fromkeys(arms)]
+            given = listed(arms)
+            if given is None:
+                raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
+            chosen = [self._catalogue.get(name) for name in dict.fromkeys(map(checked_name, given))]
             for arm in chosen:
                 if arm.state == "masked":
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
@@ -683,8 +694,8 @@ class Agent:
             check_length(len(arm.features), arm.name, self.dim, 0 if before is None else len(before))
         prices = np.array([arm.cost for arm in chosen])
         if costs is not None:
-            given = checked_costs(costs, names)
-            prices = np.where([name in costs for name in names], given, prices)
+            asked = checked_costs(costs, names)
+            prices = np.where([name in costs for name in names], asked, prices)
         return names, np.array([arm.features for arm in chosen]), prices if prices.any() else None
 
     def _tell(self, number: int, reward: float, now: float) -> bool:
@@ -715,7 +726,7 @@ class Agent:
         checked_name(name)
         with self._lock, self._log.transaction():
             self._catalogue.look()
-            self._catalogue.write(self._clock(), replace(self._catalogue.get(name), state=state))
+            self._catalogue.write(self._now(), replace(self._catalogue.get(name), state=state))
 
 
 def _after(context: FloatArray | None, rows: FloatArray) -> FloatArray:

@@ -19,6 +19,8 @@ __all__ = [
     "checked_name",
     "checked_pairs",
     "checked_reward",
+    "checked_time",
+    "listed",
     "matrix",
     "vector",
 ]
@@ -137,11 +139,32 @@ def checked_reward(reward: Any, name: str = "reward") -> float:
     return float(reward)
 
 
+def checked_time(clock: Any) -> float:
+    """What a clock says now, in seconds since 1970."""
+    if not callable(clock):
+        raise InvalidTypeError(f"clock must be a function such as time.time, got {shown(clock)}")
+    return checked_reward(clock(), "what clock gives, seconds since 1970,")
+
+
 def checked_id(number: Any) -> int:
     """Id of a decision, as `ask` gave it."""
     if not is_integer(number) or not 0 < number < 2**63:
         raise InvalidValueError(f"id must be that of a decision (a whole number from 1), got {shown(number)}")
     return int(number)
+
+
+def listed(values: Any) -> list[Any] | None:
+    """What can be iterated over, as a list; None for the rest and for texts, which are not meant as lists of letters.
+
+    Examples
+    --------
+    >>> listed(("a", "b")), listed("ab"), listed(np.array(3))
+    (['a', 'b'], None, None)
+    """
+    try:
+        return None if isinstance(values, str | bytes) else list(values)
+    except TypeError:
+        return None
 
 
 def checked_pairs(answers: Any) -> list[tuple[int, float]]:
@@ -152,13 +175,14 @@ def checked_pairs(answers: Any) -> list[tuple[int, float]]:
     >>> checked_pairs({3: 1, 5: 0.5})
     [(3, 1.0), (5, 0.5)]
     """
-    pairs = list(answers.items()) if isinstance(answers, Mapping) else answers
-    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+    pairs = listed(answers.items() if isinstance(answers, Mapping) else answers)
+    if pairs is None:
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
     found = []
-    for pair in pairs:
-        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(pair)}")
+    for given in pairs:
+        pair = listed(given)
+        if pair is None or len(pair) != 2:
+            raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(given)}")
         number, reward = pair
         found.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
     return found

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.inputs import LARGEST, checked_name
+from adadim.agent.inputs import LARGEST, checked_name, listed
 from adadim.agent.log import as_bytes, as_matrix
-from adadim.checks import shown
+from adadim.checks import is_number, shown
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
-from adadim.files import explained
+from adadim.files import as_path, explained
 
 __all__ = ["LoggedRows", "read_log", "write_log"]
 
@@ -92,7 +92,7 @@ def write_log(path: Path, batches: Iterable[list[Any]]) -> Path:
                 parts.append(Path(folder, "none.parquet"))
                 _frame([]).write_parquet(parts[-1])
             whole = Path(folder, "whole.parquet")
-            pl.scan_parquet(parts).sink_parquet(whole)
+            pl.scan_parquet(parts, glob=False).sink_parquet(whole)
             with open(whole, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(whole, path)
@@ -134,7 +134,7 @@ def _frame(rows: list[Any]) -> Any:
 def _columns(log: Any) -> dict[str, Sequence[Any]]:
     """Columns of a log by name."""
     if isinstance(log, str | Path):
-        log = _read(Path(log))
+        log = _read(as_path(log, "log"))
     if isinstance(log, Mapping):
         given: dict[str, Sequence[Any]] = {str(name): list(values) for name, values in log.items()}
         if len({len(values) for values in given.values()}) > 1:
@@ -142,8 +142,8 @@ def _columns(log: Any) -> dict[str, Sequence[Any]]:
         return given
     if hasattr(log, "columns") and hasattr(log, "__getitem__"):  # a polars or pandas frame
         return {str(name): _listed(log[name]) for name in log.columns}
-    if isinstance(log, Iterable):
-        records = list(log)
+    records = listed(log)
+    if records is not None:
         for record in records:
             if not isinstance(record, Mapping):
                 raise InvalidTypeError(f"a record of a log must be a dict, got {shown(record)}")
@@ -157,7 +157,7 @@ def _columns(log: Any) -> dict[str, Sequence[Any]]:
 def _read(path: Path) -> Any:
     import polars as pl
 
-    readers: dict[str, Callable[[Path], Any]] = {
+    readers: dict[str, Callable[[Any], Any]] = {
         ".parquet": pl.read_parquet,
         ".csv": pl.read_csv,
         ".ndjson": pl.read_ndjson,
@@ -167,7 +167,10 @@ def _read(path: Path) -> Any:
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:
-        return readers[path.suffix](path)
+        with path.open("rb") as file:  # polars would take [ and * in a path for a pattern
+            return readers[path.suffix](file)
+    except OSError as failure:
+        raise explained(failure, path) from failure
     except pl.exceptions.PolarsError as error:
         raise FileError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 
@@ -182,7 +185,7 @@ def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatA
     found = []
     for row, value in enumerate(values):
         missing = value is None or (isinstance(value, float) and value != value)
-        if (missing and not optional) or not (missing or isinstance(value, int | float | np.number)):
+        if (missing and not optional) or not (missing or is_number(value) or isinstance(value, bool)):
             raise InvalidValueError(
                 f"column {name!r} of the log must hold numbers, but row {row + 1} has {shown(value)}"
             )

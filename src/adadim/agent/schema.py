@@ -19,22 +19,23 @@ THERE = "exists already; open it with Agent.open, or choose another name"
 BUSY = 30.0  # seconds to wait for another process that is writing
 
 LOG = """
-CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- A seal is a check value of the rest of its row: SQLite does not notice every flipped bit.
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE policies (
     version INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,
-    policy TEXT NOT NULL, levels TEXT, noise REAL
+    policy TEXT NOT NULL, levels TEXT, noise REAL, seal INTEGER NOT NULL
 );
 -- What was offered: names of the arms and their features (float64, row by row), each distinct offer once.
 CREATE TABLE offers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, arms TEXT NOT NULL, features BLOB NOT NULL);
 -- `features` are those of the arm chosen, after the context; `policy` is null for what another system decided.
 CREATE TABLE decisions (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, arm TEXT, offer INTEGER, context BLOB,
-    features BLOB NOT NULL, probability REAL, policy INTEGER
+    features BLOB NOT NULL, probability REAL, policy INTEGER, seal INTEGER NOT NULL
 );
 -- A correction is a row more, with the reward that it replaces.
 CREATE TABLE rewards (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, decision INTEGER NOT NULL, time REAL NOT NULL,
-    reward REAL NOT NULL, replaces REAL
+    reward REAL NOT NULL, replaces REAL, seal INTEGER NOT NULL
 );
 CREATE INDEX rewards_of_decision ON rewards (decision);
 CREATE INDEX corrections ON rewards (decision) WHERE replaces IS NOT NULL;
@@ -43,16 +44,16 @@ CREATE TABLE expired (number INTEGER PRIMARY KEY, time REAL NOT NULL);
 CREATE TABLE learned (digest BLOB PRIMARY KEY, time REAL NOT NULL, rows INTEGER NOT NULL) WITHOUT ROWID;
 -- The sums over what was compacted, and those over the whole log up to a reward.
 CREATE TABLE folded (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, upto INTEGER NOT NULL,
-    body BLOB NOT NULL);
+    body BLOB NOT NULL, seal INTEGER NOT NULL);
 CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, seq INTEGER NOT NULL,
-    body BLOB NOT NULL);
+    body BLOB NOT NULL, seal INTEGER NOT NULL);
 """
 
 CATALOGUE = """
 -- Every change of an arm; the last row of a name is what holds.
 CREATE TABLE arms (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, name TEXT NOT NULL, features BLOB NOT NULL,
-    cost REAL NOT NULL, state TEXT NOT NULL
+    cost REAL NOT NULL, state TEXT NOT NULL, seal INTEGER NOT NULL
 );
 """
 
@@ -130,7 +131,7 @@ def connect(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as failure:
         connection.close()
         raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
-    except sqlite3.Error as failure:
+    except (sqlite3.Error, UnicodeDecodeError) as failure:  # its message may quote what is no text
         connection.close()
         raise FileError(f"{path}: damaged, or not a file that Agent.create made ({failure})") from failure
     except BaseException:

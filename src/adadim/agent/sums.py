@@ -105,7 +105,7 @@ def difference(one: Sums, other: Sums) -> float:
     if (one.epoch, one.answered, one.learned) != (other.epoch, other.answered, other.learned):
         return math.inf
     largest = 0.0
-    for name in ("second", "moment", "squares", "weight", "longest"):
+    for name in ("second", "moment", "squares", "weight", "longest", "extent"):
         a, b = (np.atleast_1d(getattr(sums.moments, name)) for sums in (one, other))
         size = max(float(np.abs(a).max()), float(np.abs(b).max()))
         largest = max(largest, float(np.abs(a - b).max()) / size if size else 0.0)
@@ -117,7 +117,7 @@ def encode(sums: Sums) -> bytes:
     moments = sums.moments
     counts = (len(moments.moment), sums.epoch, sums.answered, sums.learned)
     head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest)
-    body = head + as_bytes(moments.second) + as_bytes(moments.moment)
+    body = head + as_bytes(moments.second) + as_bytes(moments.moment) + as_bytes(moments.extent)
     return body + hashlib.sha256(body).digest()
 
 
@@ -130,11 +130,12 @@ def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
     (3, 3)
     """
     body, digest = data[:-DIGEST], data[-DIGEST:]
-    if len(data) != HEAD.size + 8 * dim * (dim + 1) + DIGEST or hashlib.sha256(body).digest() != digest:
+    if len(data) != HEAD.size + 8 * dim * (dim + 2) + DIGEST or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
     form, size, epoch, answered, learned, squares, weight, longest = HEAD.unpack_from(body)
     if form != FORMAT or size != dim:
         raise FileError("damaged sums")
     numbers = as_matrix(body[HEAD.size :], 1)[:, 0].astype(np.float64)
-    moments = Moments(numbers[: dim * dim].reshape(dim, dim), numbers[dim * dim :], squares, weight, longest)
+    second, moment, extent = numbers[: dim * dim].reshape(dim, dim), numbers[dim * dim : -dim], numbers[-dim:]
+    moments = Moments(second, moment, squares, weight, longest, extent)
     return Sums(moments, half_life, epoch, answered, learned)

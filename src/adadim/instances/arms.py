@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adadim.checks import between, is_number
+from adadim.checks import between, numbers, shown
 from adadim.errors import InvalidValueError
 from adadim.instances.parameters import check_sizes
 from adadim.problem import Instance
@@ -63,8 +63,11 @@ def many_best(
     else:
         raise InvalidValueError("give exactly one of alpha (the hardness level) and share (of best arms)")
     between(top, "top", 0, 1)
-    if not len(others) or not all(is_number(mean) and 0 <= mean <= top for mean in others):
-        raise InvalidValueError(f"others must be means in [0, {top:g}], the mean of the best arms, got {others!r}")
+    others = numbers(others, "others")
+    if not others or not all(0 <= mean <= top for mean in others):
+        raise InvalidValueError(
+            f"others must be means in [0, top] with top = {top:g}, the mean of the best arms, got {shown(others)}"
+        )
     values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
     draw = Streams(seed, Purpose.INSTANCE, replications)
     means = np.stack([generator.permutation(values) for generator in draw.generators])

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from adadim.backend.arrays import Array, to_torch
-from adadim.checks import between, flag, integer, numbers, one_of, positive, require
+from adadim.backend.memory import check_fits
+from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive, require
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.parameters import FloatArray, check_sizes
 from adadim.problem import Instance, Problem
@@ -100,6 +101,7 @@ def sphere_rounds(
     (1, 10, 3)
     """
     vector = np.array(numbers(theta, "theta"), dtype=float)
+    require(vector.size > 0, "theta", "have at least one entry", theta)
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = _problem(arms, len(vector), horizon, noise, replications)
     return PublishedInstance(
@@ -160,8 +162,7 @@ def biased_arms(
     replications = check_sizes(replications, arms=arms, dim=dim)
     used = dim if intrinsic_dim is None else integer(intrinsic_dim, "intrinsic_dim", most=dim)
     one_of(law, "law", ("sphere", "gaussian"))
-    for value, name in ((norm, "norm"), (bias, "bias")):
-        require(_finite(value, name) >= 0, name, "be at least 0", value)
+    norm, bias = not_negative(norm, "norm"), not_negative(bias, "bias")
     generators = Streams(seed, Purpose.INSTANCE, replications).generators
     theta, biases = np.zeros((len(replications), dim)), np.zeros((len(replications), arms))
     for r, generator in enumerate(generators):
@@ -214,6 +215,7 @@ def shared_contexts(
     array([0., 0., 0., 1.])
     """
     replications = check_sizes(replications, models=models, dim=dim)
+    check_fits(8.0 * len(replications) * models**2 * dim, models=models, dim=dim)  # each has features of its own
     one_of(law, "law", ("uniform", "gaussian"))
     positive(largest, "largest", "the largest entry of a parameter, e.g. 1")
     generators = Streams(seed, Purpose.INSTANCE, replications).generators

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, indices, like
 from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
@@ -18,6 +18,7 @@ from adadim.checks import positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
+from adadim.policies.inputs import logged_features
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
@@ -45,10 +46,9 @@ class EvidenceLinUCB(Policy):
     reads neither `Problem.noise` nor `Problem.reward_range`, and multiplying all rewards or all features by a number
     changes none of its choices. Columns in raw units (some column more than 10 times as large as an earlier one) are
     divided by their root mean square first, so that powers 1, x, x^2 can be given as they are; where features come with
-    each round, bring columns to like units yourself. Rewards should be centred, or the first feature be a constant.
-    Prefer `TaperedLinUCB` with ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is
-    known or the order of
-    the features says nothing.
+    each round, by the largest value seen so far, after rounds 1, 2, 4, ... Rewards should be centred, or the first
+    feature be a constant. Prefer `TaperedLinUCB` with ``radius="oful"`` where a guarantee matters more than regret, and
+    `LinUCB` where d* is known or the order of the features says nothing.
 
     Parameters
     ----------
@@ -192,18 +192,19 @@ class EvidenceLearner(LinUCBLearner):
 class ContextEvidenceLearner(ContextLinUCBLearner):
     """State of `EvidenceLinUCB` where features come with each round: it takes stock from the moments of the regression.
 
-    The ridges are relative to the longest arm offered so far, since nobody knows the longest beforehand.
+    Nobody knows the features beforehand. The ridges are relative to the longest arm offered so far; and columns in raw
+    units are divided by the largest value offered so far, which is looked at anew when it takes stock.
     """
 
     contexts_on_devices = False
     fixed_operations = False
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
-        weights = taper_weights(policy.taper, problem.dim)
-        super().__init__(policy.linucb(), problem, streams, weights)
+        super().__init__(policy.linucb(), problem, streams)
         count = len(problem)
-        self.tuning = policy
-        self.longest = np.zeros(count)
+        self.tuning, self.tapers = policy, taper_weights(policy.taper, problem.dim)
+        self.extent = np.zeros((count, problem.dim))  # largest absolute value of each column
+        self.units, self.longest = np.ones((count, problem.dim)), np.zeros(count)
         self.noise = np.full(count, np.nan)
         self.radii = np.ones((count, 1))
         self.clock = Clock(problem.reference) if problem.endless else None
@@ -213,30 +214,64 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         return _radius_now(self, self.radii, rows)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        assert rows.features is not None
-        longest = np.vecdot(rows.features, rows.features).max(axis=1)
-        for r, squared in zip(rows.ids.tolist(), longest.tolist(), strict=True):
+        offered = rows.features
+        assert offered is not None
+        self._notice(offered, rows)
+        scores = self._scores(self._scaled(offered, rows), rows)
+        chosen = self.largest(scores, rows, self.policy.ties)
+        if self.clock is not None:
+            self.clock.tick(rows)
+        return chosen, {
+            "features": offered[indices(chosen), chosen]
+        }  # as they are: the units may change till the reward
+
+    def _notice(self, offered: Array, rows: Rows) -> None:
+        """Keep the longest arm and the largest values; before the first reward, choose the units by them."""
+        largest = np.abs(offered).max(axis=1)
+        if (largest > rows.of(self.extent)).any():
+            rows.put(self.extent, np.maximum(rows.of(self.extent), largest))
+            for r in rows.ids.tolist():
+                if not self.posterior.pulls[r]:
+                    self.units[r] = like_units(self.extent[r])
+        lengths = np.vecdot(offered, offered) if (self.units == 1).all() else self._lengths(offered, rows)
+        for r, squared in zip(rows.ids.tolist(), lengths.max(axis=1).tolist(), strict=True):
             if squared > self.longest[r]:
                 self.longest[r] = squared
                 if not self.posterior.pulls[r]:
                     self.posterior.refresh(r, RIDGES[0] * squared)
-        return super().choose(rows)
+
+    def _lengths(self, offered: Array, rows: Rows) -> Array:
+        seen = offered / rows.of(self.units)[:, None, :]
+        return np.vecdot(seen, seen)
+
+    def _scaled(self, features: Array, rows: Rows) -> Array:
+        """Features (n, ..., d) in like units, tapered."""
+        factors = self.tapers / rows.of(self.units)
+        return features * factors.reshape(len(factors), *[1] * (features.ndim - 2), -1)
+
+    def _seen(self, features: Array) -> Array:
+        return self._scaled(features, self.everyone)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, memo)
+        super().absorb(arms, rewards, rows, {"features": self._scaled(memo["features"], rows)})
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
+            units = like_units(self.extent[r])
+            if (units != self.units[r]).any():
+                self.posterior.rescale(r, self.units[r] / units)
+                # Nobody kept the arms: no value is above 1 now, and so no square above their number.
+                self.units[r], self.longest[r] = units, np.count_nonzero(self.extent[r])
             self._take_stock(r, int(self.posterior.pulls[r]))
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. It takes stock now, whatever their number."""
-        self.longest[0], self.noise[0], self.radii[0] = sums.longest, np.nan, 1.0
-        if sums.squares:
-            self.posterior.restart(0, sums, self.weights)
-            self._take_stock(0, sums.weight)
-        else:
-            self.posterior.ridge[0] = RIDGES[0] * (sums.longest or 1.0)
-            super().restart(sums)
+        self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
+        raw = (self.units[0] != 1).any()
+        self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
+        self.noise[0], self.radii[0] = np.nan, 1.0
+        self.posterior.restart(0, sums, self.tapers / self.units[0])
+        self.posterior.refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
+        self._take_stock(0, sums.weight)
 
     def _take_stock(self, r: int, n: float) -> None:
         """Choose ridge, noise and radius of one replication by the `n` pulls it has seen."""
@@ -253,9 +288,11 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         self.radii[r] = self.tuning.scale * _known_radius(self.problem, float(self.noise[r]))
 
     def learn(self, arms: Array, rewards: Array) -> None:
-        given = np.asarray(arms, dtype=float).reshape(len(self.problem), -1, self.problem.dim)
-        self.longest = np.maximum(self.longest, np.vecdot(given, given).max(axis=1, initial=0.0))
-        super().learn(arms, rewards)
+        pulls = [(np.asarray(x, dtype=float), gained) for x, gained in logged_features(self.problem, arms, rewards)]
+        if pulls:
+            self._notice(np.stack([x for x, _ in pulls], axis=1), self.everyone)
+        for x, gained in pulls:
+            self.absorb(x, gained, self.everyone, {"features": x})
 
     def descriptions(self) -> list[dict[str, Any]]:
         """As `LinUCB`, with the ridge chosen and the noise estimated (None before there is an estimate)."""
@@ -263,6 +300,20 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         for row, ridge, noise in zip(rows, self.posterior.ridge.tolist(), self.noise.tolist(), strict=True):
             row |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
         return rows
+
+
+def like_units(extent: FloatArray) -> FloatArray:
+    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1.
+
+    Examples
+    --------
+    >>> like_units(np.array([1.0, 30.0, 900.0])), like_units(np.array([1.0, 3.0, 0.0]))
+    (array([  1.,  30., 900.]), array([1., 1., 1.]))
+    """
+    known = np.where(extent > 0, extent, np.inf)
+    if not np.any(extent > RAW * np.minimum.accumulate(known)):
+        return np.ones_like(extent)
+    return np.where(extent > 0, extent, 1.0)
 
 
 def _known_radius(problem: Problem, noise: float) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace
+from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
 from adadim.backend.rows import Rows
 from adadim.checks import shown
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -19,6 +19,7 @@ __all__ = [
     "checked_arms",
     "checked_new_arms",
     "checked_offer",
+    "checked_plugins",
     "checked_rewards",
     "checked_rows",
     "in_library",
@@ -175,7 +176,7 @@ def _checked_mask(problem: Problem, allowed: Any, count: int, arms: int) -> Arra
 
 def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[tuple[Array, Array]]:
     """Features (R, d) and rewards (R,) of logged pulls, one pull after the other."""
-    x, gained = np.asarray(features, dtype=float), np.asarray(rewards, dtype=float)
+    x, gained = (as_numpy(real_array(v, name)) for v, name in ((features, "logged features"), (rewards, "rewards")))
     if problem.single:
         x, gained = x[None], gained[None]
     wanted = (len(problem), gained.shape[-1] if gained.ndim == 2 else -1, problem.dim)
@@ -187,6 +188,15 @@ def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[t
     if not np.isfinite(x).all():
         raise InvalidValueError("logged features must be finite")
     return ((x[:, i], checked_rewards(problem, gained[:, i], len(problem))) for i in range(gained.shape[1]))
+
+
+def checked_plugins(plugins: Any) -> dict[str, Any]:
+    """Policy classes by name."""
+    if plugins is None:
+        return {}
+    if not isinstance(plugins, Mapping) or not all(isinstance(kind, type) for kind in plugins.values()):
+        raise InvalidTypeError(f"plugins must be a dict from names to policy classes, got {shown(plugins)}")
+    return dict(plugins)
 
 
 def in_library(problem: Problem, values: Any, name: str) -> Array:

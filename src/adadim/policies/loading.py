@@ -8,7 +8,9 @@ from pathlib import Path
 from adadim import policies
 from adadim.codec import from_table
 from adadim.errors import AdadimError, FileError, InvalidTypeError
+from adadim.files import as_path
 from adadim.policies.base import Learner, Policy, revive
+from adadim.policies.inputs import checked_plugins
 from adadim.problem import Problem
 from adadim.saving import read_learner
 
@@ -40,7 +42,8 @@ def load(
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"load needs an adadim.Problem, got {type(problem).__name__}")
-    header, state = read_learner(Path(path), problem)
+    file, own = as_path(path, "path"), checked_plugins(plugins)
+    header, state = read_learner(file, problem)
     if policy is None:
         if header["policy"] is None:
             raise FileError(
@@ -48,7 +51,7 @@ def load(
                 f"load(path, problem, policy=...), which was {header['policy_text']}"
             )
         try:
-            policy = from_table(header["policy"], {**policies.kinds(), **policies.parts(), **(plugins or {})})
+            policy = from_table(header["policy"], {**policies.kinds(), **policies.parts(), **own})
         except AdadimError as error:
             raise FileError(f"{path}: {error}") from error
     elif repr(policy) != header["policy_text"] and header["policy"] is not None:

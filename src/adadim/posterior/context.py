@@ -5,12 +5,19 @@ With V = ridge I + sum x x^T over the features pulled and b = sum r x, pulling x
     u = V^-1 x;   c = 1 / (1 + x^T u);   theta += c (r - x^T theta) u;   V^-1 -= c u u^T;   logdet += ln(1 + x^T u).
 
 The pulls are kept too, the last `BLOCK` one by one and the earlier ones as sum x x^T and sum r x, to which a block is
-added by one product: every `REFRESH` pulls V^-1 and theta are made anew from them, which wipes out rounding.
+added by one product: every `REFRESH` pulls V^-1 and theta are made anew from them, which wipes out rounding, and so
+they are after a pull whose width has fallen so far that the difference above would be rounding.
+
+How exact this is: with D = diag(V)^(-1/2) the moments are known to eps in D V D, whose diagonal is 1, so a squared
+width x^T V^-1 x is known to about eps / lambda_min(D V D), whatever the units of the features. V_jj (V^-1)_jj, the
+inflation of the variance of theta_j by the other features, is at most 1 / lambda_min and some j has at least 1 / d of
+that. Beyond `MOST_INFLATED` the regression is still used, with a `PrecisionWarning` that names the columns.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -18,14 +25,21 @@ from scipy.linalg.blas import daxpy, dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf
 
 from adadim.backend.arrays import Array
+from adadim.backend.memory import check_fits
 from adadim.backend.rows import Rows
 from adadim.checks import positive
+from adadim.errors import PrecisionWarning
 from adadim.posterior.moments import Moments
 
 __all__ = ["ContextPosterior"]
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
+
+# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by eps w. Beyond `STEEP` V^-1 is made
+# anew from the moments instead; and after a block whose w add up to `MOST_LOST`.
+STEEP, MOST_LOST = 2e6, 1e4
+MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
 # From this size on the widths of K >= d arms are cheaper by a Cholesky factor C of V^-1, |C^T x|^2 (measured): d^3/3 +
 # K d^2 flops in place of 2 K d^2.
@@ -66,14 +80,17 @@ class ContextPosterior:
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.ridge = np.full(replications, positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1"))
         self.dim = dim
+        check_fits(16.0 * replications * dim**2, dim=dim, replications=replications)
         self.inverse = np.stack([np.eye(dim) / ridge] * replications)
         self.theta = np.zeros((replications, dim))
         self.squares, self.logdet = np.zeros(replications), np.zeros(replications)
         self.pulls = np.zeros(replications, dtype=np.int64)
+        self._warned = False
         # Moments of the pulls before the block under way (lower triangles), and the pulls and rewards of that block.
         self._second, self._b = np.zeros((replications, dim, dim)), np.zeros((replications, dim))
         self._x, self._rewards = np.zeros((replications, BLOCK, dim)), np.zeros((replications, BLOCK))
         self._fill, self._since = [0] * replications, [0] * replications  # pulls of that block, and since a refresh
+        self._lost = [0.0] * replications
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K_t)."""
@@ -106,17 +123,22 @@ class ContextPosterior:
         w, theta = self.inverse[r], self.theta[r]
         u = w.dot(x)
         scale = 1.0 + float(x.dot(u))
-        daxpy(u, theta, a=(reward - float(x.dot(theta))) / scale)
-        dger(-1.0 / scale, u, u, a=w.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
-        self.logdet[r] += math.log(scale)
         self.squares[r] += reward * reward
         self.pulls[r] += 1
         n = self._fill[r]
         self._x[r, n], self._rewards[r, n] = x, reward
         self._fill[r] = n + 1
+        if not 1.0 <= scale <= STEEP:  # below 1: rounding has made V^-1 indefinite
+            self.refresh(r, float(self.ridge[r]))
+            return
+        daxpy(u, theta, a=(reward - float(x.dot(theta))) / scale)
+        dger(-1.0 / scale, u, u, a=w.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+        self.logdet[r] += math.log(scale)
+        self._lost[r] += scale - 1.0
         if n + 1 == BLOCK:
             self._fold(r)
-            if self._since[r] >= REFRESH:
+            self._judge(r)
+            if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST:
                 self.refresh(r, float(self.ridge[r]))
 
     def _fold(self, r: int) -> None:
@@ -141,6 +163,12 @@ class ContextPosterior:
         self._fill[r] = 0
         self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
 
+    def rescale(self, r: int, factors: Array) -> None:
+        """Multiply every feature of the past by a factor; then `refresh`."""
+        self._fold(r)
+        self._second[r] *= np.outer(factors, factors)
+        self._b[r] *= factors
+
     def residual(self, r: int) -> float:
         """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
         self._fold(r)
@@ -152,21 +180,49 @@ class ContextPosterior:
         for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
             moments[r] = 0
         self._fill[r] = self._since[r] = 0
+        self._lost[r] = 0.0
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         self._fold(r)
         identity = np.eye(self.dim)
+        diagonal = np.diag(self._second[r]) + ridge
+        units = np.sqrt(diagonal)
+        scaled = self._second[r] / np.outer(units, units)
+        np.fill_diagonal(scaled, 1.0)
         try:
-            factor = cho_factor(self._second[r] + ridge * identity, lower=True)
+            factor = cho_factor(scaled, lower=True)
             inverse = cho_solve(factor, identity)
-            self.inverse[r] = 0.5 * (inverse + inverse.T)
             logdet = 2.0 * np.log(np.diag(factor[0])).sum()
         except np.linalg.LinAlgError:  # the ridge is lost in the rounding of huge features
-            spectrum, basis = np.linalg.eigh(self._second[r], UPLO="L")
-            spectrum = np.maximum(spectrum, 0.0) + ridge
-            self.inverse[r] = (basis / spectrum) @ basis.T
+            spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
+            spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
+            inverse = (basis / spectrum) @ basis.T
             logdet = np.log(spectrum).sum()
+        self.inverse[r] = 0.5 * (inverse + inverse.T) / np.outer(units, units)
+        logdet += np.log(diagonal).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
-        self.ridge[r], self._since[r] = ridge, 0
+        self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
+        self._judge(r)
+
+    def inflations(self, r: int) -> Array:
+        """V_jj (V^-1)_jj of every feature; the largest, times d and 2e-16, says how exact squared widths are."""
+        self._fold(r)
+        return (np.diag(self._second[r]) + self.ridge[r]) * np.diag(self.inverse[r])
+
+    def _judge(self, r: int) -> None:
+        """Warn once if the regression is no longer exact."""
+        inflated = self.inflations(r)
+        largest = float(inflated.max())
+        if self._warned or not largest > MOST_INFLATED:
+            return
+        self._warned = True
+        columns = (np.flatnonzero(inflated > 0.01 * largest) + 1).tolist()
+        warnings.warn(
+            f"columns {', '.join(map(str, columns[:10]))}{', ...' if len(columns) > 10 else ''} of the features are so "
+            f"nearly dependent, with ridge {self.ridge[r]:.3g}, that float64 knows widths only to about "
+            f"{np.finfo(float).eps * largest:.0e}; centre or scale these columns, leave one out or raise the ridge",
+            PrecisionWarning,
+            stacklevel=2,
+        )

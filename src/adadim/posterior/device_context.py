@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from adadim.backend.arrays import Array, device_of, namespace, zeros
 from adadim.backend.recording import on_host
 from adadim.backend.rows import MaskedRows, Rows
@@ -75,7 +77,11 @@ class DeviceContextPosterior:
         """Make V^-1 and theta anew from the moments, which wipes out rounding."""
         xp = namespace(self.theta)
         identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(self.theta))
-        factor = xp.linalg.cholesky(self._second + self.ridge * identity)
+        matrix = self._second + self.ridge * identity
+        factor, failed = xp.linalg.cholesky_ex(matrix)
+        if bool(failed.any()):  # the ridge is lost in the rounding of huge features
+            rounding = 4 * self.dim * np.finfo(float).eps
+            factor = xp.linalg.cholesky(matrix + rounding * xp.diag_embed(xp.linalg.diagonal(matrix)))
         root = xp.linalg.solve(factor, identity.expand(factor.shape))
         self.inverse.copy_(xp.matmul(xp.matrix_transpose(root), root))
         self.theta.copy_(xp.matmul(self.inverse, self._b[..., None])[..., 0])

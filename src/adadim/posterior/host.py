@@ -9,7 +9,8 @@ divided it by stretch = 1 + n g_x, so that one more is
 and the whole run is one rank-one change of V^-1 with weight n / stretch.
 
 An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation.
-A pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew.
+A pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
+of n updates add up like a random walk, to sqrt(n) times that of one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from adadim.posterior.base import Posterior
 
 __all__ = ["HostPosterior"]
 
-LEAST_SHARE = 1e-7  # of a width^2: with less of it left, rounding is above 1e-9
+LEAST_SHARE = 1e-7  # of a width^2: with less of it left, the rounding of one update is above 1e-9
+LOW_SHARE = 1e-4  # below this the number of updates is looked at
 
 
 class HostPosterior(Posterior):
@@ -42,7 +44,7 @@ class HostPosterior(Posterior):
         count = actions.replications
         self._g, self._g2 = np.zeros((count, actions.arms)), np.zeros((count, actions.arms))
         self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
-        self._least = LEAST_SHARE * self.width2
+        self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         for r, x, reward in zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True):
@@ -66,13 +68,17 @@ class HostPosterior(Posterior):
         self.sums[r, x] += reward
         self.pulls[r] += 1
         self.squares[r] += reward * reward
-        if width2.item(x) < self._least.item(r, x):
+        if width2.item(x) < self._low.item(r, x) and self._has_drifted(r, x):
             row = Rows.some(np.array([r]), width2)
             self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
-        self._least[r] = LEAST_SHARE * self.width2[r]
+        self._low[r], self._factored_at[r] = LOW_SHARE * self.width2[r], int(self.pulls[r])
+
+    def _has_drifted(self, r: int, x: int) -> bool:
+        since = int(self.pulls[r]) - self._factored_at[r]
+        return bool(self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x))
 
     @abstractmethod
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:

@@ -1,7 +1,8 @@
 """The feature form on NumPy: V^-1 itself, for K >> d.
 
 u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`). Where V^-1 is
-too badly conditioned to be written down, the arms are described by L^-1 a, V = L L^T as of the last factorisation.
+too badly conditioned to be written down or updated often, the arms are described by L^-1 a, V = L L^T as of the last
+factorisation.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from adadim.posterior.cost import streamed_bytes
 from adadim.posterior.host import HostPosterior
 
 __all__ = ["HostFeature"]
+
+LARGEST_RATIO = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
 
 
 class HostFeature(HostPosterior):
@@ -42,7 +45,17 @@ class HostFeature(HostPosterior):
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
-        self._whitened[r] = np.ascontiguousarray(whitened) if factor is None else None
-        root = np.eye(self.actions.dim) if factor is None else np.linalg.inv(factor)
-        self._w[r] = root.T @ root
+        root = None if factor is None else np.linalg.inv(factor)
+        if root is not None and not self._loses(r, root, whitened):
+            self._whitened[r], self._w[r] = None, root.T @ root
+        else:
+            self._whitened[r], self._w[r] = np.ascontiguousarray(whitened), np.eye(self.actions.dim)
         self._u[r] = 0.0
+
+    def _loses(self, r: int, root: Array, whitened: Array) -> bool:
+        """Whether the rounding of V^-1, which some directions keep large, would show in the smallest width pulled."""
+        pulled = self.counts[r] > 0
+        if not pulled.any():
+            return False
+        largest = np.square(root).sum(axis=0).max() * self.actions.squared_norms()[r].max()
+        return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())

@@ -29,6 +29,8 @@ class Moments:
         sum w r^2 and sum w.
     longest : float
         Largest squared norm of an x.
+    extent : array (d,)
+        Largest absolute value of each feature.
 
     Examples
     --------
@@ -46,15 +48,17 @@ class Moments:
     squares: float
     weight: float
     longest: float
+    extent: FloatArray
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
         """Those of no data."""
-        return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0)
+        return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0, np.zeros(dim))
 
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
-        return Moments(self.second.copy(), self.moment.copy(), self.squares, self.weight, self.longest)
+        sums = (self.squares, self.weight, self.longest)
+        return Moments(self.second.copy(), self.moment.copy(), *sums, self.extent.copy())
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
@@ -64,6 +68,7 @@ class Moments:
         self.squares += float(rewards @ (rewards if weights is None else rewards * weights))
         self.weight += float(len(rewards) if weights is None else weights.sum())
         self.longest = max(self.longest, float(np.vecdot(features, features).max(initial=0.0)))
+        self.extent = np.maximum(self.extent, np.abs(features).max(axis=0, initial=0.0))
 
     def replace(
         self, features: FloatArray, old: FloatArray, new: FloatArray, weights: FloatArray | None = None
@@ -81,6 +86,7 @@ class Moments:
         self.squares += other.squares
         self.weight += other.weight
         self.longest = max(self.longest, other.longest)
+        self.extent = np.maximum(self.extent, other.extent)
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""

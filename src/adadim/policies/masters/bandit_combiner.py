@@ -11,7 +11,7 @@ import numpy as np
 from adadim.backend.arrays import Array, clamp, like
 from adadim.backend.rows import Rows
 from adadim.checks import is_number, positive, require
-from adadim.errors import InvalidValueError
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
@@ -99,6 +99,8 @@ class BanditCombiner(Policy):
             if self.targets not in ("plain", "theory"):
                 raise InvalidValueError(f"targets must be 'plain', 'theory' or numbers, got {self.targets!r}")
         else:
+            if self.targets is None:
+                raise InvalidTypeError("targets must be 'plain', 'theory' or a tuple of numbers, got None")
             check_numbers(self.targets, "targets")
         check_numbers(self.weights, "weights")
         positive(self.constant, "constant", "the factor of L T h_i, e.g. 288")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adadim.backend.rows import Rows
-from adadim.checks import between, flag, positive
+from adadim.checks import between, flag, positive, require
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
 from adadim.policies.masters.learner import nested_dims
@@ -19,6 +19,8 @@ from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["EpochBalancing"]
+
+LARGEST_NORM = 1e70
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,9 @@ class EpochBalancing(Policy):
         positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
         positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
         positive(self.arm_norm, "arm_norm", "a bound on the norms of the arms, e.g. 1")
+        for name in ("theta_norm", "arm_norm"):
+            value = getattr(self, name)
+            require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
         if self.reward_bound is not None:
             positive(self.reward_bound, "reward_bound", "a bound on mean rewards, or None")
         positive(self.scale, "scale", "a factor on the radius")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.checks import flag, integer, not_negative, one_of, positive
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bases import check_bases, check_loss_range, loss
@@ -102,7 +103,12 @@ class TsallisCorral(Policy):
         """
         if self.penalty is None:
             return [0.0 for _ in dims]
-        return [d ** (2 * self.penalty) / math.sqrt(horizon) for d in dims]
+        try:
+            return [float(d) ** (2 * self.penalty) / math.sqrt(horizon) for d in dims]
+        except OverflowError:
+            raise InvalidValueError(
+                f"penalty must be an exponent a such that d^(2a) is a number, got {self.penalty!r} (d = {max(dims):g})"
+            ) from None
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> TsallisMaster:
         """Fresh master weights over base policies."""
