@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["Dimension", "Levels", "Prior", "checked_levels", "dimension", "dimension_of_arms", "dimension_of_sums"]
+__all__ = [
+    "Dimension",
+    "Levels",
+    "Prior",
+    "checked_levels",
+    "dimension",
+    "dimension_of_arms",
+    "dimension_of_moments",
+    "dimension_of_sums",
+]
 
 Levels = Mapping[str, int] | Sequence[int] | None
 """Groups of features: the number of leading features up to the end of each, by name or in a list."""
@@ -288,9 +297,13 @@ def dimension_of_sums(sums: Moments, levels: Levels = None, prior: Prior = "unif
     >>> print(dimension_of_sums(sums))
     3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
     """
-    plan = _Plan.of(len(sums.moment), levels, prior, 0.0, None)
-    probabilities, noise = plan.of_sums(sums)
-    return Dimension(probabilities, noise, round(sums.weight), plan.prior, plan.support, plan.dim, plan.names)
+    return dimension_of_moments([sums], True, levels, prior)
+
+
+def dimension_of_moments(data: Sequence[Moments], single: bool, levels: Levels, prior: Prior) -> Dimension:
+    """`dimension_of_sums` of each replication."""
+    plan = _Plan.of(len(data[0].moment), levels, prior, 0.0, None)
+    return plan.answer([plan.of_sums(sums) for sums in data], [round(sums.weight) for sums in data], single)
 
 
 @dataclass(frozen=True)
@@ -316,9 +329,12 @@ class _Plan:
 
     def dimension(self, data: Sequence[Pooled], single: bool) -> Dimension:
         """The answer for each replication."""
-        found = [self._posterior(part) for part in data]
+        return self.answer([self._posterior(part) for part in data], [part.n for part in data], single)
+
+    def answer(self, found: Sequence[tuple[FloatArray, float]], counts: Sequence[int], single: bool) -> Dimension:
+        """What was found of each replication, with its number of choices, as one answer."""
         probabilities, noise = np.array([p for p, _ in found]), np.array([s for _, s in found])
-        choices = np.array([part.n for part in data])
+        choices = np.array(counts)
         rest = (self.prior, self.support, self.dim, self.names)
         if single:
             return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)

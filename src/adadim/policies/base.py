@@ -22,7 +22,7 @@ from adadim.backend.rows import Rows
 from adadim.backend.state import State, restore_state, take_state
 from adadim.backend.ties import Ties, argmax
 from adadim.checks import shown
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import (
     DecisionError,
     DeviceError,
@@ -42,6 +42,7 @@ from adadim.policies.inputs import (
     in_library,
 )
 from adadim.policies.laws import Need, warn_about_sets
+from adadim.posterior.moments import Moments
 from adadim.problem import NEVER, Problem
 from adadim.randomness import Draws, Purpose, Streams
 from adadim.saving import write_learner
@@ -195,6 +196,13 @@ class Learner(ABC):
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
+        return None
+
+    def context_sums(self) -> list[Moments] | None:
+        """Sums over the features pulled in each replication, where they come with each round; None if it keeps none.
+
+        The features may be multiplied by factors, which the answer of `dimension` does not depend on.
+        """
         return None
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -362,8 +370,9 @@ class Learner(ABC):
         """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
 
         Of R replications the result has a first axis of length R. Learners that keep what they have seen have it: the
-        linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), and on NumPy
-        masters whose bases are linear and see the rewards as they are.
+        linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), in contexts too if
+        they learn in all features, and on fixed arms (NumPy) masters whose bases are linear and see the rewards as they
+        are.
 
         Examples
         --------
@@ -373,8 +382,11 @@ class Learner(ABC):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
-        seen = None if self.problem.contextual else self.pull_sums()
-        if seen is not None:
+        if self.problem.contextual:
+            sums = self.context_sums()
+            if sums is not None:
+                return dimension_of_moments(sums, self.problem.single, levels, prior)
+        elif (seen := self.pull_sums()) is not None:
             return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(

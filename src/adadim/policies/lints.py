@@ -146,6 +146,12 @@ class LinTSLearner(Learner):
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return None if self.problem.contextual else (self.counts, self.sums, self.factor.squares)
 
+    def context_sums(self) -> list[Moments] | None:
+        if self.dim < self.problem.dim:
+            return None
+        parts = zip(self.factor.squares.tolist(), self.factor.pulls.tolist(), strict=True)
+        return [Moments.of(*self.factor.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
+
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each replication."""
         pulls = zip(self.problem.replications, as_numpy(self.factor.pulls).tolist(), strict=True)

@@ -290,6 +290,13 @@ class ContextLinUCBLearner(Learner):
         for x, gained in logged_features(self.problem, arms, rewards):
             self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
 
+    def context_sums(self) -> list[Moments] | None:
+        state = self.posterior
+        if not isinstance(state, ContextPosterior) or self.dim < self.problem.dim:
+            return None
+        parts = zip(state.squares.tolist(), state.pulls.tolist(), strict=True)
+        return [Moments.of(*state.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
+
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""
         self.posterior.restart(0, sums, self.weights)

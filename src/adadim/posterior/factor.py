@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, clamp, device_of, is_numpy, like, namespace, zeros
+from adadim.backend.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
 
@@ -321,6 +321,11 @@ class ContextFactor(PrefixFactor):
         self.turn(self.inverse, p, rewards * masked.mask, slice(None))
         self.squares += masked.mask * rewards * rewards
         self.pulls += masked.mask
+
+    def moments(self, r: int) -> tuple[Array, Array]:
+        """X^T X and X^T r of one replication, on NumPy, for features divided by the root of their prior precision."""
+        lower = np.linalg.inv(as_numpy(self.inverse[r]))
+        return lower @ lower.T - np.eye(self.dim), lower @ as_numpy(self.w[r])
 
     def rebuild(self, gram: Array, moments: Array, squares: Array, pulls: Array, rows: Rows) -> None:
         """Set the replications of `rows` to what X^T X, X^T r, sum r^2 and n lead to.

@@ -55,6 +55,11 @@ class Moments:
         """Those of no data."""
         return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0, np.zeros(dim))
 
+    @classmethod
+    def of(cls, second: FloatArray, moment: FloatArray, squares: float, weight: float) -> Moments:
+        """Those of data of which nobody kept the largest values."""
+        return cls(second, moment, squares, weight, 0.0, np.zeros(len(moment)))
+
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
         sums = (self.squares, self.weight, self.longest)
