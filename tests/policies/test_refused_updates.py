@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import adadim
 from adadim import (
     Instance,
     LinUCB,
@@ -138,3 +139,19 @@ def test_update_in_torch(torch):
     assert_refuses(ValueError, r"rewards must have shape \(1,\)", learner.update, torch.asarray([0]), torch.zeros(2))
     learner.update(torch.asarray([0]), torch.asarray([0.5]))
     assert learner.posterior.sums.tolist() == [[0.5, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "int32", "int64"])
+def test_integers_of_any_size_are_arms(kind, torch):
+    features = torch.eye(3, dtype=torch.float64)
+    learner = adadim.LinUCB(ties="lowest").start(adadim.Problem(features, horizon=9, noise=0.1))
+    learner.select()
+    learner.update(torch.zeros(1, dtype=getattr(torch, kind)), torch.tensor([0.5]))
+    learner.learn(torch.ones(2, dtype=getattr(torch, kind)), torch.tensor([0.5, 0.6]))
+    assert learner.posterior.counts[0].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("kind", [adadim.LinUCBPlusPlus, adadim.LinUCBPlusPlusCorral])
+def test_words_are_no_flags(kind):
+    with pytest.raises(adadim.InvalidTypeError, match="expressive must be True or False, got 'false'"):
+        kind(expressive="false")

@@ -51,7 +51,8 @@ def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
     for arm in host.tolist():
         if not 0 <= arm < problem.arms:
             raise InvalidValueError(f"arms must be in 0..{problem.arms - 1}, got {arm}")
-    return array
+    xp = namespace(array)  # torch takes small integers for masks, or not at all
+    return array if host.dtype == np.int64 else xp.astype(array, xp.int64)
 
 
 def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:

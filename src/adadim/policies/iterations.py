@@ -16,7 +16,7 @@ from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.state import saved_keys
-from adadim.checks import between, flag
+from adadim.checks import between
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
 from adadim.policies.memos import merged, part_of
@@ -201,7 +201,7 @@ def check_expressive(expressive: bool | None, problem: Problem) -> bool:
     """Whether to pull truncated arms: as asked, or as the action set allows."""
     if expressive is None:
         return problem.actions.expressive
-    if flag(expressive, "expressive") and not problem.actions.expressive:
+    if expressive and not problem.actions.expressive:
         raise InvalidValueError(
             "expressive=True needs an action set that is closed under truncation: build it with "
             "ActionSet(features, levels=[...]) or instances.sphere(..., expressive=True)"

@@ -123,6 +123,8 @@ class LinUCBPlusPlus(Policy):
             raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         one_of(self.solver, "solver", ("linucb", "suplinucb"))
         flag(self.reuse, "reuse")
+        if self.expressive is not None:
+            flag(self.expressive, "expressive")
         if self.solver == "suplinucb" and self.reuse:
             raise InvalidValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":

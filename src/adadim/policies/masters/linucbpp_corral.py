@@ -81,6 +81,8 @@ class LinUCBPlusPlusCorral(Policy):
         check_loss_range(self.loss_range)
         one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
         flag(self.replay, "replay")
+        if self.expressive is not None:
+            flag(self.expressive, "expressive")
         UCB(index=self.index)
         self.linucb(1, supported=False)
 
