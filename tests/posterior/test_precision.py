@@ -123,3 +123,14 @@ def test_what_moments_cannot_hold_is_said_by_name():
     mean, width2 = state.predict(x[None], Rows.all(state.theta))
     assert np.isfinite(mean).all()
     assert (width2 >= 0).all()
+
+
+@both_forms
+def test_more_replications_than_arms(form):
+    """Each factors anew on its own, whatever its number."""
+    features = np.stack([np.eye(2)] * 7)
+    state = make(features, 1e-9, form)
+    for _ in range(3):
+        state.absorb(np.array([0, 1] * 3 + [0]), np.ones(7), state.everyone)
+    np.testing.assert_allclose(state.width2[6], [1 / (3 + 1e-9), 1e9], rtol=1e-9)
+    np.testing.assert_allclose(state.mean[5], [0.0, 1.0], rtol=1e-8)

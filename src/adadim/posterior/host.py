@@ -69,7 +69,7 @@ class HostPosterior(Posterior):
         self.pulls[r] += 1
         self.squares[r] += reward * reward
         if width2.item(x) < self._low.item(r, x) and self._has_drifted(r, x):
-            row = Rows.some(np.array([r]), width2)
+            row = Rows.some(np.array([r]), self.width2)
             self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:

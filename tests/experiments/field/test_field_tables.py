@@ -206,7 +206,7 @@ def test_owned_arms():
     [
         ("sphere_rounds", {"arms": 2, "theta": ["a"]}, "theta must be a sequence"),
         ("sphere_rounds", {"arms": 2, "theta": [1.0], "noise_mean": math.nan}, "noise_mean"),
-        ("biased_arms", {"arms": 2, "dim": 2, "norm": -1.0}, "norm must be at least 0"),
+        ("biased_arms", {"arms": 2, "dim": 2, "norm": -1.0}, "norm must be a finite number of at least 0"),
         ("biased_arms", {"arms": 2, "dim": 2, "intrinsic_dim": 3}, "intrinsic_dim"),
         ("biased_arms", {"arms": 2, "dim": 2, "law": "box"}, "law must be"),
         ("shared_contexts", {"models": 2, "dim": 2, "largest": 0.0}, "largest"),
