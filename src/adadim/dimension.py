@@ -324,6 +324,7 @@ class _Plan:
         weights = _checked_prior(prior, support)
         if ridge is not None:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
+            ridge = between(ridge, "ridge", 1e-100, 1e100)  # so that its products with j^taper are numbers
         largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
         return cls(dim, support, names, weights, between(taper, "taper", 0.0, largest), ridge)
 

@@ -75,3 +75,8 @@ def test_published_instances_name_what_is_wrong():
 def test_masters_name_what_is_wrong():
     assert_refuses(TypeError, "targets must be 'plain', 'theory' or a tuple", adadim.BanditCombiner, targets=None)
     assert_refuses(ValueError, "theta_norm must be at most 1e.70", adadim.EpochBalancing, theta_norm=1e308)
+
+
+def test_a_zero_may_have_a_sign():
+    instance = adadim.instances.biased_arms(arms=3, dim=2, horizon=5, bias=-0.0)
+    assert (instance.biases == 0).all()

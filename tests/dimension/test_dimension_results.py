@@ -157,6 +157,7 @@ GOOD = np.ones((3, 2)), np.ones(3)
         (ValueError, r"arms must be finite numbers of shape \(K, 2\)", GOOD, {"arms": np.ones((4, 3))}),
         (ValueError, r"arms must be finite numbers", GOOD, {"arms": [[np.nan, 1.0]]}),
         (ValueError, r"taper must be a number in \[0, 4.*got -1", GOOD, {"taper": -1}),
+        (ValueError, r"ridge must be a number in \[1e-100, 1e\+100\], got 1e\+308", GOOD, {"ridge": 1e308}),
         (ValueError, "levels must increase", GOOD, {"levels": [2, 1]}),
         (ValueError, r"levels must be an integer in 1\.\.2", GOOD, {"levels": {"a": 1, "b": 3}}),
         (ValueError, r"levels must be an integer in 1\.\.2", GOOD, {"levels": [0, 1]}),
