@@ -26,7 +26,7 @@ from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["RIDGES", "EvidenceLinUCB", "evidence"]
+__all__ = ["RAW", "RIDGES", "EvidenceLinUCB", "check_factor", "evidence"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -100,10 +100,7 @@ class EvidenceLinUCB(Policy):
     def __post_init__(self) -> None:
         check_taper(self.taper)
         positive(self.scale, "scale", "a factor on the radius")
-        if positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
-            raise InvalidValueError(
-                f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {self.factor!r}"
-            )
+        check_factor(self.factor)
         self.linucb()
 
     def linucb(self) -> LinUCB:
@@ -300,6 +297,12 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         for row, ridge, noise in zip(rows, self.posterior.ridge.tolist(), self.noise.tolist(), strict=True):
             row |= {"ridge": ridge, "noise": None if math.isnan(noise) else noise}
         return rows
+
+
+def check_factor(factor: float) -> None:
+    """Raise unless `factor` can be the Bayes factor that rules a ridge out."""
+    if positive(factor, "factor", "a Bayes factor, e.g. 20") < 1:
+        raise InvalidValueError(f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {factor!r}")
 
 
 def like_units(extent: FloatArray) -> FloatArray:

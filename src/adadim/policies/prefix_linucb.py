@@ -12,10 +12,9 @@ from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import not_negative, one_of, positive
-from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
-from adadim.policies.evidence import RAW, RIDGES
+from adadim.policies.evidence import RAW, RIDGES, check_factor
 from adadim.policies.tapered import check_taper
 from adadim.posterior.averaged import AveragedPrefixes
 from adadim.problem import Problem
@@ -76,10 +75,7 @@ class PrefixLinUCB(Policy):
         not_negative(self.decay, "decay")
         if self.scale is not None:
             positive(self.scale, "scale", "a factor on the radius")
-        if positive(self.factor, "factor", "a Bayes factor, e.g. 20") < 1:
-            raise InvalidValueError(
-                f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {self.factor!r}"
-            )
+        check_factor(self.factor)
         check_ties(self.ties)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:

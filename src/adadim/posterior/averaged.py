@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.posterior.factor import SMALLEST, ArmFactor, averaged_arms, forward_solve, log_evidence, prior_precisions
+from adadim.posterior.factor import SMALLEST, ArmFactor, forward_solve, log_evidence, prior_precisions
+from adadim.posterior.prefix_rows import averaged_arms
 
 __all__ = ["AveragedPrefixes", "prefix_evidences"]
 

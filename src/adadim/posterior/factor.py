@@ -17,7 +17,6 @@ without cancellation. No factorisation and no solve.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,20 +26,18 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
+from adadim.posterior.prefix_rows import averaged_arms, running_sums, turn_one
 
 __all__ = [
     "SMALLEST",
     "ArmFactor",
     "ContextFactor",
     "PrefixFactor",
-    "averaged_arms",
     "forward_solve",
     "log_evidence",
     "prior_precisions",
 ]
 
-FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
-UNLIKELY = 1e-9  # chance of a prefix below which its mean is not looked at
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -134,7 +131,7 @@ class PrefixFactor:
         """Take in pulls with p = z(a_x), (n, d), in the replications at `rows`; `columns` (R, d, C) turn with L."""
         if is_numpy(columns):
             for r, one, reward in zip(self.everyone.positions[rows].tolist(), p, rewards.tolist(), strict=True):
-                _turn_one(columns[r], self.w[r], self.residuals[r], self.logdets[r], one, reward)
+                turn_one(columns[r], self.w[r], self.residuals[r], self.logdets[r], one, reward)
             return
         xp, w = self.xp, self.w[rows]
         s = 1.0 + xp.cumulative_sum(p * p, axis=-1)
@@ -203,11 +200,11 @@ class ArmFactor(PrefixFactor):
 
     def means(self) -> Array:
         """Mean of every arm by every prefix, (R, d, K)."""
-        return _running(self.z * self.w[:, :, None])
+        return running_sums(self.z * self.w[:, :, None])
 
     def widths2(self) -> Array:
         """Squared width a^T V_m^-1 a of every arm by every prefix, (R, d, K)."""
-        return _running(self.z * self.z)
+        return running_sums(self.z * self.z)
 
     def averaged(self, probabilities: Array, tolerance: float = 0.0) -> tuple[Array, Array, Array]:
         """Predictions averaged over d*, given P(d* = m), (R, d): mean, and squared widths within and between prefixes.
@@ -228,7 +225,7 @@ class ArmFactor(PrefixFactor):
         z, tail = self.z[:, :active], tail[:, :active, None]
         steps = z * self.w[:, :active, None]
         mean = xp.sum(tail * steps, axis=1)
-        spread = _running(steps) - mean[:, None]
+        spread = running_sums(steps) - mean[:, None]
         return mean, xp.sum(tail * z * z, axis=1), xp.sum(chances * spread * spread, axis=1)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
@@ -300,11 +297,11 @@ class ContextFactor(PrefixFactor):
 
     def means(self, features: Array) -> Array:
         """Mean of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return _running(self.whiten(features) * self.w[:, :, None])
+        return running_sums(self.whiten(features) * self.w[:, :, None])
 
     def widths2(self, features: Array) -> Array:
         """Squared width of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return _running(self.whiten(features) ** 2)
+        return running_sums(self.whiten(features) ** 2)
 
     def absorb(self, features: Array, rewards: Array, rows: Rows) -> None:
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
@@ -345,34 +342,6 @@ def forward_solve(factor: Array, right: Array) -> Array:
     return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
 
-def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Array]:
-    """`ArmFactor.averaged` of one replication (NumPy): z (d, K), w (d,) and P(d* = m), (d,)."""
-    tail = np.cumsum(chances[::-1])[::-1]
-    mean = (tail * w) @ z
-    if len(w) <= FEW:
-        likely = chances > UNLIKELY
-        spread, chances = ((_triangle(len(w), 0)[likely] - tail) * w) @ z, chances[likely]
-    else:
-        spread = _running(z * w[:, None])
-        spread -= mean
-    spread *= spread
-    return mean, tail @ (z * z), chances @ spread
-
-
-@lru_cache
-def _triangle(size: int, diagonal: int) -> Array:
-    return np.tri(size, k=diagonal)
-
-
-def _running(steps: Array) -> Array:
-    """Running sums over the features of (..., d, K); on NumPy in place, row by row, ten times as fast as its own."""
-    if not is_numpy(steps):
-        return namespace(steps).cumulative_sum(steps, axis=-2)
-    for j in range(1, steps.shape[-2]):
-        steps[..., j, :] += steps[..., j - 1, :]
-    return steps
-
-
 def _lower_factor(matrix: Array) -> Array:
     """Cholesky factor of a matrix I + X^T X, even where huge features have rounded the identity away."""
     xp = namespace(matrix)
@@ -387,33 +356,3 @@ def _lower_factor(matrix: Array) -> Array:
         at = range(len(diagonal))
         lower[at, at] = clamp(xp.abs(diagonal), 1.0)  # as it is in exact arithmetic
         return lower
-
-
-def _turn_one(columns: Array, w: Array, residuals: Array, logdets: Array, p: Array, reward: float) -> None:
-    """`PrefixFactor.turn` of one replication, in place (NumPy)."""
-    s = np.cumsum(p * p)
-    s += 1.0
-    before = np.empty_like(s)
-    before[0], before[1:] = 1.0, s[:-1]
-    surprise = np.cumsum(p * w)
-    surprise -= reward
-    residuals += surprise * surprise / s
-    logdets += np.log(s)
-    shrink, pull = np.sqrt(before / s), p / before
-    w += reward * p
-    w[1:] -= pull[1:] * np.cumsum(p * w)[:-1]
-    w *= shrink
-    _turn_rows(columns, p, pull, shrink)
-
-
-def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:
-    """Turn the columns (d, C) of one replication in place (NumPy)."""
-    if len(p) <= FEW:
-        matrix = _triangle(len(p), -1) * (-shrink * pull)[:, None] * p
-        matrix.flat[:: len(p) + 1] = shrink
-        columns[:] = matrix @ columns
-        return
-    running = _running(columns[:-1] * p[:-1, None])
-    running *= pull[1:, None]
-    columns[1:] -= running
-    columns *= shrink[:, None]
