@@ -76,7 +76,7 @@ def test_a_request_under_way_is_finished(start):
         body = b'{"arms": {"red": [1, 0]}}'
         head = f"POST /ask HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
-        time.sleep(0.3)  # the request has begun
+        time.sleep(1.0)  # the request has begun
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         connection.sendall(body[10:])

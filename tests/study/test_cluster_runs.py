@@ -167,16 +167,25 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_the_cluster_clean(client, tmp_
 
 SECOND = """
 import sys
+import time
 from pathlib import Path
 import adadim
 from test_cluster_runs import counted_study
+
+def wait_for_the_other(done, total, unit):
+    if done:
+        at_work = Path(sys.argv[2]) / "at work"
+        (at_work / sys.argv[3]).touch()
+        deadline = time.monotonic() + 45
+        while len(list(at_work.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 if __name__ == "__main__":
     print("ready", flush=True)
     sys.stdin.readline()
     folder = Path(sys.argv[2])
     study = counted_study(folder, trials=30)
-    adadim.run(study, folder / "results", cluster=sys.argv[1], batch=int(sys.argv[3]))
+    adadim.run(study, folder / "results", cluster=sys.argv[1], batch=int(sys.argv[3]), progress=wait_for_the_other)
 """
 
 
@@ -184,6 +193,7 @@ if __name__ == "__main__":
 def test_two_clients_on_one_folder_do_not_do_the_same_work(client, tmp_path):
     file = tmp_path / "second.py"
     file.write_text(SECOND)
+    (tmp_path / "at work").mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, str(file), client.scheduler.address, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}

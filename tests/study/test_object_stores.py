@@ -102,14 +102,16 @@ def test_processes_write_to_s3(place, tmp_path):
 
 
 CHILD = """
-import sys, time
+import pathlib, sys, time
 from adadim.study import Study, executor, leases, run
 leases.LEASE, leases.BEAT = 2.0, 0.3
-real, count = executor.simulate, 0
+real, count, at_work, deadline = executor.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
-    time.sleep(float(sys.argv[4]))
+    (at_work / sys.argv[3]).touch()
+    while len(list(at_work.iterdir())) < int(sys.argv[5]) and time.monotonic() < deadline:
+        time.sleep(0.01)  # until all have a block to compute
     return real(policy, instance, **options)
 executor.simulate = counted
 study = Study.from_toml(sys.argv[1])
@@ -120,13 +122,14 @@ print(count)
 """
 
 
-def begun(tmp_path, study, place, batches, pause):
-    """Processes that run a study, and have begun."""
-    file = tmp_path / "small.toml"
+def begun(tmp_path, study, place, batches):
+    """Processes that run a study, one for each size of a batch; none ends its first block before all have one."""
+    file, at_work = tmp_path / "small.toml", tmp_path / "at work"
     file.write_text(study.to_toml())
+    at_work.mkdir(exist_ok=True)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-c", CHILD, str(file), place]
-    children = [subprocess.Popen([*command, str(batch), str(pause)], **pipes) for batch in batches]
+    children = [subprocess.Popen([*command, str(batch), str(at_work), str(len(batches))], **pipes) for batch in batches]
     for child in children:
         assert child.stdout.readline() == "ready\n"
     for child in children:
@@ -138,7 +141,7 @@ def begun(tmp_path, study, place, batches, pause):
 @on_s3
 def test_two_runs_at_once_share_the_work(place, tmp_path):
     study = one_instance(trials=12)
-    children = begun(tmp_path, study, place, (2, 3), 0.05)
+    children = begun(tmp_path, study, place, (2, 3))
     counts = [int(child.communicate(timeout=120)[0]) for child in children]
     assert sum(counts) == len(study.cells) * study.trials
     assert min(counts) > 0
@@ -151,7 +154,7 @@ def test_a_client_killed_in_the_middle_leaves_nothing_half_written(place, tmp_pa
     monkeypatch.setattr(leases, "LEASE", 1.0)
     study = six_cells(trials=4)
     for round_ in range(2):
-        (child,) = begun(tmp_path, study, place, [1], 0.0)
+        (child,) = begun(tmp_path, study, place, [1])
         before, deadline = len(files.names(Url(place) / "blocks")), time.monotonic() + 60
         while len(files.names(Url(place) / "blocks")) < before + 3 and time.monotonic() < deadline:
             time.sleep(0.003 * round_)

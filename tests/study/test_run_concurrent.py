@@ -13,13 +13,15 @@ from small_studies import six_cells
 from adadim.study import executor, load, run, status
 
 COUNTED = """
-import sys, time
+import pathlib, sys, time
 from adadim.study import Study, executor, run
-real, count = executor.simulate, 0
+real, count, at_work, deadline = executor.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 45
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
-    time.sleep(0.02)
+    (at_work / sys.argv[5]).touch()
+    while len(list(at_work.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)  # until the other has a block to compute too
     return real(policy, instance, **options)
 executor.simulate = counted
 study = Study.from_toml(sys.argv[1])
@@ -33,11 +35,15 @@ print(count)
 @pytest.mark.parametrize("batches", [(2, 2), (3, 4)])
 def test_two_runs_at_once_share_the_work(tmp_path, batches):
     study = six_cells(trials=12)
-    file, folder = tmp_path / "small.toml", tmp_path / "shared"
+    file, folder, at_work = tmp_path / "small.toml", tmp_path / "shared", tmp_path / "at work"
     file.write_text(study.to_toml())
+    at_work.mkdir()
     command = [sys.executable, "-c", COUNTED, str(file), str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    children = [subprocess.Popen([*command, str(batch)], **pipes) for batch in batches]
+    children = [
+        subprocess.Popen([*command, str(batch), str(at_work), name], **pipes)
+        for batch, name in zip(batches, ("one", "other"), strict=True)
+    ]
     for child in children:
         assert child.stdout.readline() == "ready\n"
     for child in children:

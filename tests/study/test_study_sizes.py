@@ -42,12 +42,12 @@ def test_what_cannot_fit_is_refused_at_once(key, tmp_path, monkeypatch):
     table = {**SPHERE, **{k: v for k, v in changes.items() if k not in of_study}}
     if changes.get("kind") == "lower_bound":
         table = {k: table[k] for k in ("kind", "alpha", "horizon")}
-    began = time.monotonic()
+    began = time.process_time()
     study = two_instances(instances={"i": table}, policies=RANDOM, **of_study)
     for refuse in (study.check, lambda: run(study, tmp_path / "results", jobs=1)):
         with pytest.raises(StudyError, match=message):
             refuse()
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
     assert not (tmp_path / "results").exists()
 
 
@@ -62,9 +62,9 @@ def test_generators_refuse_what_cannot_fit():
 def test_five_hundred_instances_are_checked_in_seconds():
     tables = {f"i{i}": {**SPHERE, "dim": 300, "intrinsic_dim": 1 + i % 300, "arms": 1000} for i in range(500)}
     study = two_instances(instances=tables)
-    began = time.monotonic()
+    began = time.process_time()
     study.check()
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("value", ["false", "true", 0, 1, "", None, [True], np.int64(1)])
