@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, zeros
+from adadim.backend.arrays import Array, FloatArray, as_numpy, indices, is_numpy, like, zeros
 from adadim.backend.recording import on_host
 from adadim.backend.rows import MaskedRows, Rows
 from adadim.checks import is_integer, shown
@@ -20,7 +20,6 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 
 __all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
 

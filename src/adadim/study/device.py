@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.posterior.cost import replication_bytes
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.results import already_there, covered

@@ -21,7 +21,7 @@ from adadim.backend.memory import machine_bytes
 from adadim.checks import integer
 from adadim.errors import RunError, StudyError
 from adadim.files import Place
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.device import Card, device_batch

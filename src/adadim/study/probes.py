@@ -10,7 +10,8 @@ from typing import Any
 from adadim.checks import is_integer, shown
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
-from adadim.problem import Instance, Problem
+from adadim.instances.instance import Instance
+from adadim.problem import Problem
 from adadim.study.cells import Cell
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.labels import label
@@ -22,7 +22,6 @@ from adadim.study import Results
 
 __all__ = ["PolicySummary", "Ratio", "policy_summaries", "ratios", "ratios_table"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 NOTHING = 1e-9  # regret that is rounding
 
