@@ -22,7 +22,8 @@ from adadim.evaluate import evaluate as judge
 from adadim.policies.base import Policy
 from adadim.policies.recommended import recommended
 from adadim.problem import Problem
-from adadim.report.console import AsJson, Plugins, Seed, compact_table, errors, load_plugins, stdout
+from adadim.report.console import compact_table, errors, stdout
+from adadim.report.options import AsJson, Plugins, Seed, load_plugins
 
 __all__ = ["evaluate"]
 
