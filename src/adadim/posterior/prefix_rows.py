@@ -9,23 +9,27 @@ from functools import lru_cache
 
 import numpy as np
 
-from adadim.backend.arrays import Array, is_numpy, namespace
+from adadim.backend.arrays import Array
 
-__all__ = ["averaged_arms", "running_sums", "turn_one"]
+__all__ = ["averaged_arms", "turn_one"]
 
 FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
 UNLIKELY = 1e-9  # chance of a prefix below which its mean is not looked at
 
 
 def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Array]:
-    """`ArmFactor.averaged` of one replication (NumPy): z (d, K), w (d,) and P(d* = m), (d,)."""
+    """Predictions averaged over d*, given z (d, K), w (d,) and P(d* = m), (d,): mean, and squared widths.
+
+    With tail_j = P(d* >= j) the mean of each arm is sum_j tail_j z_j w_j, and the squared width within the prefixes is
+    sum_j tail_j z_j^2; how far their means spread comes third.
+    """
     tail = np.cumsum(chances[::-1])[::-1]
     mean = (tail * w) @ z
     if len(w) <= FEW:
         likely = chances > UNLIKELY
         spread, chances = ((_triangle(len(w), 0)[likely] - tail) * w) @ z, chances[likely]
     else:
-        spread = running_sums(z * w[:, None])
+        spread = _running_sums(z * w[:, None])
         spread -= mean
     spread *= spread
     return mean, tail @ (z * z), chances @ spread
@@ -36,12 +40,10 @@ def _triangle(size: int, diagonal: int) -> Array:
     return np.tri(size, k=diagonal)
 
 
-def running_sums(steps: Array) -> Array:
-    """Running sums over the features of (..., d, K); on NumPy in place, row by row, ten times as fast as its own."""
-    if not is_numpy(steps):
-        return namespace(steps).cumulative_sum(steps, axis=-2)
-    for j in range(1, steps.shape[-2]):
-        steps[..., j, :] += steps[..., j - 1, :]
+def _running_sums(steps: Array) -> Array:
+    """Running sums over the features of (d, K), in place, row by row: ten times as fast as NumPy's own."""
+    for j in range(1, len(steps)):
+        steps[j] += steps[j - 1]
     return steps
 
 
@@ -69,7 +71,7 @@ def _turn_rows(columns: Array, p: Array, pull: Array, shrink: Array) -> None:
         matrix.flat[:: len(p) + 1] = shrink
         columns[:] = matrix @ columns
         return
-    running = running_sums(columns[:-1] * p[:-1, None])
+    running = _running_sums(columns[:-1] * p[:-1, None])
     running *= pull[1:, None]
     columns[1:] -= running
     columns *= shrink[:, None]
