@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import as_matrix
+from adadim.agent.file import as_matrix
 from adadim.errors import FileError
 
 __all__ = ["Day", "Offer", "Watch"]
@@ -61,13 +61,7 @@ class _Total:
 
 @dataclass
 class Watch:
-    """A reader of an agent's file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """A reader of the file of an agent."""
 
     path: Path
     _seen: int = 0
