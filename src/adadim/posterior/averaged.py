@@ -20,7 +20,7 @@ __all__ = ["AveragedPrefixes", "prefix_evidences"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-NEGLIGIBLE = 1e-2  # chance that a feature matters below which it is left out until the next stock
+NEGLIGIBLE = 1e-3  # chance that a feature matters below which it is left out until the next stock
 
 
 def prefix_evidences(

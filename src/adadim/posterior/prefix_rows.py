@@ -14,7 +14,6 @@ from adadim.backend.arrays import Array, is_numpy, namespace
 __all__ = ["averaged_arms", "running_sums", "turn_one"]
 
 FEW = 48  # features up to which one product of matrices is faster than running sums, which take fewer operations
-UNLIKELY = 1e-9  # chance of a prefix below which its mean is not looked at
 
 
 def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Array]:
@@ -22,8 +21,7 @@ def averaged_arms(z: Array, w: Array, chances: Array) -> tuple[Array, Array, Arr
     tail = np.cumsum(chances[::-1])[::-1]
     mean = (tail * w) @ z
     if len(w) <= FEW:
-        likely = chances > UNLIKELY
-        spread, chances = ((_triangle(len(w), 0)[likely] - tail) * w) @ z, chances[likely]
+        spread = ((_triangle(len(w), 0) - tail) * w) @ z
     else:
         spread = running_sums(z * w[:, None])
         spread -= mean
