@@ -1,7 +1,7 @@
 """How many features matter: is the posterior of d* calibrated, how does it compare, what does it cost?
 
     python benchmarks/dimension.py                     # everything, a few minutes
-    python benchmarks/dimension.py calibration methods # some parts: calibration, methods, meaning, digits, time
+    python benchmarks/dimension.py calibration methods # some parts of the six
 
 calibration: d* uniform on 1..40, theta Gaussian, 60 arms on the sphere, 150 rounds, collected by LinUCB, by Thompson
     sampling in the nested posterior and at random. Reliability of P(d* = m) in ten bins (the worst deviation in
@@ -14,7 +14,8 @@ meaning: what the posterior says where its model fails: theta that decays and ne
 digits: the images of scikit-learn as choices, their principal components as ordered features.
 time: all prefixes at once against a regression for each, d = 600, n = 2500, on one core.
 decision: what a round of PrefixLinUCB costs once d* has been found, against LinUCB in the Gram form in all features
-    (K = 1200, d = 600, d* = 12, rounds 1025 to 2000 of 2500, so that no stock is taken).
+    (K = 1200, d = 600, d* = 12, rounds 1025 to 2000 of 2500, so that no stock is taken). Both play the same rounds
+    again and again, in turns; reported are medians.
 """
 
 from __future__ import annotations

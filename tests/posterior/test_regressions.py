@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from adadim import ActionSet
 from adadim.posterior.factor import ArmFactor
-from adadim.posterior.regressions import FewFeatures, ManyFeatures, covariance_root
+from adadim.posterior.regressions import FewFeatures, ManyFeatures, averaging_rows
 from posterior_states import unit_rows
 
 
@@ -58,12 +58,13 @@ def test_predictions_equal_a_solve_for_each_prefix(kind, arms, dim, ridge, taper
 @given(
     st.integers(1, 12), st.integers(0, 2**32), st.sampled_from([0.0, 1e-14, 1.0, 100.0]), st.sampled_from([0.02, 1.0])
 )
-def test_the_root_of_the_covariance(size, seed, noise2, concentration):
+def test_mean_and_root_of_the_covariance(size, seed, noise2, concentration):
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.full(size, concentration))
     w = rng.standard_normal(size) * 10.0 ** rng.integers(-3, 3, size=size) * (rng.random(size) < 0.8)
-    tail = np.cumsum(chances[::-1])[::-1]
-    root = covariance_root(w, chances, tail, noise2)
+    *root, mean = averaging_rows(w, chances, noise2)
+    root = np.reshape(root, (size, size))
+    np.testing.assert_allclose(mean, chances @ (np.tri(size) * w), rtol=1e-12, atol=1e-12)
     assert (root == np.tril(root)).all()
     expected = variance_matrix(w, chances, noise2)
     np.testing.assert_allclose(root.T @ root, expected, rtol=1e-7, atol=1e-12 * max(1.0, np.abs(expected).max()))
@@ -71,5 +72,6 @@ def test_the_root_of_the_covariance(size, seed, noise2, concentration):
 
 def test_chances_that_vanish_leave_no_trace():
     chances = np.array([0.0, 1e-200, 1.0, 1e-320, 0.0])
-    root = covariance_root(np.arange(1.0, 6.0), chances, np.cumsum(chances[::-1])[::-1], 0.25)
-    np.testing.assert_allclose(root, np.diag([0.5, 0.5, 0.5, 0.0, 0.0]), atol=1e-99)
+    rows = averaging_rows(np.arange(1.0, 6.0), chances, 0.25)
+    np.testing.assert_allclose(rows[:5], np.diag([0.5, 0.5, 0.5, 0.0, 0.0]), atol=1e-99)
+    np.testing.assert_allclose(rows[5], [1.0, 2.0, 3.0, 0.0, 0.0], atol=1e-99)

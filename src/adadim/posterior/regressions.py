@@ -13,7 +13,7 @@ import numpy as np
 
 from adadim.posterior.prefix_rows import FEW, averaged_arms, triangle, turn_one
 
-__all__ = ["FewFeatures", "ManyFeatures", "covariance_root", "regressions"]
+__all__ = ["FewFeatures", "ManyFeatures", "averaging_rows", "regressions"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -59,13 +59,13 @@ class FewFeatures(ManyFeatures):
     def predict(self, chances: FloatArray, noise2: float) -> tuple[FloatArray, FloatArray]:
         count = len(chances)
         half = (count + 1) // 2
-        tail = np.cumsum(chances[::-1])[::-1]
-        root = covariance_root(self.w, chances, tail, noise2) @ self.turned  # lower triangular, as both are
-        seen = np.empty((count, self.z.shape[1]))
-        np.matmul(root[:half, :half], self.z[:half], out=seen[:half])
-        np.matmul(root[half:], self.z, out=seen[half:])
-        seen *= seen
-        return self.combine(tail * self.w), np.ones(count) @ seen
+        rows = averaging_rows(self.w, chances, noise2) @ self.turned  # but for the last, lower triangular as both are
+        seen = np.empty((count + 1, self.z.shape[1]))
+        np.matmul(rows[:half, :half], self.z[:half], out=seen[:half])
+        np.matmul(rows[half:], self.z, out=seen[half:])
+        mean, deviations = seen[count], seen[:count]
+        deviations *= deviations
+        return mean, np.ones(count) @ deviations
 
     def combine(self, weights: FloatArray) -> FloatArray:
         return np.asarray((weights @ self.turned[: len(weights)]) @ self.z)
@@ -77,11 +77,12 @@ def regressions(z: FloatArray, w: FloatArray, logdets: FloatArray, residuals: Fl
     return kind(z, w, logdets, residuals)
 
 
-def covariance_root(w: FloatArray, chances: FloatArray, tail: FloatArray, noise2: float) -> FloatArray:
-    """Lower triangular R, (m, m), such that the variance of an arm over d* and theta is the squared length of R z.
+def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatArray:
+    """Rows (m + 1, m): R, lower triangular, and q, such that over d* and theta an arm has variance |R z|^2, mean q z.
 
     Given d* = m the mean of an arm is sum_{j<=m} w_j z_j, its variance noise2 sum_{j<=m} z_j^2. Let t_j = P(d* >= j),
-    the tail. The covariance of 1[d* >= i] and 1[d* >= j] is (1 - t_i) t_j for i <= j: the variance is z^T H z with
+    the tail, so that q_j = t_j w_j. As 1[d* >= i] and 1[d* >= j] have covariance (1 - t_i) t_j for i <= j, the variance
+    is z^T H z with
 
         H_ij = w_i (1 - t_i) w_j t_j  for i < j,    H_jj = noise2 t_j + w_j^2 (1 - t_j) t_j.
 
@@ -93,22 +94,27 @@ def covariance_root(w: FloatArray, chances: FloatArray, tail: FloatArray, noise2
     Examples
     --------
     >>> import numpy as np
-    >>> root = covariance_root(np.array([3.0, 2.0]), np.array([0.75, 0.25]), np.array([1.0, 0.25]), noise2=0.5)
-    >>> (root.T @ root).round(3)  # 0.5 and 0.5 / 4 by the noise; the second mean is 2 away with a chance of 1/4
+    >>> rows = averaging_rows(np.array([3.0, 2.0]), np.array([0.75, 0.25]), noise2=0.5)
+    >>> (rows[:2].T @ rows[:2]).round(3)  # 0.5 and 0.5 / 4 by the noise; the second mean is 2 away with a chance of 1/4
     array([[0.5  , 0.   ],
            [0.   , 0.875]])
+    >>> rows[2]
+    array([3. , 0.5])
     """
+    count, tail = len(w), np.cumsum(chances[::-1])[::-1]
     short = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
     np.cumsum(chances[:-1], out=short[1:])
     roots, gains, total = [], [], 0.0
     for weight, t, left in zip(w[::-1].tolist(), tail[::-1].tolist(), short[::-1].tolist(), strict=True):
         rest = max(t - left * total, 0.0)
         root = math.sqrt(noise2 * t + weight * weight * left * rest)
-        gain = weight * rest / root if root else 0.0
+        gain = weight * rest / root if root and left else 0.0  # nobody asks for it where all shorter ones are ruled out
         total += gain * gain
         roots.append(root)
         gains.append(gain)
-    result: FloatArray = np.multiply.outer(gains[::-1], w * short)
-    result *= triangle(len(w), -1)
-    result.flat[:: len(w) + 1] = roots[::-1]
-    return result
+    rows = np.empty((count + 1, count))
+    np.multiply(np.array(gains[::-1])[:, None], w * short, out=rows[:count])
+    rows[:count] *= triangle(count, -1)
+    rows.flat[: count * count : count + 1] = roots[::-1]
+    np.multiply(tail, w, out=rows[count])
+    return rows
