@@ -190,7 +190,8 @@ def test_the_number_of_features_is_judged(tmp_path):
     assert report["time"]["one_by_one_over_given"] == pytest.approx(
         report["time"]["one_by_one_seconds"] / report["time"]["given_ridge_seconds"]
     )
-    for title in ("calibration", "share of exact hits", "meaning", "digits", "time, d ="):
+    assert report["decision"]["prefix_over_gram"] == pytest.approx(sum(report["decision"]["ratios"]) / 2)  # of two
+    for title in ("calibration", "share of exact hits", "meaning", "digits", "time, d =", "decision, K ="):
         assert title in printed
 
 
