@@ -158,10 +158,11 @@ class Streams:
         self._in_step = everyone and self._in_step
         chosen = np.arange(len(self.generators)) if rows is None else rows.ids
         at = self._cursor[chosen]
-        if at.max(initial=0) >= BLOCK:
-            for r in chosen[at >= BLOCK]:
+        spent = at >= BLOCK
+        if np.count_nonzero(spent):
+            for r in chosen[spent]:
                 fill(self._buffer[r], self.generators[r], normal)
-            at[at >= BLOCK] = 0
+            at[spent] = 0
         self._cursor[chosen] = at + 1
         draws: FloatArray = self._buffer[chosen, at]
         return draws

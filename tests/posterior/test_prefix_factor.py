@@ -151,7 +151,7 @@ def test_torch_equals_numpy(torch, some):
         np.testing.assert_allclose(numpys, torchs.numpy(), rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("dim", [6, 60])  # few features and many are computed in different ways
+@pytest.mark.parametrize("dim", [6, 120])  # few features and many are computed in different ways
 def test_predictions_averaged_over_the_prefixes(dim):
     rng = np.random.default_rng(9)
     features = unit_rows(rng, 2, 9, dim)
