@@ -29,8 +29,7 @@ def factored(model):
     """Means and squared widths of every arm by every prefix, from all that a model has seen."""
     factor = ArmFactor(ActionSet(model.arms), model.ridge, model.taper)
     factor.rebuild(model.counts[None], model.sums[None], np.array([model.squares]), factor.everyone)
-    z, w = factor.z[0], factor.w[0]
-    return np.cumsum(z * w[:, None], axis=0), np.cumsum(z**2, axis=0)
+    return factor.means()[0], factor.widths2()[0]
 
 
 @pytest.mark.parametrize("few", [0, 99])
