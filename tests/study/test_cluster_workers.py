@@ -232,6 +232,20 @@ def test_the_command_runs_a_study_on_a_cluster(working_folder, one_format):
     refused("run", "mine.toml", "--shared", "--out", "other", message="shared: it is workers of a cluster")
 
 
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ("lower-bound --policy Greedy -T 64 --alpha 0.4 --delta 0.3 -n 2", "figures/lower-bound.csv"),
+        ("rates --trials 2 -T 16 -T 64 -T 256 --alpha 0 --beta 0.5 --dim 8", "figures/rates.csv"),
+        ("study footnote -T 64 -T 100 --trials 2 --variant theory", "footnote.csv"),
+    ],
+)
+def test_studies_of_other_commands_run_on_a_cluster(working_folder, one_format, client, words, made):
+    adadim_(*words.split(), "--jobs", 1, "--out", "here", "--quiet")
+    adadim_(*words.split(), "--cluster", client.scheduler.address, "--out", "there", "--quiet")
+    assert (working_folder / "here" / made).read_bytes() == (working_folder / "there" / made).read_bytes()
+
+
 def test_commands_read_and_write_urls(working_folder, one_format):
     pytest.importorskip("fsspec")
     (working_folder / "mine.toml").write_text(STUDY)

@@ -15,6 +15,7 @@ from adadim.experiments.paper.plan import HORIZON
 from adadim.experiments.paper.verdicts import Verdict, corrected, entry
 from adadim.report.console import (
     as_json_text,
+    client_of,
     compact_table,
     errors,
     print_written,
@@ -23,7 +24,7 @@ from adadim.report.console import (
     stdout,
     write_texts,
 )
-from adadim.report.options import Batch, Device, Jobs, OutFolder, Quiet, Seed, Trials
+from adadim.report.options import Batch, Cluster, Device, Jobs, OutFolder, Quiet, Seed, Shared, Trials
 
 __all__ = ["footnote", "parameter"]
 
@@ -40,6 +41,8 @@ def footnote(
     jobs: Jobs = None,
     device: Device = "cpu",
     batch: Batch = None,
+    cluster: Cluster = None,
+    shared: Shared = False,
     quiet: Quiet = False,
 ) -> None:
     """Hold the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
@@ -54,9 +57,14 @@ def footnote(
     """
     lines, found = [], []
     with errors():
-        for v in chosen_variants(variant):
-            plan = footnotes.footnote_study(v, horizon or footnotes.HORIZONS, trials, seed)
-            results = run_study(plan, out_folder / plan.name, jobs, batch, quiet, device)
+        plans = [
+            footnotes.footnote_study(v, horizon or footnotes.HORIZONS, trials, seed) for v in chosen_variants(variant)
+        ]
+        with client_of(cluster) as client:
+            outcomes = [
+                run_study(plan, out_folder / plan.name, jobs, batch, quiet, device, client, shared) for plan in plans
+            ]
+        for v, results in zip(chosen_variants(variant), outcomes, strict=True):
             points = footnotes.footnote_points(results)
             lines += [(v, points, footnotes.overtaking(points))]
             if HORIZON in (horizon or footnotes.HORIZONS):

@@ -23,6 +23,7 @@ from adadim.report.console import (
     EXIT_FAILED,
     VERDICT_COLOURS,
     as_json_text,
+    client_of,
     compact_table,
     errors,
     print_written,
@@ -33,12 +34,14 @@ from adadim.report.console import (
 from adadim.report.options import (
     AddedPolicies,
     AsJson,
+    Cluster,
     Device,
     Jobs,
     OutFolder,
     Plugins,
     Quiet,
     Seed,
+    Shared,
     Trials,
     load_plugins,
     read_policies,
@@ -109,6 +112,8 @@ def lower_bound(
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
+    cluster: Cluster = None,
+    shared: Shared = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +136,8 @@ def lower_bound(
         plan = lower_bound_study(
             read_policies(policy, plugins) or None, **options, trials=trials, seed=seed, plugins=plugins
         )
-        results = run_study(plan, out_folder, jobs, BATCH, quiet or as_json, device)
+        with client_of(cluster) as client:
+            results = run_study(plan, out_folder, jobs, BATCH, quiet or as_json, device, client, shared)
         checks = bound_checks.lower_bound_checks(results)
         rows = [*checks, *closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
         paths = save(draw_bounds(rows), bounds_table(rows), out_folder / "figures" / "lower-bound")
@@ -160,6 +166,8 @@ def rates(
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
+    cluster: Cluster = None,
+    shared: Shared = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -185,7 +193,8 @@ def rates(
         sizes: dict[str, Any] = {"horizons": horizon or HORIZONS, "alphas": ALPHAS if alpha is None else alpha}
         sizes |= {"dim": dim, "arms": arms, "trials": trials, "seed": seed}
         plan = rates_study({**own, **read_policies(policy, plugins)}, **sizes, plugins=plugins)
-        results = run_study(plan, out_folder, jobs, None, quiet or as_json, device)
+        with client_of(cluster) as client:
+            results = run_study(plan, out_folder, jobs, None, quiet or as_json, device, client, shared)
         estimates, folder = rate_estimates(results), out_folder / "figures"
         paths = save(draw_rates(estimates, betas), rates_table(estimates), folder / "rates")
         paths += write_texts(folder, {"rates-points.csv": rate_points(results).write_csv()})
