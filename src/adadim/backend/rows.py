@@ -53,11 +53,12 @@ class Rows:
     array([[5., 0.], [0., 0.], [0., 5.]])
     """
 
+    features: Array | None = None
+    allowed: Array | None = None
+
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers
         self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
-        self.features: Array | None = None
-        self.allowed: Array | None = None
 
     @classmethod
     def all(cls, reference: Array) -> Rows:

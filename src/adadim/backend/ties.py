@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
     array([1])
     """
     if is_numpy(scores):
-        return _argmax_numpy(scores, uniforms)
+        return _argmax_one(scores[0], uniforms) if len(scores) == 1 else _argmax_numpy(scores, uniforms)
     xp = namespace(scores)
     top = xp.max(scores, axis=-1)
     slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
@@ -67,11 +67,6 @@ def tied_for_first(scores: Array) -> Array:
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
-    if len(scores) == 1:
-        candidates = _first_of_one(scores[0])
-        if len(candidates) == 1 or uniforms is None:
-            return np.array([candidates[0]])
-        return np.array([candidates[int(uniforms[0] * len(candidates))]])
     tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):
@@ -82,14 +77,13 @@ def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
     return chosen
 
 
-def _first_of_one(row: Array) -> Any:
-    """Positions of the largest scores of one row, as `tied_for_first` has them, in fewer operations."""
-    if len(row) <= FEW:
-        values = row.tolist()
-        best = max(values)
-        bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-        return [k for k, value in enumerate(values) if value >= bar] or [0]
-    first = row.argmax()
-    best = row.item(first)
-    tied = row >= min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-    return [first] if np.count_nonzero(tied) < 2 else np.flatnonzero(tied)
+def _argmax_one(row: Array, uniforms: Array | None) -> Array:
+    """The same for one row (K,), in fewer operations."""
+    few = len(row) <= FEW
+    values = row.tolist() if few else row
+    best = max(values) if few else row.item(row.argmax())
+    bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+    tied = [k for k, value in enumerate(values) if value >= bar] if few else np.flatnonzero(row >= bar)
+    if len(tied) > 1 and uniforms is not None:
+        return np.array([tied[int(uniforms[0] * len(tied))]])
+    return np.array([tied[0] if len(tied) else 0])  # no score is above one that is not a number

@@ -36,7 +36,7 @@ class DisjointLinUCBLearner(Learner):
         self.dim = policy.checked_dim(problem)
         self.posterior = ContextPosterior(len(problem) * problem.arms, self.dim, policy.ridge)
         self.clock = policy.clock(problem)
-        self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
+        self._radius = np.asarray(policy.width_multiplier(problem, problem.arms)) if self.clock is None else None
 
     def radius(self, rows: Rows) -> Any:
         """Current multiplier of the width; one per replication for "oful" and without end."""
@@ -70,9 +70,9 @@ class DisjointLinUCBLearner(Learner):
         return chosen, {"context": contexts}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        count = self.problem.arms
-        blocks = [r * count + arm for r, arm in zip(rows.ids.tolist(), arms.tolist(), strict=True)]
-        self.posterior.learn(blocks, memo["context"], rewards)
+        count, contexts, chosen, gained = self.problem.arms, memo["context"], arms.tolist(), rewards.tolist()
+        for i, r in enumerate(rows.ids.tolist()):
+            self.posterior.pull(r * count + chosen[i], contexts[i], gained[i])
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each arm, in each replication."""
