@@ -37,6 +37,9 @@ PLAY = {
     "RegretBalancing": adadim.RegretBalancing(),
     "OSOM": adadim.OSOM(),
     "ModCB": adadim.ModCB(),
+    "EpochBalancing": adadim.EpochBalancing(),
+    "ED2RB": adadim.ED2RB(),
+    "TsallisCorral": adadim.TsallisCorral(),
 }
 
 
@@ -48,7 +51,7 @@ def contexts(horizon, replications=range(3), **changes):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PLAY)
 def test_the_same_arms_as_numpy(name, device):
-    instance = contexts(2000 if name == "LinUCB" else 600)
+    instance = contexts({"LinUCB": 2000, "LinUCB oful": REFRESH + 60, "Corral": REFRESH + 60}.get(name, 250))
     here, there = (adadim.simulate(PLAY[name], where, seed=2) for where in (instance, instance.to(device)))
     np.testing.assert_array_equal(here.pulls, there.pulls)
     np.testing.assert_allclose(here.regret, there.regret, rtol=1e-9)
