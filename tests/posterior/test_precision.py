@@ -119,7 +119,8 @@ def test_what_moments_cannot_hold_is_said_by_name():
     x[:, 3] = x[:, 1]
     state = ContextPosterior(1, 4, 1e-7)
     with pytest.warns(adadim.PrecisionWarning, match="columns 2, 4 of the features are so nearly dependent"):
-        state.learn([0] * len(x), x, np.ones(len(x)))
+        for vector in x:
+            state.pull(0, vector, 1.0)
     mean, width2 = state.predict(x[None], Rows.all(state.theta))
     assert np.isfinite(mean).all()
     assert (width2 >= 0).all()
