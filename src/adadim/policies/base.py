@@ -271,8 +271,8 @@ class Learner(ABC):
     def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
         """Learn from the rewards of the arms that `select` chose, one per replication."""
         wanted = self._wanted(rows)
-        given = self._learnable(arms, len(wanted))
-        gained = checked_rewards(self.problem, rewards, len(wanted))
+        count = len(wanted)
+        given, gained = self._learnable(arms, count), checked_rewards(self.problem, rewards, count)
         parts, left = self._answered(wanted, given, gained)
         if not self.takes_any_arm:
             for pulled, _, (_, chosen, _) in parts:
