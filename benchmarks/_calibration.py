@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 import adadim
 from adadim.dimension import dimension_of_arms
-from adadim.posterior.factor import ArmFactor
+from adadim.posterior.factor import ArmFactor, log_evidence
 
 DIM, ARMS, RIDGE, NOISE = 40, 60, 0.1, 0.1
 COLLECTORS = ("LinUCB", "Thompson", "random")
@@ -40,7 +40,7 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> ArmFactor
         if collector == "random":
             arms = rng.integers(problem.arms, size=len(problem))
         else:  # draw d*, then theta: z_1..m^T (w + sigma eps)
-            logs = factor.evidences()
+            logs = log_evidence(factor.logdets, factor.residuals, factor.pulls, factor.squares)
             gumbel = -np.log(-np.log(rng.random(logs.shape)))
             kept = np.arange(DIM) <= (logs + gumbel).argmax(axis=1)[:, None]
             sampled = (factor.w + NOISE * rng.standard_normal(factor.w.shape)) * kept
@@ -51,7 +51,7 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> ArmFactor
 
 def posteriors(factor: ArmFactor) -> dict[str, np.ndarray]:
     """P(d* = m), (R, d), with the prior's ridge and with a learned one."""
-    logs = factor.evidences()
+    logs = log_evidence(factor.logdets, factor.residuals, factor.pulls, factor.squares)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     learned = dimension_of_arms(
         factor.actions, np.arange(ARMS), factor.counts, factor.sums, factor.squares, None, "uniform"

@@ -23,7 +23,9 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _report import arguments, describe, load, machine, table, write_json
+from adadim.agent.file import File
 from adadim.agent.log import Log
+from adadim.agent.rounds import Round
 
 ARMS, DIM = 30, 20
 DIMS = (20, 67, 200)
@@ -109,24 +111,22 @@ def disk(folder: Path, count: int) -> dict[str, float]:
 
 def fill(path: Path, count: int, fresh: bool) -> None:
     """Write answered decisions into an agent's log, many in a transaction."""
-    rng, log = np.random.default_rng(7), Log(path)
-    names = [f"sku-{k}" for k in range(ARMS)]
+    rng, file = np.random.default_rng(7), File(path)
+    log, names = Log(file), [f"sku-{k}" for k in range(ARMS)]
     catalogue = rng.normal(size=(ARMS, DIM)) / np.sqrt(DIM)
     done = 0
     while done < count:
         many = min(10_000, count - done)
         offered = rng.normal(size=(many, ARMS, DIM)) / np.sqrt(DIM) if fresh else None
         chosen, rewards = rng.integers(ARMS, size=many).tolist(), rng.normal(size=many).tolist()
-        with log.transaction():
+        with file.transaction():
             for i in range(many):
                 features = catalogue if offered is None else offered[i]
-                now, arm = time.time(), chosen[i]
-                number = log.add_decision(
-                    now, names[arm], features[arm], offer=log.offer(names, features), probability=1.0, policy=1
-                )
-                log.add_reward(number, now, rewards[i])
+                now = time.time()
+                number = log.decide(now, Round(names, features), chosen[i], probability=1.0, policy=1)
+                log.tell(number, rewards[i], now)
         done += many
-    log.close()
+    file.close()
 
 
 def long_log(folder: Path, count: int, fresh: bool, calls: int) -> dict[str, Any]:

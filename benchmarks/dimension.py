@@ -1,7 +1,7 @@
 """How many features matter: is the posterior of d* calibrated, how does it compare, what does it cost?
 
     python benchmarks/dimension.py                     # everything, a few minutes
-    python benchmarks/dimension.py calibration methods # some parts: calibration, methods, meaning, digits, time
+    python benchmarks/dimension.py calibration methods # some parts of the six
 
 calibration: d* uniform on 1..40, theta Gaussian, 60 arms on the sphere, 150 rounds, collected by LinUCB, by Thompson
     sampling in the nested posterior and at random. Reliability of P(d* = m) in ten bins (the worst deviation in
@@ -14,11 +14,13 @@ meaning: what the posterior says where its model fails: theta that decays and ne
 digits: the images of scikit-learn as choices, their principal components as ordered features.
 time: all prefixes at once against a regression for each, d = 600, n = 2500, on one core.
 decision: what a round of PrefixLinUCB costs once d* has been found, against LinUCB in the Gram form in all features
-    (K = 1200, d = 600, d* = 12, rounds 1025 to 2000 of 2500, so that no stock is taken).
+    (K = 1200, d = 600, d* = 12, rounds 1025 to 2000 of 2500, so that no stock is taken). Both play the same rounds
+    again and again, in turns; reported are medians.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable
@@ -193,22 +195,37 @@ def cost(dim: int, n: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def decision(arms: int, dim: int, intrinsic: int, first: int, last: int) -> dict[str, Any]:
-    """Processor seconds of the rounds after `first`, up to `last`, of both policies."""
+def decision(arms: int, dim: int, intrinsic: int, first: int, last: int, repeats: int) -> dict[str, Any]:
+    """Processor seconds of the rounds after `first`, up to `last`, of both policies: medians of repeats in turns."""
     instance = adadim.instances.sphere(arms=arms, dim=dim, intrinsic_dim=intrinsic, horizon=2500, noise=0.1)
-    found: dict[str, Any] = {"arms": arms, "dim": dim, "intrinsic_dim": intrinsic, "rounds": last - first}
-    for name, policy in {"gram": adadim.LinUCB(form="gram"), "prefix": adadim.PrefixLinUCB()}.items():
-        learner, rng, begun = policy.start(instance.problem), np.random.default_rng(0), 0.0
-        for t in range(last):
-            if t == first:
-                begun = time.process_time()
+
+    def play(learner: Any, rng: np.random.Generator, rounds: int) -> float:
+        begun = time.process_time()
+        for _ in range(rounds):
             arm = int(learner.select()[0])
             learner.update([arm], [instance.means[0, arm] + 0.1 * rng.standard_normal()])
-        found[f"{name}_seconds"] = time.process_time() - begun
-        if name == "prefix":
-            found["features_in_use"] = learner.describe()[0]["features_in_use"]
-    found["prefix_over_gram"] = found["prefix_seconds"] / found["gram_seconds"]
-    return found
+        return time.process_time() - begun
+
+    known = {"gram": adadim.LinUCB(form="gram"), "prefix": adadim.PrefixLinUCB()}
+    started = {name: (policy.start(instance.problem), np.random.default_rng(0)) for name, policy in known.items()}
+    for learner, rng in started.values():
+        play(learner, rng, first)
+    seconds: dict[str, list[float]] = {name: [] for name in started}
+    for _ in range(repeats):
+        for name, start in started.items():
+            learner, rng = copy.deepcopy(start)
+            seconds[name].append(play(learner, rng, last - first))
+    ratios = (np.array(seconds["prefix"]) / seconds["gram"]).tolist()
+    return {
+        "arms": arms,
+        "dim": dim,
+        "intrinsic_dim": intrinsic,
+        "rounds": last - first,
+        **{f"{name}_seconds": float(np.median(times)) for name, times in seconds.items()},
+        "features_in_use": learner.describe()[0]["features_in_use"],
+        "ratios": ratios,
+        "prefix_over_gram": float(np.median(ratios)),
+    }
 
 
 def show(report: dict[str, Any]) -> None:
@@ -262,7 +279,8 @@ def show(report: dict[str, Any]) -> None:
         print(
             f"\ndecision, K = {found['arms']}, d = {found['dim']}, d* = {found['intrinsic_dim']}: LinUCB in the Gram "
             f"form {each['gram']:.0f} us a round, PrefixLinUCB with {found['features_in_use']} features in use "
-            f"{each['prefix']:.0f} us ({found['prefix_over_gram']:.1f} times)"
+            f"{each['prefix']:.0f} us; {found['prefix_over_gram']:.2f} times, the median of "
+            f"{len(found['ratios'])} repeats in turns ({min(found['ratios']):.2f} to {max(found['ratios']):.2f})"
         )
 
 
@@ -280,7 +298,7 @@ def main() -> int:
         "meaning": lambda: meaning(2 if quick else 200),
         "digits": lambda: digits(quick),
         "time": lambda: cost(*((30, 100, 1) if quick else (600, 2500, 5))),
-        "decision": lambda: decision(*((60, 30, 3, 65, 100) if quick else (1200, 600, 12, 1024, 2000))),
+        "decision": lambda: decision(*((60, 30, 3, 65, 100, 2) if quick else (1200, 600, 12, 1024, 2000, 9))),
     }
     with threadpool_limits(1):
         report: dict[str, Any] = {part: runs[part]() for part in known if part in (options.parts or known)}

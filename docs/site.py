@@ -56,9 +56,19 @@ def on_files(files: Any, config: Any) -> Any:
 def api_page(module: str, title: str, first: str) -> str:
     """Markdown that documents every public name of a module once."""
     lines = [f"# {title}", "", first, ""]
-    for name in public_names(module):
-        lines += [f"::: {module}.{name}", ""]
+    names = public_names(module)
+    for name in names:
+        lines.append(f"::: {module}.{name}")
+        if has_layers(getattr(importlib.import_module(module), name), names):
+            lines += ["    options:", "      inherited_members: true"]
+        lines.append("")
     return "\n".join(lines)
+
+
+def has_layers(value: Any, names: list[str]) -> bool:
+    """Whether a class has methods of adadim's classes that have no entry of their own."""
+    below = value.__mro__[1:] if isinstance(value, type) else ()
+    return any(kind.__module__.startswith("adadim.") and kind.__name__ not in names for kind in below)
 
 
 def public_names(module: str) -> list[str]:

@@ -41,10 +41,11 @@ from adadim.errors import (
 )
 from adadim.evaluate import Evaluation, evaluate
 from adadim.instances import interaction_levels, interactions
+from adadim.instances.instance import Instance
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
-from adadim.problem import Instance, Problem
+from adadim.problem import Problem
 from adadim.simulate import Outcome, Replay, simulate
 
 __version__ = _version("adadim")

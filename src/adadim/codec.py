@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from adadim.checks import shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = ["check_table", "fields", "from_table", "parameters_of", "plain", "to_table", "without_none"]
+__all__ = ["check_table", "fields", "finite", "from_table", "parameters_of", "plain", "to_table", "without_none"]
 
 Kinds = Mapping[str, Callable[..., Any]]
 """What a table may name, by the word that its key `kind` has for it."""
@@ -159,6 +160,21 @@ def plain(value: Any, defaults: bool = True) -> Any:
     if isinstance(value, list | tuple | range):
         return [plain(item, defaults) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def finite(value: Any) -> Any:
+    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples.
+
+    Examples
+    --------
+    >>> finite({"mean": 1.5, "interval": (0.5, float("inf")), "name": "x"})
+    {'mean': 1.5, 'interval': [0.5, None], 'name': 'x'}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def without_none(table: Any, kinds: Kinds) -> Any:

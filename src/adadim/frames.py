@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim.checks import shown, suggestion
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+from adadim.files import explained
 
 if TYPE_CHECKING:
     import pandas
@@ -37,19 +38,24 @@ LIBRARIES = ("pandas", "polars")
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def read_frame(file: str | Path) -> pl.DataFrame:
-    """The table in a Parquet or CSV file."""
+def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
+    """The table in a file of one of these kinds, which may be .ndjson too."""
     import polars as pl
 
     path = Path(file)
-    if path.suffix not in (".parquet", ".csv"):
-        raise InvalidValueError(f"{str(file) or repr('')} must be a .parquet or .csv file")
+    if path.suffix not in kinds:
+        raise InvalidValueError(f"{str(file) or repr('')} must be a {', '.join(kinds[:-1])} or {kinds[-1]} file")
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:
-        return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
+        with path.open("rb") as opened:  # polars would take [ and * in a path for a pattern
+            if path.suffix == ".csv":
+                return pl.read_csv(opened, infer_schema_length=None)
+            return pl.read_parquet(opened) if path.suffix == ".parquet" else pl.read_ndjson(opened)
+    except OSError as failure:
+        raise explained(failure, path) from failure
     except pl.exceptions.PolarsError as error:
-        raise InvalidValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
 def column_names(frame: Frame, what: str = "the table") -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, zeros
+from adadim.backend.arrays import Array, FloatArray, as_numpy, indices, is_numpy, like, zeros
 from adadim.backend.recording import on_host
 from adadim.backend.rows import MaskedRows, Rows
 from adadim.checks import is_integer, shown
@@ -20,7 +20,6 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 
 __all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
 
@@ -164,10 +163,11 @@ class Streams:
             self._cursor[:] = self._drawn
         chosen = np.arange(len(self.generators)) if rows is None else rows.ids
         at = self._cursor[chosen]
-        if at.max(initial=0) >= BLOCK:
-            for r in chosen[at >= BLOCK]:
+        spent = at >= BLOCK
+        if np.count_nonzero(spent):
+            for r in chosen[spent]:
                 fill(self._buffer[r], self.generators[r], normal)
-            at[at >= BLOCK] = 0
+            at[spent] = 0
         self._cursor[chosen] = at + 1
         draws: FloatArray = self._buffer[chosen, at]
         return draws

@@ -129,6 +129,6 @@ def test_a_forked_child_must_open_the_file_itself(tmp_path):
 
 def test_what_is_acknowledged_is_synchronised(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4)
-    connection = agent._log._connection
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    file = agent._file
+    assert file.value("PRAGMA journal_mode") == "wal"
+    assert file.value("PRAGMA synchronous") == 2  # FULL

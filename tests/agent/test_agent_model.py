@@ -177,7 +177,7 @@ def test_compaction_leaves_the_model_alone(tmp_path, memory):
 
 
 def test_compaction_in_portions_makes_the_file_smaller(tmp_path, monkeypatch):
-    monkeypatch.setattr("adadim.agent.agent.PORTION", 90)
+    monkeypatch.setattr("adadim.agent.model.PORTION", 90)
     agent, _, _ = played(tmp_path / "a.db", count=400)
     agent.close()
     before, beliefs = (tmp_path / "a.db").stat().st_size, model(agent := Agent.open(tmp_path / "a.db"))
@@ -243,4 +243,4 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
         squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
         with sqlite3.connect(tmp_path / "a.db") as file:
             assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
-        assert agent._model.sums.moments.squares == pytest.approx(squares)
+        assert agent._view.model.sums.moments.squares == pytest.approx(squares)

@@ -170,3 +170,11 @@ def test_a_policy_that_breaks_is_a_failure(file, one_format):
     file.write_text(STUDY)
     adadim_("run", file, "--jobs", 1)
     adadim_("status", "results/mine")
+
+
+def test_what_a_guarantee_lacks_is_one_line(file):
+    file.write_text(STUDY + '\n[policies.mine]\nkind = "OSOM"\n')
+    parts = command("run", file, "--jobs", 2, "--batch", 1, "--quiet")
+    done = subprocess.run(parts, capture_output=True, text=True, check=True, timeout=120)
+    lacking = r"the guarantee of OSOM needs .* the sets of instances\.easy are fixed: .*"
+    assert re.fullmatch(rf"warning: policies\.mine: {lacking}\n", done.stderr), done.stderr

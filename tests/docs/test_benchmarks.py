@@ -190,7 +190,8 @@ def test_the_number_of_features_is_judged(tmp_path):
     assert report["time"]["one_by_one_over_given"] == pytest.approx(
         report["time"]["one_by_one_seconds"] / report["time"]["given_ridge_seconds"]
     )
-    for title in ("calibration", "share of exact hits", "meaning", "digits", "time, d ="):
+    assert report["decision"]["prefix_over_gram"] == pytest.approx(sum(report["decision"]["ratios"]) / 2)  # of two
+    for title in ("calibration", "share of exact hits", "meaning", "digits", "time, d =", "decision, K ="):
         assert title in printed
 
 
@@ -229,3 +230,16 @@ def test_an_agent_through_http(tmp_path):
         assert row["tell per second"] > 0
     assert report["decisions"] > 0
     assert "fsync" in printed
+
+
+def test_two_versions_play_in_turns(tmp_path):
+    source = str(BENCHMARKS.parent / "src")
+    report, printed = run("versions", tmp_path, source, source, "--policy", "oracle", "--policy", "linucb++")
+    assert [row["policy"] for row in report["rows"]] == ["oracle", "linucb++"]
+    for row in report["rows"]:
+        turns = row["turns"]
+        assert len(turns["before"]) == len(turns["after"]) == 2
+        assert row["ratio"] == pytest.approx(
+            sum(a / b for a, b in zip(turns["after"], turns["before"], strict=True)) / 2
+        )
+        assert f"{row['ratio']:.3f}" in printed

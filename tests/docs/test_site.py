@@ -1,5 +1,6 @@
 """The documentation site builds without a warning, documents every public name, and loads nothing from elsewhere."""
 
+import operator
 import os
 import re
 import subprocess
@@ -53,3 +54,14 @@ def test_every_public_name_is_documented(site):
     documented = set(re.findall(r'<h2 id="[\w.]*\.(\w+)"', text))
     modules = {name for name in adadim.__all__ if type(getattr(adadim, name)) is type(adadim)}
     assert set(adadim.__all__) - modules - documented == set()
+
+
+@pytest.mark.parametrize(("page", "name"), [("policies", "policies.Learner"), ("instances", "instances.TableInstance")])
+def test_a_class_made_of_layers_is_documented_whole(site, page, name):
+    text = (site / "api" / f"{page}.html").read_text(encoding="utf-8")
+    kind = operator.attrgetter(name)(adadim)
+    layers = [layer for layer in kind.__mro__ if layer.__module__.startswith("adadim.")]
+    methods = {m for layer in layers for m, value in vars(layer).items() if not m.startswith("_") and callable(value)}
+    written = {m for m in methods if getattr(kind, m).__doc__}
+    assert len(layers) > 1
+    assert {m for m in written if f'id="adadim.{name}.{m}"' not in text} == set()

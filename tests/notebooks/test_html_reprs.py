@@ -29,6 +29,9 @@ def test_problem_and_instances():
     text = html(adadim.instances.contexts(arms=5, dim=8, intrinsic_dim=2, horizon=100))
     assert "up to 5 in each round" in text
     html(adadim.Instance(np.eye(2), means=[0.1, 0.2], horizon=5, noise=0.1))
+    frame = {"x": [0.1, 0.9, 0.2, 0.8], "kind": ["low", "high", "low", "high"]}
+    text = html(adadim.instances.table(frame, classes="kind", features=["x"]))
+    assert 'rows</th><td style="text-align: left">4<' in text
 
 
 def test_learners_and_outcomes():

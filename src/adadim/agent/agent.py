@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from adadim.agent import logged
-from adadim.agent.arms import Arm, Catalogue
-from adadim.agent.choice import choose
+from adadim.agent.arms import Arm, State, checked_arms
 from adadim.agent.decision import AgentDecision
-from adadim.agent.inputs import (
-    check_length,
-    checked_costs,
-    checked_id,
-    checked_name,
-    checked_pairs,
-    checked_reward,
-    checked_time,
-    listed,
-    matrix,
-    vector,
-)
-from adadim.agent.log import Log, first_rows
-from adadim.agent.model import Model
-from adadim.agent.policy import checked_policy, policy_of, problem_of
+from adadim.agent.file import File
+from adadim.agent.inputs import checked_id, checked_moment, checked_name, checked_pairs, checked_reward, checked_time
+from adadim.agent.policy import checked_policy, write_policy
 from adadim.agent.schema import create_file
-from adadim.agent.sums import Sums, difference, encode
-from adadim.backend.memory import check_fits
-from adadim.checks import integer, is_number, positive, shown
-from adadim.dimension import Dimension, Levels, Prior, checked_levels, dimension_of_sums
-from adadim.errors import AdadimError, DecisionError, FileError, InvalidTypeError, InvalidValueError
+from adadim.agent.settings import checked_settings
+from adadim.agent.snapshots import Snapshots
+from adadim.agent.view import View
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
 from adadim.files import as_path
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
-from adadim.policies.recommended import recommended
-from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
-from adadim.randomness import check_seed
 
 __all__ = ["Agent"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-Features = Any
-"""A sequence of numbers."""
-
-
-PORTION = 20_000  # decisions that compact() folds in one transaction
+Features = Any  # a sequence of numbers
 
 
 class Agent:
@@ -80,20 +53,12 @@ class Agent:
     >>> folder.cleanup()
     """
 
-    def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
+    def __init__(self, file: File, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Not for callers: Agent.create and Agent.open are the ways in.
-        self._log, self._clock, self._plugins = log, clock, checked_plugins(plugins)
+        self._file, self._clock = file, clock
+        self._view = View(file, checked_plugins(plugins))
+        self.dim: int = self._view.settings.dim
         self._lock = threading.RLock()
-        self._closed = False
-        with log.transaction(write=False):
-            settings = log.settings()
-        self._settings = settings
-        self.dim: int = settings["dim"]
-        self._model = Model(log, self.dim, settings["memory"])
-        self._catalogue = Catalogue(log)
-        self._version = 0
-        self._known: Any = None  # the state of log and policy that the learner has
-        self._look()
 
     # Life
 
@@ -144,29 +109,18 @@ class Agent:
             Policy classes of your own by name, if `policy` is one.
         clock : function
             Where the time comes from, in seconds since 1970.
-
-        Examples
-        --------
-        See `Agent`.
         """
         file, plugins = as_path(path, "path"), checked_plugins(plugins)
-        settings: dict[str, Any] = {
-            "dim": integer(dim, "dim", meaning="the number of features"),
-            "arms": integer(arms, "arms", meaning="the largest number of arms in a round"),
-            "seed": check_seed(seed),
-            "memory": None if memory is None else positive(memory, "memory", "a half-life in decisions"),
-            "expire_after": None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
-            "expired_reward": None if expired_reward is None else checked_reward(expired_reward, "expired_reward"),
-        }
-        check_fits(32.0 * settings["dim"] ** 2, dim=settings["dim"])  # the sums, V^-1, a factor and a copy
-        if expired_reward is not None and expire_after is None:
-            raise InvalidValueError(
-                "expired_reward says what expired decisions earn: give expire_after= in seconds too"
-            )
-        table, noise = checked_policy(policy, settings, noise, plugins)
-        names = None if levels is None else json.dumps(checked_levels(levels, settings["dim"]))
-        policy_row, empty = (checked_time(clock), table, names, noise), encode(Sums.empty(settings["dim"]))
-        create_file(file, lambda connection: first_rows(connection, settings, policy_row, empty))
+        settings = checked_settings(dim, arms, seed, memory, expire_after, expired_reward)
+        row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
+
+        def fill(connection: Any) -> None:
+            new = File(file, connection)
+            settings.write(new)
+            write_policy(new, now, *row)
+            Snapshots(new, settings).begin()
+
+        create_file(file, fill)
         return cls.open(file, plugins=plugins, clock=clock)
 
     @classmethod
@@ -177,33 +131,21 @@ class Agent:
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Agent:
-        """Come back to an agent.
+        """Come back to an agent that `create` made, with `plugins` and `clock` as there.
 
-        Parameters
-        ----------
-        path : path
-            A file that `Agent.create` made. One of an earlier version is brought up to date.
-        plugins, clock
-            As in `create`.
+        A file of an earlier version is brought up to date.
         """
-        log = Log(as_path(path, "path"))
+        file = File(as_path(path, "path"))
         try:
-            return cls(log, plugins, clock)
+            return cls(file, plugins, clock)
         except BaseException:
-            log.close()
+            file.close()
             raise
 
     def close(self) -> None:
         """Keep the model in the file, so that the next opening is fast, and let go of it."""
         with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            with suppress(AdadimError), self._log.transaction():
-                self._model.look()
-                if self._model.due(every=1):
-                    self._model.keep()
-            self._log.close()
+            self._view.close()
 
     def __enter__(self) -> Agent:
         return self
@@ -212,22 +154,22 @@ class Agent:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Agent {self._log.path}: {self.policy}>"
+        return f"<Agent {self.path}: {self.policy}>"
 
     @property
     def path(self) -> Path:
         """The file."""
-        return self._log.path
+        return self._file.path
 
     @property
     def policy(self) -> Policy:
         """What decides."""
-        return self._policy
+        return self._view.decider.policy
 
     @property
     def levels(self) -> dict[str, int] | None:
         """Names of groups of leading features, and the end of each."""
-        return None if self._levels is None else dict(self._levels)
+        return None if self._view.decider.levels is None else dict(self._view.decider.levels)
 
     # Asking and telling
 
@@ -252,71 +194,27 @@ class Agent:
         costs : dict, optional
             What choosing an arm costs, in units of the reward; it is subtracted from its score, and the model learns
             the reward itself. Arms of the catalogue have theirs from `set_arm`.
-
-        Examples
-        --------
-        See `Agent`.
         """
         with self._lock:
-            before = None if context is None else vector(context, "context")
-            given = matrix(arms, self.dim, before, self._settings["arms"]) if isinstance(arms, Mapping) else None
-            prices = None if costs is None or given is None else checked_costs(costs, given[0])
-            now = self._now()
-            self._look(expire=now)
-            if given is None:
-                names, rows, prices = self._from_catalogue(arms, before, costs)
-            else:
-                names, rows = given
-            offered = _after(before, rows)
-            self._prepare(self._last + 1)  # here, so that others need not wait for it
-            with self._log.transaction():
-                if self._model.behind():
-                    self._model.keep_if_due()
-                number = self._log.last_number() + 1
-                self._prepare(number)
-                chosen, probability = choose(self._learner, offered, prices, self._ties, self._settings["seed"], number)
-                written = self._log.add_decision(
-                    now,
-                    names[chosen],
-                    offered[chosen],
-                    offer=self._log.offer(names, rows),
-                    context=before,
-                    probability=probability,
-                    policy=self._version,
-                )
-            return AgentDecision(written, names[chosen], probability, self._version, now)
+            now, view = self._now(), self._view
+            asked = view.round(arms, context, costs, now)
+            view.decider.prepare(view.last + 1)  # here, so that others need not wait for it
+            with self._file.transaction():
+                view.model.keep_if_behind()
+                number, version = view.log.last_number() + 1, view.decider.version
+                chosen, probability = view.decider.choose(asked.features, asked.costs, number)
+                view.log.decide(now, asked, chosen, probability, version)
+            return AgentDecision(number, asked.names[chosen], probability, version, now)
 
     def tell(self, id: int, reward: float) -> bool:
-        """Tell what a decision earned; on disk when this returns.
+        """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
 
         Telling the same again is harmless; another reward for the same decision is refused (see `correct`).
-
-        Parameters
-        ----------
-        id : int
-            That of the decision.
-        reward : float
-            What it earned.
-
-        Returns
-        -------
-        bool
-            Whether this was new.
         """
         return self.tell_many([(id, reward)]) == 1
 
     def tell_many(self, answers: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
-        """Tell what many decisions earned, all or none of it.
-
-        Parameters
-        ----------
-        answers : dict or pairs
-            Id and reward of each.
-
-        Returns
-        -------
-        int
-            How many were new.
+        """Tell what many decisions earned, rewards by id or pairs of both, all or none. Gives how many were new.
 
         Examples
         --------
@@ -328,37 +226,25 @@ class Agent:
         (3, 0)
         >>> folder.cleanup()
         """
-        pairs, new = checked_pairs(answers), 0
-        with self._lock:
+        pairs = checked_pairs(answers)
+        with self._lock, self._file.transaction():
             now = self._now()
-            with self._log.transaction():
-                self._expire(now)
-                for number, reward in pairs:
-                    new += self._tell(number, reward, now)
-        return new
+            self._view.expire(now)
+            return sum(self._view.log.tell(number, reward, now) for number, reward in pairs)
 
     def correct(self, id: int, reward: float) -> bool:
-        """Change what a decision earned, or tell it after it expired.
+        """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
 
         The log keeps both rewards; the model is as if only this one had been told.
-
-        Returns
-        -------
-        bool
-            Whether this changed anything.
         """
         number, reward = checked_id(id), checked_reward(reward)
-        with self._lock, self._log.transaction():
-            known = self._log.reward_of(number)
-            if known == reward:
-                return False
-            if known is None and not self._log.is_expired(number):
-                raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
-            self._log.add_reward(number, self._now(), reward, known)
-        return True
+        with self._lock, self._file.transaction():
+            return self._view.log.correct(number, reward, self._now())
 
     def learn(self, log: Any) -> int:
-        """Learn from what another system decided and earned, all or none of it.
+        """Learn from what another system decided and earned, all or none of it. Gives how many rows were learned.
+
+        They are 0 if the same log was learned before.
 
         Parameters
         ----------
@@ -367,18 +253,10 @@ class Agent:
             dicts; or a pair of arrays, features (n, d) and rewards (n,). Columns: `reward`; `features`, a list of `dim`
             numbers, or instead `x1`, `x2`, ... up to `dim`, a number each; and, if known, `arm`, `probability`
             and `time` (seconds since 1970). What `export` writes can be read; rows without a reward are left out.
-
-        Returns
-        -------
-        int
-            How many rows were learned; 0 if the same log was learned before.
         """
         rows = logged.read_log(log, self.dim)
-        with self._lock, self._log.transaction():
-            digest = rows.digest()
-            if self._log.knows_log(digest):
-                return 0
-            return self._log.add_log(digest, self._now(), rows)
+        with self._lock, self._file.transaction():
+            return self._view.log.add_log(rows.digest(), self._now(), rows)
 
     # The catalogue
 
@@ -386,45 +264,22 @@ class Agent:
     def arms(self) -> dict[str, Arm]:
         """Arms of the catalogue that are not retired, by name."""
         with self._lock:
-            self._look()
-            return self._catalogue.present()
+            self._view.look()
+            return self._view.catalogue.present()
 
     def set_arm(self, name: str, features: Features, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
 
-        Past decisions keep the features they were made with.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-        features : sequence of numbers
-            Its features: `dim` of them, or fewer if the rest come as context; all arms have as many.
-        cost : float
-            What choosing it costs, in units of the reward.
+        Its features are `dim` numbers, or fewer if the rest come as context; all arms have as many. The cost is in
+        units of the reward. Past decisions keep the features they were made with.
         """
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
     def set_arms(self, arms: Mapping[str, Features], *, costs: Mapping[str, float] | None = None) -> None:
         """Add or change many arms, all or none."""
-        if not isinstance(arms, Mapping):
-            raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-        rows = {checked_name(name): vector(values, f"features of {name!r}") for name, values in arms.items()}
-        prices = dict(zip(rows, checked_costs({} if costs is None else costs, rows).tolist(), strict=True))
-        with self._lock, self._log.transaction():
-            self._catalogue.look()
-            others = {len(arm.features) for name, arm in self._catalogue.present().items() if name not in rows}
-            for name, row in rows.items():
-                if len(row) > self.dim:
-                    raise InvalidValueError(
-                        f"features of {name!r} must be at most dim = {self.dim} numbers, got {len(row)}"
-                    )
-                if others and len(row) not in others:
-                    raise InvalidValueError(
-                        f"features of {name!r} must be {min(others)} numbers, as those of other arms, got {len(row)}"
-                    )
-                others.add(len(row))
-                self._catalogue.write(self._now(), Arm(name, row, prices[name], "active"))
+        checked = checked_arms(arms, costs)
+        with self._lock, self._file.transaction():
+            self._view.catalogue.set(self._now(), checked)
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm out until `unmask_arm`, while it is out of stock, say."""
@@ -443,32 +298,16 @@ class Agent:
     def estimate(
         self, arms: Mapping[str, Features] | Iterable[str] | None = None, context: Features | None = None
     ) -> dict[str, tuple[float, float]]:
-        """Mean reward of arms as the model sees it now, and the standard deviation of that estimate.
+        """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
         The second number is sigma sqrt(x^T V^-1 x), so that mean plus or minus twice it is an interval of about 95 % if
         the model holds; sigma is the noise that was given, or estimated from the residuals, and infinite before there
         is any reward. Costs do not enter. Under `Random`, which learns nothing, the recommended policy's model answers.
-
-        Parameters
-        ----------
-        arms, context
-            As in `ask`.
         """
         with self._lock:
-            before = None if context is None else vector(context, "context")
-            if isinstance(arms, Mapping):
-                names, rows = matrix(arms, self.dim, before, self._settings["arms"])
-                self._look()
-            else:
-                self._look()
-                names, rows, _ = self._from_catalogue(arms, before, None)
-            self._prepare(self._last + 1)
-            learner: Any = self._learner
-            if not isinstance(learner, EstimatesFromSums):
-                learner = recommended(self._problem).start(self._problem)
-                learner.restart(self._model.sums.at(self._last + 1))
-            mean, width = learner.estimates(_after(before, rows))
-        return {name: (float(m), float(w)) for name, m, w in zip(names, mean, width, strict=True)}
+            asked = self._view.round(arms, context)
+            means, deviations = self._view.decider.estimates(asked.features, self._view.last + 1)
+        return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:
         """How things stand.
@@ -477,60 +316,29 @@ class Agent:
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
         """
         with self._lock:
-            self._look(expire=self._now())
-            sums, arms = self._model.sums, self._catalogue.known.values()
-            with self._log.transaction(write=False):
-                waiting, expired = self._log.outstanding(), self._log.expired()
-                upto = self._log.folded()[1]
-            return {
-                "path": str(self._log.path),
-                "decisions": self._last - sums.learned,
-                "rewards": sums.answered,
-                "outstanding": waiting,
-                "expired": expired,
-                "learned": sums.learned,
-                "compacted": upto,
-                "arms": sum(arm.state == "active" for arm in arms),
-                "masked": sum(arm.state == "masked" for arm in arms),
-                "retired": sum(arm.state == "retired" for arm in arms),
-                "policy": repr(self._policy),
-                "policy_version": self._version,
-                "dim": self.dim,
-                "memory": self._settings["memory"],
-                "bytes": self._log.path.stat().st_size,
-            }
+            self._view.look(self._now())
+            return self._view.status()
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
 
         It is computed from the model's sums, so the canonical features are those of the choices, in which an arm chosen
         twice counts twice. Where no two choices have equal features it is `adadim.dimension` of them. Where few arms
-        are chosen again and again it is a little surer than that.
-
-        Parameters
-        ----------
-        levels : dict or list, optional
-            By default those of the agent.
-        prior
-            As in `adadim.dimension`.
+        are chosen again and again it is a little surer than that. By default with the levels of the agent.
         """
         with self._lock:
-            self._look()
-            sums = self._model.sums.at(self._last + 1)
-            return dimension_of_sums(sums, self._levels if levels is None else levels, prior)
+            self._view.look()
+            sums = self._view.model.sums.at(self._view.last + 1)
+            return dimension_of_sums(sums, self._view.decider.levels if levels is None else levels, prior)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it has learned, for people."""
         with self._lock:
             status = self.status()
-            self._prepare(self._last + 1)
-            learner = self._learner
-            described = learner.describe() if isinstance(learner, Learner) else {}
-            described.pop("replication", None)
             return {
                 **{key: status[key] for key in ("policy", "policy_version", "dim", "memory", "decisions", "rewards")},
                 "levels": self.levels,
-                "learner": described,
+                "learner": self._view.decider.describe(self._view.last + 1),
                 "features_that_matter": str(self.dimension()),
             }
 
@@ -542,194 +350,51 @@ class Agent:
         `offered_features` (one list after the other, without the context). Compacted decisions are not in it.
         """
         file = as_path(path, "path")
-        with self._lock, self._log.transaction(write=False):
-            return logged.write_log(file, self._log.every_decision())
+        with self._lock, self._file.transaction(write=False):
+            return logged.write_log(file, self._view.log.every_decision())
 
     # Keeping it
 
     def replace_policy(self, policy: Policy | None = None, *, levels: Levels = None, noise: float | None = None) -> int:
-        """Let another policy decide from now on, or name other levels; what is not given stays. The log stays as it is.
+        """Let another policy decide from now on, or name other levels; what is not given stays. Gives the new version.
 
-        Other processes follow at their next call.
-
-        Returns
-        -------
-        int
-            The new version.
+        The log stays as it is. Other processes follow at their next call.
         """
         with self._lock:
-            self._look()
-            table, noise = checked_policy(
-                self._policy if policy is None else policy,
-                self._settings,
-                self._noise if noise is None else noise,
-                self._plugins,
-            )
-            names = self._levels if levels is None else checked_levels(levels, self.dim)
-            with self._log.transaction():
-                self._log.add_policy(self._now(), table, None if names is None else json.dumps(names), noise)
-            self._look()
-            return self._version
+            self._view.look()
+            row = self._view.decider.replacement(policy, levels, noise)
+            with self._file.transaction():
+                write_policy(self._file, self._now(), *row)
+            self._view.look()
+            return self._view.decider.version
 
     def compact(self, before: float | datetime) -> int:
-        """Fold decisions made before a time into the sums of the model, and drop them from the log.
+        """Fold decisions made before a time into the sums of the model, and drop them from the log. Gives how many.
 
         The model stays the same. Decisions that wait for their reward stay in the log. Those that were dropped can no
-        longer be corrected or exported.
-
-        Parameters
-        ----------
-        before : float or datetime
-            Seconds since 1970, or a datetime.
-
-        Returns
-        -------
-        int
-            How many decisions were dropped.
+        longer be corrected or exported. `before` is in seconds since 1970, or a datetime.
         """
-        if isinstance(before, datetime):
-            before = before.timestamp()
-        if not is_number(before) or not np.isfinite(before):
-            raise InvalidValueError(f"before must be a time, in seconds since 1970 or a datetime, got {shown(before)}")
-        gone = 0
+        moment = checked_moment(before)
         with self._lock:
-            with self._log.transaction():
-                self._expire(self._now())
-                at, last = self._log.folded()[1], self._log.last_before(float(before))
-            for upto in (*range(at + PORTION, last, PORTION), last):  # so that others can write in between
-                with self._log.transaction():
-                    gone += self._model.fold(upto)
-            with self._log.transaction():
-                self._log.drop_unused_offers()
-            self._log.shrink()
-        return gone
+            self._view.look(self._now())
+            return self._view.compact(moment)
 
     def rebuild(self) -> float:
-        """Add up the whole log anew, and keep the result in place of the snapshot.
+        """Add up the whole log anew, and keep the result in place of the snapshot. Gives the largest change of any sum.
 
         Nobody needs to call this, since a damaged snapshot is noticed; it looks the whole file through and shows that
-        the model is what the log says.
-
-        Returns
-        -------
-        float
-            The largest change of any sum, relative to the largest entry of its kind: rounding, below 1e-9.
+        the model is what the log says. The change is relative to the largest entry of its kind: rounding, below 1e-9.
         """
-        with self._lock, self._log.transaction():
-            self._log.check()
-            self._model.look()
-            before = self._model.sums
-            self._model.rebuild()
-            self._model.keep()
-            self._known = None
-            return difference(before, self._model.sums)
+        with self._lock, self._file.transaction():
+            self._file.check()
+            return self._view.model.renew()
 
     # Inside
 
     def _now(self) -> float:
         return checked_time(self._clock)
 
-    def _look(self, expire: float | None = None) -> None:
-        """Take in what this and other processes wrote since the last look."""
-        if expire is not None and self._settings["expire_after"] is not None:
-            with self._log.transaction():
-                self._expire(expire)
-        with self._log.transaction(write=False):
-            self._model.look()
-            self._catalogue.look()
-            self._last = self._log.last_number()
-            if self._log.policy_version() != self._version:
-                self._read_policy()
-
-    def _read_policy(self) -> None:
-        version, table, levels, noise = self._log.policy()
-        try:
-            policy: Policy = policy_of(table, self._plugins)
-        except (AdadimError, ValueError) as error:
-            raise FileError(f"{self._log.path}: {error}") from error
-        self._problem = problem_of(self._settings, noise)
-        learner = policy.start(self._problem)
-        assert isinstance(learner, LearnsFromSums)  # checked when it was written
-        self._learner: LearnsFromSums = learner
-        self._policy, self._version, self._noise = policy, version, noise
-        self._levels: dict[str, int] | None = None if levels is None else json.loads(levels)
-        self._ties: Any = getattr(policy, "ties", "random")
-        self._known = None
-
-    def _prepare(self, number: int) -> None:
-        """Bring the learner to what the log says, for decision `number`."""
-        model = self._model
-        state = (model.generation, model.seq, number if model.half_life else None)
-        if state != self._known:
-            self._learner.restart(model.sums.at(number))
-            self._known = state
-
-    def _from_catalogue(
-        self, arms: Any, before: FloatArray | None, costs: Any
-    ) -> tuple[list[str], FloatArray, FloatArray | None]:
-        """Names, features and costs of arms of the catalogue."""
-        if arms is None:
-            chosen = self._catalogue.active()
-            if not chosen:
-                raise InvalidValueError(
-                    "the catalogue has no active arm: give arms to ask({name: features}), or add some by set_arm"
-                )
-        else:
-            given = listed(arms)
-            if given is None:
-                raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
-            chosen = [self._catalogue.get(name) for name in dict.fromkeys(map(checked_name, given))]
-            for arm in chosen:
-                if arm.state == "masked":
-                    raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
-            if not chosen:
-                raise InvalidValueError("arms must not be empty: name at least one to choose from")
-        if len(chosen) > self._settings["arms"]:
-            raise InvalidValueError(
-                f"{len(chosen)} arms are more than the {self._settings['arms']} that the agent was created for (arms=)"
-            )
-        names = [arm.name for arm in chosen]
-        for arm in chosen:
-            check_length(len(arm.features), arm.name, self.dim, 0 if before is None else len(before))
-        prices = np.array([arm.cost for arm in chosen])
-        if costs is not None:
-            asked = checked_costs(costs, names)
-            prices = np.where([name in costs for name in names], asked, prices)
-        return names, np.array([arm.features for arm in chosen]), prices if prices.any() else None
-
-    def _tell(self, number: int, reward: float, now: float) -> bool:
-        if self._log.is_outstanding(number):
-            self._log.add_reward(number, now, reward)
-            return True
-        known = self._log.reward_of(number)
-        if known == reward:
-            return False
-        if known is None:
-            raise DecisionError(
-                f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
-                "all the same"
-            )
-        raise DecisionError(
-            f"decision {number} has the reward {known:g} already, got {reward:g}; "
-            f"correct({number}, reward={reward:g}) changes it"
-        )
-
-    def _expire(self, now: float) -> None:
-        """Let decisions expire that have waited too long; in a transaction."""
-        after = self._settings["expire_after"]
-        if after is not None:
-            for number in self._log.overdue(now - after):
-                self._log.expire(number, now, self._settings["expired_reward"])
-
-    def _change_arm(self, name: str, state: Any) -> None:
+    def _change_arm(self, name: str, state: State) -> None:
         checked_name(name)
-        with self._lock, self._log.transaction():
-            self._catalogue.look()
-            self._catalogue.write(self._now(), replace(self._catalogue.get(name), state=state))
-
-
-def _after(context: FloatArray | None, rows: FloatArray) -> FloatArray:
-    """Features of the arms with the context before each."""
-    if context is None:
-        return rows
-    return np.column_stack([np.broadcast_to(context, (len(rows), len(context))), rows])
+        with self._lock, self._file.transaction():
+            self._view.catalogue.change(self._now(), name, state)

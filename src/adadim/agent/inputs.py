@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ __all__ = [
     "LONGEST_NAME",
     "checked_costs",
     "checked_id",
+    "checked_moment",
     "checked_name",
     "checked_pairs",
     "checked_reward",
     "checked_time",
     "listed",
-    "matrix",
     "vector",
 ]
 
@@ -63,53 +64,12 @@ def vector(values: Any, name: str) -> FloatArray:
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
     array: FloatArray = given.astype(np.float64)
-    check_sizes(array, name)
-    return array
-
-
-def check_sizes(array: FloatArray, name: str) -> None:
-    """Raise unless all numbers are finite, and not so large that their products are not."""
     good = np.abs(array) <= LARGEST
     if not good.all():
         at = int(np.flatnonzero(~good)[0])
         wanted = f"at most {LARGEST:g} in size" if np.isfinite(array[at]) else "finite"
         raise InvalidValueError(f"{name} must be {wanted}, but number {at + 1} is {array[at]}")
-
-
-def matrix(arms: Any, dim: int, context: FloatArray | None, most: int) -> tuple[list[str], FloatArray]:
-    """Names and features (K, m) of arms that come with a round; with a context of c numbers, c + m must be `dim`.
-
-    Examples
-    --------
-    >>> matrix({"a": [1, 0], "b": [0, 1, 0]}, 2, None, 10)
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: features of 'b' must be 2 numbers (dim = 2), got 3
-    """
-    if not isinstance(arms, Mapping):
-        raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-    if not arms:
-        raise InvalidValueError("arms must not be empty: name at least one to choose from")
-    if len(arms) > most:
-        raise InvalidValueError(f"{len(arms)} arms are more than the {most} that the agent was created for (arms=)")
-    names = [checked_name(name) for name in arms]
-    wanted = dim - (0 if context is None else len(context))
-    given = list(arms.values())
-    if all(type(values) is np.ndarray and values.shape == (wanted,) and values.dtype == float for values in given):
-        table = np.array(given)
-        if np.abs(table).max() <= LARGEST:
-            return names, table
-    # Lists, or something is wrong: one by one, to say what.
-    rows = [vector(values, f"features of {name!r}") for name, values in arms.items()]
-    for name, row in zip(names, rows, strict=True):
-        check_length(len(row), name, dim, dim - wanted)
-    return names, np.array(rows)
-
-
-def check_length(length: int, name: str, dim: int, before: int) -> None:
-    """Raise unless the features of an arm and the context before them are `dim` numbers."""
-    if length + before != dim:
-        rest = f"dim = {dim}" if not before else f"dim = {dim} less the {before} of the context"
-        raise InvalidValueError(f"features of {name!r} must be {max(dim - before, 0)} numbers ({rest}), got {length}")
+    return array
 
 
 def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
@@ -144,6 +104,15 @@ def checked_time(clock: Any) -> float:
     if not callable(clock):
         raise InvalidTypeError(f"clock must be a function such as time.time, got {shown(clock)}")
     return checked_reward(clock(), "what clock gives, seconds since 1970,")
+
+
+def checked_moment(before: Any) -> float:
+    """A time in seconds since 1970, also from a datetime."""
+    if isinstance(before, datetime):
+        before = before.timestamp()
+    if not is_number(before) or not math.isfinite(before):
+        raise InvalidValueError(f"before must be a time, in seconds since 1970 or a datetime, got {shown(before)}")
+    return float(before)
 
 
 def checked_id(number: Any) -> int:

@@ -6,18 +6,19 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adadim.agent.file import as_bytes, as_matrix
 from adadim.agent.inputs import LARGEST, checked_name, listed
-from adadim.agent.log import as_bytes, as_matrix
 from adadim.checks import is_number, shown
-from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.files import as_path, explained
+from adadim.frames import read_frame
 
 __all__ = ["LoggedRows", "read_log", "write_log"]
 
@@ -134,7 +135,7 @@ def _frame(rows: list[Any]) -> Any:
 def _columns(log: Any) -> dict[str, Sequence[Any]]:
     """Columns of a log by name."""
     if isinstance(log, str | Path):
-        log = _read(as_path(log, "log"))
+        log = read_frame(as_path(log, "log"), (".parquet", ".csv", ".ndjson"))
     if isinstance(log, Mapping):
         given: dict[str, Sequence[Any]] = {str(name): list(values) for name, values in log.items()}
         if len({len(values) for values in given.values()}) > 1:
@@ -152,27 +153,6 @@ def _columns(log: Any) -> dict[str, Sequence[Any]]:
     raise InvalidTypeError(
         f"a log must be a DataFrame, a path, a sequence of dicts, or features and rewards, got {shown(log)}"
     )
-
-
-def _read(path: Path) -> Any:
-    import polars as pl
-
-    readers: dict[str, Callable[[Any], Any]] = {
-        ".parquet": pl.read_parquet,
-        ".csv": pl.read_csv,
-        ".ndjson": pl.read_ndjson,
-    }
-    if path.suffix not in readers:
-        raise InvalidValueError(f"{path} must be a .parquet, .csv or .ndjson file")
-    if not path.is_file():
-        raise FileError(f"{path}: no such file")
-    try:
-        with path.open("rb") as file:  # polars would take [ and * in a path for a pattern
-            return readers[path.suffix](file)
-    except OSError as failure:
-        raise explained(failure, path) from failure
-    except pl.exceptions.PolarsError as error:
-        raise FileError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 
 
 def _listed(column: Any) -> Sequence[Any]:

@@ -6,107 +6,91 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Log, as_matrix
-from adadim.agent.sums import Sums, decode, encode
-from adadim.errors import FileError
+from adadim.agent.file import as_matrix
+from adadim.agent.log import Log
+from adadim.agent.snapshots import Snapshots
+from adadim.agent.sums import Sums, difference
 
 __all__ = ["Model"]
 
 KEEP_EVERY = 1000  # rewards between two snapshots: opening reads at most so many
+PORTION = 20_000  # decisions that are folded in one transaction
 CANCELS = 1e3  # a correction of rewards whose squares are so many times all others cannot be made by a difference
 
 
 class Model:
-    """The sums over the log as of the last look.
+    """The sums over the log as of the last look; all methods are called in a transaction of the file."""
 
-    All methods are called inside a transaction of the log.
+    def __init__(self, log: Log, snapshots: Snapshots) -> None:
+        self.log, self.snapshots = log, snapshots
+        self.dim, self.half_life = snapshots.dim, snapshots.half_life
+        self.sums, self.seq, self.generation = Sums.empty(self.dim, self.half_life), 0, -1
+        self.kept, self.rebuilds = 0, 0
 
-    Parameters
-    ----------
-    log : Log
-        The log.
-    dim : int
-        Number of features d.
-    half_life : float or None
-        Decisions after which a reward counts half.
-    """
-
-    def __init__(self, log: Log, dim: int, half_life: float | None) -> None:
-        self.log, self.dim, self.half_life = log, dim, half_life
-        self.sums, self.seq, self.generation = Sums.empty(dim, half_life), 0, -1
-        self.kept = 0
-
-    def look(self) -> bool:
-        """Take in what is new in the log; says whether anything was."""
-        before = (self.generation, self.seq)
-        if self.log.generation() != self.generation:
-            self.load()
+    def look(self) -> None:
+        """Take in what is new in the log."""
+        generation = self.snapshots.generation()
+        if generation != self.generation:
+            kept = self.snapshots.last(generation)
+            if kept is None:
+                self.rebuild()
+            else:
+                (self.seq, self.sums), self.generation = kept, generation
+                self.kept = self.seq
         for rows in self.log.rewards_since(self.seq):
             if not self._add(rows):
                 self.rebuild()
                 break
-        return before != (self.generation, self.seq)
-
-    def load(self) -> None:
-        """Start from the snapshot, or from nothing if there is none or it is damaged."""
-        kept, generation = self.log.snapshot(), self.log.generation()
-        if kept is not None and kept[0] == generation:
-            try:
-                self.sums, self.seq, self.generation = decode(kept[2], self.dim, self.half_life), kept[1], generation
-                self.kept = self.seq
-                return
-            except FileError:
-                pass  # it is only a shortcut
-        self.rebuild()
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""
-        self.generation, _, body = self.log.folded()
-        self.sums, self.seq = self.folded(body), 0
+        self.generation, self.rebuilds = self.snapshots.generation(), self.rebuilds + 1
+        self.sums, self.seq = self.snapshots.folded(), 0
         for rows in self.log.latest_rewards():
             self._add(rows)
         self.seq = self.log.last_reward()
 
-    def folded(self, body: bytes) -> Sums:
-        """The sums over what was compacted."""
-        try:
-            return decode(body, self.dim, self.half_life)
-        except FileError:
-            raise FileError(
-                f"{self.log.path}: damaged: the sums of compacted decisions cannot be read; restore it from a backup"
-            ) from None
+    def renew(self) -> float:
+        """Add up the whole log anew and keep the sums; gives the largest change of any of them."""
+        self.look()
+        before = self.sums
+        self.rebuild()
+        self.keep()
+        return difference(before, self.sums)
 
-    def keep_if_due(self) -> None:
-        """Keep the sums in the file if none that are nearly as new are there."""
-        if self.due():
-            self.keep()
-        else:
+    def keep_if_behind(self) -> None:
+        """Keep the sums in the file if many rewards came since this process kept or read some, and no other did."""
+        if self.seq - self.kept >= KEEP_EVERY:
+            self.keep_if_due(KEEP_EVERY)
             self.kept = self.seq
+
+    def keep_if_due(self, every: int = 1) -> None:
+        """Keep the sums in the file if those that are there are `every` rewards behind."""
+        generation, seq = self.snapshots.place()
+        if generation < self.generation or (generation == self.generation and self.seq - seq >= every):
+            self.keep()
 
     def keep(self) -> None:
         """Keep the sums in the file."""
-        self.log.keep(self.generation, self.seq, encode(self.sums))
+        self.snapshots.keep(self.generation, self.seq, self.sums)
         self.kept = self.seq
 
-    def behind(self) -> bool:
-        """Whether many rewards came since this process kept or read a snapshot."""
-        return self.seq - self.kept >= KEEP_EVERY
+    def portions(self, before: float) -> list[int]:
+        """Decisions up to which to `fold`, one after the other, to fold all those made before a time."""
+        done, last = self.snapshots.compacted(), self.log.last_before(before)
+        return [*range(done + PORTION, last, PORTION), last]
 
     def fold(self, upto: int) -> int:
         """Drop the decisions up to a number, keeping the sums over them; gives how many are gone."""
         self.look()
-        kept = self.folded(self.log.folded()[2])
+        folded = self.snapshots.folded()
         for rows in self.log.latest_rewards(upto):
-            kept.add(*_columns(rows, self.dim), own=sum(row[5] for row in rows))
-        gone = self.log.fold(upto, encode(kept))
-        self.generation = self.log.generation()  # the sums over everything are what they were
+            folded.add(*_columns(rows, self.dim), own=sum(row[5] for row in rows))
+        gone = self.log.drop(upto)
+        self.snapshots.fold(upto, folded)
+        self.generation = self.snapshots.generation()  # the sums over everything are what they were
         self.keep()
         return gone
-
-    def due(self, every: int = KEEP_EVERY) -> bool:
-        """Whether the snapshot in the file is `every` rewards behind."""
-        generation, seq = self.log.snapshot_place()
-        return generation < self.generation or (generation == self.generation and self.seq - seq >= every)
 
     def _add(self, rows: list[Any]) -> bool:
         """Take in rows of rewards; False if they correct rewards too large to be taken back by a difference."""

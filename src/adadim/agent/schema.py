@@ -12,7 +12,7 @@ from pathlib import Path
 from adadim.errors import FileError
 from adadim.files import explained
 
-__all__ = ["APPLICATION", "STEPS", "VERSION", "connect", "create_file", "migrate", "transaction"]
+__all__ = ["APPLICATION", "CONTRADICTIONS", "STEPS", "VERSION", "connect", "create_file", "migrate", "transaction"]
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
 THERE = "exists already; open it with Agent.open, or choose another name"
@@ -62,6 +62,30 @@ STEPS = (LOG, CATALOGUE)
 
 VERSION = len(STEPS)
 
+# What cannot be, unless rows were lost or changed.
+CONTRADICTIONS = {
+    "rewards of no decision": """
+        SELECT 1 FROM rewards WHERE decision NOT IN (SELECT number FROM decisions)""",
+    "decisions that neither wait nor have a reward": """
+        SELECT 1 FROM decisions WHERE policy IS NOT NULL AND number NOT IN (SELECT number FROM outstanding)
+            AND number NOT IN (SELECT number FROM expired) AND number NOT IN (SELECT decision FROM rewards)""",
+    "waiting decisions that are not there or have a reward": """
+        SELECT 1 FROM outstanding o LEFT JOIN decisions d ON d.number = o.number
+            WHERE d.time IS NOT o.time OR o.number IN (SELECT decision FROM rewards)""",
+    "two first rewards of one decision": """
+        SELECT 1 FROM rewards WHERE replaces IS NULL GROUP BY decision HAVING count(*) > 1""",
+    "decisions out of count": """
+        SELECT 1 FROM folded, (SELECT ifnull(max(number), 0) AS last, count(*) AS all_of_them FROM decisions) d
+            WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'decisions'), 0) IS NOT max(upto, last)
+            OR (SELECT count(*) FROM decisions WHERE number > upto) != max(last - upto, 0)""",
+    "arms out of count": """
+        SELECT 1 FROM (SELECT count(*) AS changes, ifnull(min(seq), 1) AS first, ifnull(max(seq), 0) AS last FROM arms)
+            WHERE first != 1 OR last != changes""",
+    "rewards out of count": """
+        SELECT 1 WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'rewards'), 0) <
+            max((SELECT ifnull(max(seq), 0) FROM rewards), (SELECT ifnull(max(seq), 0) FROM snapshot))""",
+}
+
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[sqlite3.Connection]:
@@ -87,7 +111,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         try:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            migrate(connection, path)
+            migrate(connection)
             with transaction(connection):
                 fill(connection)
         finally:
@@ -127,7 +151,7 @@ def connect(path: Path) -> sqlite3.Connection:
             )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
-        migrate(connection, path)
+        migrate(connection)
     except sqlite3.OperationalError as failure:
         connection.close()
         raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
@@ -140,7 +164,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """Take the steps that the file has not taken yet, all or none."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import as_bytes, as_matrix
+from adadim.agent.file import as_bytes, as_matrix
 from adadim.errors import FileError
 from adadim.posterior.moments import Moments
 
@@ -60,10 +60,6 @@ class Sums:
     def empty(cls, dim: int, half_life: float | None = None) -> Sums:
         """The sums of an empty log."""
         return cls(Moments.zeros(dim), half_life)
-
-    def copy(self) -> Sums:
-        """The same, to be changed on its own."""
-        return Sums(self.moments.copy(), self.half_life, self.epoch, self.answered, self.learned)
 
     def add(self, numbers: Any, features: FloatArray, rewards: FloatArray, own: int) -> None:
         """Add the rewards of decisions that had none, `own` of them the agent's."""

@@ -9,14 +9,14 @@ import json
 import math
 import sqlite3
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import as_matrix
+from adadim.agent.file import as_matrix
 from adadim.errors import FileError
 
 __all__ = ["Day", "Offer", "Watch"]
@@ -59,22 +59,13 @@ class _Total:
         return Day((EPOCH + timedelta(days=number)).date().isoformat(), self.count, mean, mean - half, mean + half)
 
 
-@dataclass
 class Watch:
-    """A reader of an agent's file.
+    """A reader of the file of an agent."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
-
-    path: Path
-    _seen: int = 0
-    _totals: dict[int, _Total] = field(default_factory=lambda: defaultdict(_Total))
-
-    def __post_init__(self) -> None:
-        uri = f"{Path(self.path).absolute().as_uri()}?mode=ro"
+    def __init__(self, path: Path) -> None:
+        self.path, self._seen = path, 0
+        self._totals: defaultdict[int, _Total] = defaultdict(_Total)
+        uri = f"{path.absolute().as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
     def days(self, last: int = 60) -> list[Day]:

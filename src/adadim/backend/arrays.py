@@ -15,8 +15,13 @@ from adadim.errors import DeviceError, InvalidTypeError, InvalidValueError
 Array = Any
 """A NumPy array or a torch tensor."""
 
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
 __all__ = [
     "Array",
+    "FloatArray",
+    "IntArray",
     "as_numpy",
     "at_each",
     "check_device",

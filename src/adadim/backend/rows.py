@@ -59,6 +59,10 @@ class Rows:
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers
         self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
+        # The positions, in the library and on the device of the data.
+        self.positions = numbers[index] if isinstance(index, slice) else index
+        if isinstance(numbers, np.ndarray):
+            self.ids = self.positions
 
     @classmethod
     def all(cls, reference: Array) -> Rows:
@@ -75,7 +79,7 @@ class Rows:
         if features is None and allowed is None:
             return self
         offered = Rows(self.index, self._numbers)
-        offered.ids, offered.positions = self.ids, self.positions
+        offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
         offered.features, offered.allowed = features, allowed
         return offered
 
@@ -90,12 +94,7 @@ class Rows:
     @cached_property
     def ids(self) -> np.ndarray[Any, Any]:
         """The positions, as integers of NumPy's."""
-        return as_numpy(self._numbers[self.index])
-
-    @cached_property
-    def positions(self) -> Array:
-        """The positions, in the library and on the device of the data."""
-        return self._numbers[self.index]
+        return as_numpy(self.positions)
 
     def __len__(self) -> int:
         return len(self.positions)

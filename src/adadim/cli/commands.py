@@ -19,6 +19,17 @@ from adadim.errors import StoreError, StudyError
 from adadim.files import as_place, write_whole
 from adadim.report.console import (
     EXIT_FAILED,
+    client_of,
+    errors,
+    print_written,
+    run_study,
+    say,
+    stdout,
+    study_folders,
+    summary_table,
+    warnings_as_lines,
+)
+from adadim.report.options import (
     AsJson,
     Batch,
     Cluster,
@@ -32,14 +43,7 @@ from adadim.report.console import (
     Titled,
     WhichBand,
     band_of,
-    client_of,
-    errors,
     load_plugins,
-    print_written,
-    run_study,
-    stdout,
-    study_folders,
-    summary_table,
 )
 
 __all__ = ["export", "figure", "policies", "run", "status"]
@@ -90,7 +94,7 @@ def run(
     with errors():
         plan = _read(file, plugin, trials)
         if dry_run:
-            stdout().print(plan.to_toml(), markup=False, highlight=False, soft_wrap=True)
+            say(plan.to_toml())
             return
         folder = as_place(out_folder or Path("results") / plan.name, "out")
         with client_of(cluster) as client:
@@ -183,7 +187,8 @@ def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.St
     if trials is not None:
         plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
     try:
-        plan.check()
+        with warnings_as_lines():
+            plan.check()
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from error
     return plan

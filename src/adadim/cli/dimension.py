@@ -15,7 +15,8 @@ from adadim.dimension import dimension as how_many
 from adadim.errors import InvalidValueError
 from adadim.files import write_whole
 from adadim.frames import number_columns, read_frame
-from adadim.report.console import AsJson, errors, print_written
+from adadim.report.console import errors, print_written
+from adadim.report.options import AsJson
 from adadim.report.style import PANEL, figure_style
 
 __all__ = ["dimension"]

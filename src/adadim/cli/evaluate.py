@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,13 +15,15 @@ from rich.text import Text
 
 from adadim import study
 from adadim.checks import shown, suggestion
+from adadim.codec import finite
 from adadim.errors import EvaluationWarning, InvalidValueError
 from adadim.evaluate import Evaluation, read_log
 from adadim.evaluate import evaluate as judge
 from adadim.policies.base import Policy
 from adadim.policies.recommended import recommended
 from adadim.problem import Problem
-from adadim.report.console import AsJson, Plugins, Seed, compact_table, errors, load_plugins, stdout
+from adadim.report.console import compact_table, errors, stdout
+from adadim.report.options import AsJson, Plugins, Seed, load_plugins
 
 __all__ = ["evaluate"]
 
@@ -107,10 +108,7 @@ def _show(name: str, found: Evaluation) -> None:
 
 def _entry(found: Evaluation) -> dict[str, Any]:
     """An evaluation as JSON has it, which knows neither NaN nor infinity."""
-    entry: dict[str, Any] = {
-        key: {k: v if isinstance(v, int) or math.isfinite(v) else None for k, v in asdict(e).items()}
-        for key, e in {**found.estimates, "logged": found.logged}.items()
-    }
+    entry: dict[str, Any] = {key: finite(asdict(e)) for key, e in {**found.estimates, "logged": found.logged}.items()}
     numbers = {"rows": found.rows, "matched": found.matched, "effective": found.effective}
     return entry | numbers | {"mean_weight": found.mean_weight, "level": found.level, "warnings": list(found.warnings)}
 

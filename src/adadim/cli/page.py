@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from adadim.errors import AdadimError, StoreError
+from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
 from adadim.experiments.paper.sentences import NOT_TESTABLE
-from adadim.files import Place, as_place, exists, is_folder, names
-from adadim.report.console import errors, print_written
+from adadim.files import Place
+from adadim.report.console import errors, print_written, study_folders
 from adadim.report.page import Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
 
@@ -63,7 +63,7 @@ def report(
     Example: adadim report results --out report.html
     """
     with errors():
-        found = {_same(place): place for folder in folders for place in _study_folders(folder)}
+        found = {_same(place): place for folder in folders for place in study_folders(folder, levels=2)}
         studies = [load(path) for path in found.values()]
         blocks = [*_claims(studies), *_comparison(studies)]
         heading = title or (studies[0].labels.get("title", studies[0].name) if len(studies) == 1 else "adadim results")
@@ -74,30 +74,6 @@ def report(
 def _same(place: Place) -> Place:
     """One name of a folder that has several."""
     return place.resolve() if isinstance(place, Path) else place
-
-
-def _study_folders(folder: str) -> list[Place]:
-    """The folder itself if it holds a study, else the studies one and two levels below it."""
-    place = as_place(folder, "folder", StoreError)
-    if not is_folder(place, StoreError):
-        raise StoreError(f"{folder} is not a folder")
-    if _holds_study(place):
-        return [place]
-    below = _below(place)
-    found = [inner for inner in [*below, *(inner for outer in below for inner in _below(outer))] if _holds_study(inner)]
-    if not found:
-        raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
-    return found
-
-
-def _below(folder: Place) -> list[Place]:
-    """Folders right below a folder."""
-    inner: list[Place] = [folder / name for name in sorted(names(folder, StoreError))]
-    return [place for place in inner if is_folder(place, StoreError)]
-
-
-def _holds_study(folder: Place) -> bool:
-    return exists(folder / "manifest.json", StoreError)
 
 
 def _rerun(results: Results) -> list[str]:

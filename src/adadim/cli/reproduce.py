@@ -13,12 +13,14 @@ from adadim.experiments.field.plan import TABLES
 from adadim.experiments.paper.commands import VARIANT, Chosen, reproduce_figures
 from adadim.experiments.paper.plan import FIGURES, PAPER_TRIALS
 from adadim.files import as_place
-from adadim.report.console import (
+from adadim.report.console import client_of, errors
+from adadim.report.options import (
     AddedPolicies,
     Batch,
     Cluster,
     Device,
     Jobs,
+    OutPlace,
     Plugins,
     Quiet,
     Seed,
@@ -27,8 +29,6 @@ from adadim.report.console import (
     Shared,
     Titled,
     WhichBand,
-    client_of,
-    errors,
 )
 
 __all__ = ["reproduce"]
@@ -57,9 +57,7 @@ def reproduce(
             min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
         ),
     ] = None,
-    out_folder: Annotated[
-        str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")
-    ] = "results",
+    out_folder: OutPlace = "results",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",

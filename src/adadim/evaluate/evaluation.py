@@ -177,9 +177,8 @@ def evaluate(
             given = policy if isinstance(policy, Policy | type) else policy(problem)
             if not isinstance(given, Policy):
                 raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(given)}")
-            chances, alone = _chances(_walk(given, problem, table, seed, True), table), None
-            if table.uniform:
-                alone = _walk(given, problem, table, seed, False)
+            chances = _chances(_walk(given, problem, table, seed, True), table)
+            alone = _walk(given, problem, table, seed, False) if table.uniform else None
             first = int(warmup * len(table))
         else:
             chances, alone = _fixed_rule(policy, table)

@@ -9,8 +9,8 @@ import numpy as np
 
 from adadim.checks import between, numbers, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
-from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["many_best"]

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, like, to_torch
+from adadim.backend.arrays import Array, FloatArray, like, to_torch
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
-from adadim.instances.parameters import FloatArray, Theta, check_sizes, parameter
+from adadim.instances.parameters import Theta, check_sizes, parameter
 from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
+from adadim.backend.arrays import FloatArray
 from adadim.checks import flag, integer, one_of
 from adadim.errors import InvalidValueError
-from adadim.instances.parameters import FloatArray, check_sizes, linear_instance
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
+from adadim.instances.parameters import check_sizes, linear_instance
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["pca"]

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
-from adadim.instances.parameters import FloatArray, Theta, check_sizes, linear_instance, parameter
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
+from adadim.instances.parameters import Theta, check_sizes, linear_instance, parameter
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["polynomials", "products"]

@@ -9,9 +9,9 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.checks import integer
+from adadim.instances.instance import Instance
 from adadim.instances.parameters import Theta, check_sizes, parameter
 from adadim.instances.points import sphere
-from adadim.problem import Instance
 
 __all__ = ["growing"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from adadim.checks import between, positive
+from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
-from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["interval"]

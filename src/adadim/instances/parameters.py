@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from adadim import theory
 from adadim.actions import ActionSet
+from adadim.backend.arrays import FloatArray
 from adadim.backend.memory import check_fits
 from adadim.checks import flag, integer, shown
 from adadim.errors import InvalidValueError
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
 from adadim.randomness import check_replications
 
-__all__ = ["FloatArray", "Theta", "check_sizes", "expressive_levels", "linear_instance", "parameter"]
+__all__ = ["Theta", "check_sizes", "expressive_levels", "linear_instance", "parameter"]
 
 Theta = Literal["uniform", "decay", "flip", "spike", "heavy"]
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:

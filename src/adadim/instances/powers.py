@@ -9,8 +9,8 @@ import numpy as np
 
 from adadim.checks import integer, positive
 from adadim.errors import NormWarning
+from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
-from adadim.problem import Instance
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["powers"]

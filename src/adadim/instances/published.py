@@ -7,12 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, to_torch
+from adadim.backend.arrays import Array, FloatArray, to_torch
 from adadim.backend.memory import check_fits
 from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive, require
 from adadim.instances.contexts import ContextInstance
-from adadim.instances.parameters import FloatArray, check_sizes
-from adadim.problem import Instance, Problem
+from adadim.instances.instance import Instance
+from adadim.instances.parameters import check_sizes
+from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 
 __all__ = ["biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"]

@@ -7,14 +7,15 @@ from typing import Any, overload
 
 import numpy as np
 
-from adadim.backend.arrays import Array
+from adadim.backend.arrays import Array, FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.checks import flag, integer, shown
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.interactions import interactions
-from adadim.instances.parameters import FloatArray, check_sizes
+from adadim.instances.parameters import check_sizes
+from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams, check_seed
 
@@ -24,7 +25,40 @@ FRAME = "the frame"
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
-class TableInstance(ContextInstance):
+class _FromTable:
+    """What both kinds of tables share: rows in an order of their own for each replication."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        arms: Sequence[Any],
+        covariates: FloatArray,
+        rewards: FloatArray,
+        shared: bool,
+        seed: int,
+    ) -> None:
+        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
+        self.shared = shared
+        self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"
+
+    def _repr_html_(self) -> str:
+        return card(type(self).__name__, {**self.problem.in_short(), "rows": len(self.rewards)})
+
+    def order(self) -> IntArray:
+        """Row of every round, (n, R)."""
+        generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
+        return np.stack([generator.permutation(len(self.rewards)) for generator in generators], axis=1)
+
+    def features(self, rows: IntArray) -> FloatArray:
+        """Features (n, K, d) of the arms in some rows of the table."""
+        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
+        return made
+
+
+class TableInstance(_FromTable, ContextInstance):
     """A table in which the reward of every arm is known in every row; a round is a row.
 
     Attributes
@@ -46,33 +80,12 @@ class TableInstance(ContextInstance):
     (('high', 'low'), (1, 2, 5))
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        arms: Sequence[Any],
-        covariates: FloatArray,
-        rewards: FloatArray,
-        shared: bool,
-        seed: int,
-    ) -> None:
-        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
-        self.shared = shared
-        self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
-
-    def __repr__(self) -> str:
-        return f"TableInstance({self.problem!r}, {len(self.rewards)} rows)"
-
     def rounds(self) -> Iterator[FloatArray]:
         return (features for features, _ in self.played())
 
     def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
+        for rows in self.order():
             yield self.features(rows), self.rewards[rows]
-
-    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
-        """Features (n, K, d) of the arms in some rows of the table."""
-        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
-        return made
 
     def means(self, features: FloatArray) -> FloatArray:
         """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
@@ -88,7 +101,7 @@ class TableInstance(ContextInstance):
         return gained
 
 
-class LoggedInstance:
+class LoggedInstance(_FromTable):
     """A table of choices that somebody made at random, with the reward of what was chosen; played by replay.
 
     A policy is shown one row after the other. Where it chooses what was chosen in the row, it gets the row's reward and
@@ -121,27 +134,18 @@ class LoggedInstance:
         problem: Problem,
         arms: Sequence[Any],
         covariates: FloatArray,
-        chosen: np.ndarray[Any, np.dtype[np.int64]],
+        chosen: IntArray,
         rewards: FloatArray,
         shared: bool,
         seed: int,
     ) -> None:
-        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
-        self.shared = shared
-        self.arms, self.covariates, self.chosen, self.rewards = tuple(arms), covariates, chosen, rewards
+        super().__init__(problem, arms, covariates, rewards, shared, seed)
+        self.chosen = chosen
 
-    def __repr__(self) -> str:
-        return f"LoggedInstance({self.problem!r}, {len(self.rewards)} rows)"
-
-    def logged(self) -> Iterator[tuple[FloatArray, np.ndarray[Any, np.dtype[np.int64]], FloatArray]]:
+    def logged(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
         """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
-        for rows in _shuffled(self.problem, len(self.rewards), self.seed).T:
+        for rows in self.order():
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
-
-    def features(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
-        """Features (n, K, d) of the arms in some rows of the table."""
-        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
-        return made
 
     def to(self, device: str) -> LoggedInstance:
         """Refuse: where features come with each round, everything is computed with NumPy."""
@@ -280,12 +284,6 @@ def in_like_units(covariates: FloatArray) -> FloatArray:
     rounding = 1e-12 * np.abs(covariates).max(axis=0, initial=0.0)
     scaled: FloatArray = np.where(spread > rounding, centred / np.where(spread > rounding, spread, 1.0), 0.0)
     return scaled
-
-
-def _shuffled(problem: Problem, rows: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Order of the rows in each replication, (R, n)."""
-    generators = Streams(seed, Purpose.CONTEXT, problem.replications).generators
-    return np.stack([generator.permutation(rows) for generator in generators])
 
 
 def _problem(

@@ -10,7 +10,7 @@ from adadim import theory
 from adadim.backend.memory import check_fits
 from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
 from adadim.randomness import check_replications
 
 __all__ = ["lower_bound"]

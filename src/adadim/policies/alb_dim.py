@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.checks import between, integer, not_negative, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
 from adadim.policies.rounds import (
-    FloatArray,
-    IntArray,
     RoundLearner,
     RoundRegression,
     check_class_dims,

@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
 from adadim.policies.base import Memo
 from adadim.policies.confidence import noise_radius
-from adadim.policies.rounds import FloatArray, IntArray, Offers, RoundRegression, drawn_arm
+from adadim.policies.rounds import Offers, RoundRegression, drawn_arm
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

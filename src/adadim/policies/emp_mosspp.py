@@ -9,11 +9,9 @@ import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, clamp, indices, like
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.iterations import Solver, check_beta
-from adadim.policies.moss import check_scale
-from adadim.policies.mosspp import IteratedMOSSLearner, MOSSSolver
+from adadim.policies.base import Learner, Memo
+from adadim.policies.iterations import Solver
+from adadim.policies.mosspp import IteratedMOSS, IteratedMOSSLearner, MOSSSolver
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
@@ -24,7 +22,7 @@ FEWEST = 4
 
 
 @dataclass(frozen=True)
-class EmpMOSSPlusPlus(Policy):
+class EmpMOSSPlusPlus(IteratedMOSS):
     """MOSS++ in practice: an iteration goes on with the better half of the arms, and forgets nothing.
 
     As `MOSSPlusPlus`, but the arms of the next iteration are those with the best empirical means (an arm never pulled
@@ -53,15 +51,6 @@ class EmpMOSSPlusPlus(Policy):
     >>> outcome.learner.describe()[0]["arms_in_play"]
     8
     """
-
-    beta: float = 0.5
-    scale: float | None = None
-    ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_scale(self.scale)
-        check_ties(self.ties)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return EmpMOSSPlusPlusLearner(self, problem, streams)

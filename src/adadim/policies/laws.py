@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
 from adadim.errors import SetsWarning
-from adadim.problem import Problem
+from adadim.problem import Sets
 
-__all__ = ["NEEDS", "Need", "warn_about_sets"]
+__all__ = ["NEEDS", "Need", "sets_lacking", "warn_about_sets", "without_warning_about_sets"]
 
 Need = Literal["any", "oblivious", "iid", "fresh", "kept"]
 
@@ -25,18 +28,33 @@ NEEDS: dict[Need, tuple[str, tuple[str, ...]]] = {
 
 PACKAGE = str(Path(__file__).parents[1])
 
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
 
-def warn_about_sets(name: str, need: Need, problem: Problem) -> None:
-    """Warn if the guarantee of the policy called `name` needs more of the sets than the problem says."""
+
+def sets_lacking(name: str, need: Need, sets: Sets | None, called: str = "this problem") -> str:
+    """What the guarantee of the policy called `name` lacks on such sets; empty if nothing, or nobody knows."""
     words, enough = NEEDS[need]
-    if problem.sets is None or problem.sets in enough:
-        return
-    warnings.warn(
-        f"the guarantee of {name} needs {words}, but the sets of this problem are {problem.sets}: it runs, and nothing "
-        "is promised",
-        SetsWarning,
-        stacklevel=_frames_of_adadim(),
+    if sets is None or sets in enough:
+        return ""
+    return (
+        f"the guarantee of {name} needs {words}, but the sets of {called} are {sets}: it runs, and nothing is promised"
     )
+
+
+def warn_about_sets(lacking: str) -> None:
+    """Warn of what `sets_lacking` says, if anything."""
+    if lacking and not _silent.get():
+        warnings.warn(lacking, SetsWarning, stacklevel=_frames_of_adadim())
+
+
+@contextmanager
+def without_warning_about_sets() -> Iterator[None]:
+    """Let policies start in this thread without such a warning: it was given before."""
+    before = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(before)
 
 
 def _frames_of_adadim() -> int:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
 from adadim.checks import between, integer, not_negative, one_of, positive
@@ -17,8 +18,6 @@ from adadim.policies.masters.bases import check_loss_range
 from adadim.policies.memos import marked, merged, unmarked
 from adadim.policies.residual import combined, raised, residual_error, residual_form, residual_value
 from adadim.policies.rounds import (
-    FloatArray,
-    IntArray,
     Offers,
     RoundLearner,
     check_class_dims,

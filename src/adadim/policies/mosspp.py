@@ -16,11 +16,25 @@ from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
 
-__all__ = ["IteratedMOSSLearner", "MOSSPlusPlus", "MOSSSolver"]
+__all__ = ["IteratedMOSS", "IteratedMOSSLearner", "MOSSPlusPlus", "MOSSSolver"]
 
 
 @dataclass(frozen=True)
-class MOSSPlusPlus(Policy):
+class IteratedMOSS(Policy):
+    """Hyper-parameters of MOSS++ and its kin."""
+
+    beta: float = 0.5
+    scale: float | None = None
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_scale(self.scale)
+        check_ties(self.ties)
+
+
+@dataclass(frozen=True)
+class MOSSPlusPlus(IteratedMOSS):
     """Adapt to an unknown number of best arms among many: the ancestor of LinUCB++ for unrelated arms.
 
     Iterations of doubling length play MOSS on halving numbers of arms, sampled anew; each leaves behind a mixture-arm,
@@ -53,15 +67,6 @@ class MOSSPlusPlus(Policy):
     8
     """
 
-    beta: float = 0.5
-    scale: float | None = None
-    ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_scale(self.scale)
-        check_ties(self.ties)
-
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return IteratedMOSSLearner(self, problem, streams)
 
@@ -69,7 +74,7 @@ class MOSSPlusPlus(Policy):
 class IteratedMOSSLearner(IteratedLearner):
     """State of `MOSSPlusPlus`."""
 
-    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
+    def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams, problem.arms)
         self.policy = policy
         # Factor on the width of an arm: a number, or one for each replication (R, 1).

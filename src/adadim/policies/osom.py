@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.checks import between, flag, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
-from adadim.policies.rounds import FloatArray, IntArray, RoundLearner, RoundRegression
+from adadim.policies.rounds import RoundLearner, RoundRegression
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

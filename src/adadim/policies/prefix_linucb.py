@@ -101,12 +101,13 @@ class PrefixLearner(Learner):
     def scores(self, r: int) -> np.ndarray[Any, Any]:
         """Score of every arm in one replication."""
         model = self.models[r]
-        noise = math.sqrt(model.noise2) if model.noise2 > 0 else 1.0
+        noise2 = model.noise2 if model.noise2 > 0 else 1.0
         if self.normal_streams is not None:
             generator = self.normal_streams.generators[r]
-            return model.drawn(generator.random(), generator.standard_normal(self.problem.dim), self.scale * noise)
-        mean, within, between = model.predict()
-        return np.asarray(mean + self.radius * np.sqrt(noise * noise * within + between))
+            uniform, normals = generator.random(), generator.standard_normal(self.problem.dim)
+            return model.drawn(uniform, normals, self.scale * math.sqrt(noise2))
+        mean, variance = model.predict(noise2)
+        return np.asarray(mean + self.radius * np.sqrt(variance))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         scores = like(np.array([self.scores(r) for r in rows.ids.tolist()]), self.problem.reference)

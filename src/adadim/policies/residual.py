@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import as_numpy, real_array
+from adadim.backend.arrays import FloatArray, as_numpy, real_array
 from adadim.checks import integer, not_negative
 from adadim.errors import InvalidValueError
 
@@ -28,7 +28,6 @@ __all__ = [
     "residual_value",
 ]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, like
+from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
 from adadim.backend.ties import argmax
@@ -26,9 +26,6 @@ from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["Offers", "RoundLearner", "RoundRegression", "check_class_dims", "class_dims", "drawn_arm"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:

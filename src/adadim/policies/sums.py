@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 
 __all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @runtime_checkable

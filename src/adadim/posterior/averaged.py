@@ -14,13 +14,13 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.posterior.factor import SMALLEST, ArmFactor, forward_solve, log_evidence, prior_precisions
-from adadim.posterior.prefix_rows import averaged_arms
+from adadim.posterior.regressions import regressions
 
 __all__ = ["AveragedPrefixes", "prefix_evidences"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-NEGLIGIBLE = 1e-2  # chance that a feature matters below which it is left out until the next stock
+NEGLIGIBLE = 1e-3  # chance that a feature matters below which it is left out until the next stock
 
 
 def prefix_evidences(
@@ -78,7 +78,7 @@ class AveragedPrefixes:
         prior = -decay * np.log(np.arange(1.0, arms.shape[1] + 1))
         self.prior = prior - np.logaddexp.reduce(prior)
         self.counts, self.sums = np.zeros(len(arms), dtype=np.int64), np.zeros(len(arms))
-        self.squares, self.total, self.noise2 = 0.0, 0.0, math.nan
+        self.pulls, self.squares, self.total, self.noise2 = 0, 0.0, 0.0, math.nan
         self._keep(arms.shape[1], float(ridges[0]))
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
@@ -88,39 +88,39 @@ class AveragedPrefixes:
     def _keep(self, active: int, ridge: float) -> None:
         """Keep the first `active` features up to date, from all that was seen."""
         self.active, self.ridge = active, ridge
-        self.factor = ArmFactor(ActionSet(self.arms[:, :active]), ridge, self.taper)
-        everyone = self.factor.everyone
-        self.factor.rebuild(self.counts[None], self.sums[None], np.array([self.squares]), everyone)
+        factor = ArmFactor(ActionSet(self.arms[:, :active]), ridge, self.taper)
+        factor.rebuild(self.counts[None], self.sums[None], np.array([self.squares]), factor.everyone)
+        self.regressions = regressions(factor.z[0], factor.w[0], factor.logdets[0], factor.residuals[0])
         self._weigh()
 
     def _weigh(self) -> None:
-        n, least = int(self.factor.pulls[0]), SMALLEST * self.squares
-        logs = self.prior[: self.active]
+        n, least = self.pulls, SMALLEST * self.squares
+        logs, residuals = self.prior[: self.active], self.regressions.residuals
         if least:  # `log_evidence`, of one replication: this is done every round
-            logs = logs - 0.5 * (self.factor.logdets[0] + n * np.log(np.maximum(self.factor.residuals[0], least)))
+            logs = logs - 0.5 * (self.regressions.logdets + n * np.log(np.maximum(residuals, least)))
         chances = np.exp(logs - logs.max())
         self.chances = chances / chances.sum()
         if n:
-            residual = max(float(self.chances @ self.factor.residuals[0]), least)
+            residual = max(float(self.chances @ residuals), least)
             self.noise2 = residual / n * (1 + math.sqrt(2 / n))
 
     def absorb(self, arm: int, reward: float) -> None:
         """Learn from a pull."""
-        self.factor.absorb(np.array([arm]), np.array([reward]), self.factor.everyone)
+        self.regressions.absorb(arm, reward)
+        self.pulls += 1
         self.counts[arm] += 1
         self.sums[arm] += reward
         self.squares += reward * reward
-        n = int(self.factor.pulls[0])
-        if n & (n - 1) == 0 and self.squares > 0:
-            self._take_stock(n)
+        if self.pulls & (self.pulls - 1) == 0 and self.squares > 0:
+            self._take_stock()
         else:
             self._weigh()
 
-    def _take_stock(self, n: int) -> None:
+    def _take_stock(self) -> None:
         pulled = np.flatnonzero(self.counts)
         features, counts = self.arms[pulled], self.counts[pulled]
         gram, moments = features.T @ (counts[:, None] * features), features.T @ self.sums[pulled]
-        logs = prefix_evidences(gram, moments, self.squares, n, self.ridges, self.taper) + self.prior
+        logs = prefix_evidences(gram, moments, self.squares, self.pulls, self.ridges, self.taper) + self.prior
         by_ridge = np.logaddexp.reduce(logs, axis=1)
         self.total = float(np.logaddexp.reduce(by_ridge)) - math.log(len(self.ridges))
         chosen = int(np.argmax(by_ridge >= by_ridge.max() - math.log(self.bayes_factor)))
@@ -128,12 +128,11 @@ class AveragedPrefixes:
         tail = np.cumsum(chances[::-1])[::-1]
         self._keep(max(1, int((tail > NEGLIGIBLE).sum())), float(self.ridges[chosen]))
 
-    def predict(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean of every arm, its squared width within prefixes, in units of the noise, and the spread between them."""
-        return averaged_arms(self.factor.z[0], self.factor.w[0], self.chances)
+    def predict(self, noise2: float) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of every arm, over d* and the parameters, given the variance of the noise."""
+        return self.regressions.predict(self.chances, noise2)
 
     def drawn(self, uniform: float, normals: FloatArray, deviation: float) -> FloatArray:
         """Means of the arms under parameters drawn from the posterior, `deviation` the noise times a factor."""
         last = min(int(np.searchsorted(np.cumsum(self.chances), uniform, side="right")) + 1, self.active)
-        weights = self.factor.w[0, :last] + deviation * normals[:last]
-        return np.asarray(weights @ self.factor.z[0, :last])
+        return self.regressions.combine(self.regressions.w[:last] + deviation * normals[:last])

@@ -26,7 +26,7 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
-from adadim.posterior.prefix_rows import averaged_arms, running_sums, turn_one
+from adadim.posterior.prefix_rows import turn_one
 
 __all__ = [
     "SMALLEST",
@@ -107,25 +107,11 @@ class PrefixFactor:
     def __init__(self, reference: Array, dim: int, ridge: float, taper: float = 0.0) -> None:
         self.xp, self.dim = namespace(reference), integer(dim, "dim", meaning="the number of features")
         self.reference, self.everyone = reference, Rows.all(reference)
-        self.set_prior(ridge, taper)
+        precisions = prior_precisions(ridge, taper, self.dim)
+        self.weights = like(precisions**-0.5, reference)  # what feature j is multiplied by
         count = len(reference)
         self.w, self.logdets, self.residuals = (zeros(reference, count, dim) for _ in range(3))
         self.squares, self.pulls = zeros(reference, count), zeros(reference, count, integers=True)
-
-    def set_prior(self, ridge: float, taper: float) -> None:
-        """Use other prior precisions from the next rebuild on."""
-        precisions = prior_precisions(ridge, taper, self.dim)
-        self.ridge, self.taper = float(ridge), float(taper)
-        self.weights = like(precisions**-0.5, self.reference)  # what feature j is multiplied by
-
-    def evidences(self) -> Array:
-        """Log evidence of every prefix, (R, d), up to a constant of each replication."""
-        return log_evidence(self.logdets, self.residuals, self.pulls, self.squares)
-
-    def noises(self) -> Array:
-        """Estimate S_m / n of the noise variance by every prefix, (R, d); not a number before the first pull."""
-        pulls = self.xp.astype(self.pulls, self.xp.float64)[:, None]
-        return self.residuals / self.xp.where(pulls > 0, pulls, pulls + np.nan)
 
     def turn(self, columns: Array, p: Array, rewards: Array, rows: Any) -> None:
         """Take in pulls with p = z(a_x), (n, d), in the replications at `rows`; `columns` (R, d, C) turn with L."""
@@ -164,7 +150,7 @@ class PrefixFactor:
 
 
 class ArmFactor(PrefixFactor):
-    """Every prefix on a fixed action set: Z = L^-1 A^T, O(d K) a pull.
+    """Every prefix on a fixed action set of NumPy: Z = L^-1 A^T, O(d K) a pull.
 
     Parameters
     ----------
@@ -185,7 +171,7 @@ class ArmFactor(PrefixFactor):
     >>> import numpy as np
     >>> factor = ArmFactor(ActionSet(np.array([[1.0, 0.0], [0.6, 0.8]])), ridge=1.0)
     >>> factor.absorb(np.array([1]), np.array([0.5]), factor.everyone)
-    >>> factor.means()[0].round(3)  # of both arms by the first feature alone, and by both features
+    >>> np.cumsum(factor.z * factor.w[:, :, None], axis=1)[0].round(3)  # means by the first feature, and by both
     array([[0.221, 0.132], [0.15 , 0.25 ]])
     """
 
@@ -198,59 +184,16 @@ class ArmFactor(PrefixFactor):
         for r in range(actions.replications):
             self.z[r] = actions.dense(r).T * self.weights[:, None]
 
-    def means(self) -> Array:
-        """Mean of every arm by every prefix, (R, d, K)."""
-        return running_sums(self.z * self.w[:, :, None])
-
-    def widths2(self) -> Array:
-        """Squared width a^T V_m^-1 a of every arm by every prefix, (R, d, K)."""
-        return running_sums(self.z * self.z)
-
-    def averaged(self, probabilities: Array, tolerance: float = 0.0) -> tuple[Array, Array, Array]:
-        """Predictions averaged over d*, given P(d* = m), (R, d): mean, and squared widths within and between prefixes.
-
-        With tail_j = P(d* >= j) the mean is sum_j tail_j z_j w_j, and the squared width, averaged over the prefixes, is
-        sum_j tail_j z_j^2; how far the prefixes' means spread comes third. Each is (R, K). Prefixes that in all
-        replications reach beyond the last feature with a tail above `tolerance` count as ending there, so that later
-        features cost nothing.
-        """
-        xp = self.xp
-        tail = xp.flip(xp.cumulative_sum(xp.flip(probabilities, axis=-1), axis=-1), axis=-1)
-        active = max(1, int(xp.sum(xp.any(tail > tolerance, axis=0))))  # the tail falls: these come first
-        chances = xp.concat([probabilities[:, : active - 1], tail[:, active - 1 : active]], axis=-1)[:, :, None]
-        if is_numpy(self.z):
-            parts = zip(self.z[:, :active], self.w[:, :active], chances[..., 0], strict=True)
-            mean, within, between = (np.array(part) for part in zip(*(averaged_arms(*p) for p in parts), strict=True))
-            return mean, within, between
-        z, tail = self.z[:, :active], tail[:, :active, None]
-        steps = z * self.w[:, :active, None]
-        mean = xp.sum(tail * steps, axis=1)
-        spread = running_sums(steps) - mean[:, None]
-        return mean, xp.sum(tail * z * z, axis=1), xp.sum(chances * spread * spread, axis=1)
-
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`."""
-        if is_numpy(self.z):
-            ids = rows.positions
-            self.turn(self.z, self.z[ids, :, arms], rewards, rows.index)
-            self._count(rewards, rows.index)
-            self.counts[ids, arms] += 1
-            self.sums[ids, arms] += rewards
-            return
-        masked, arms, rewards = rows.masked(arms, rewards)
-        mask, at = masked.mask, (self.everyone.positions, arms)
-        # Where p and the reward are zero nothing turns.
-        self.turn(self.z, self.z[self.everyone.positions, :, arms] * mask[:, None], rewards * mask, slice(None))
-        self.squares += mask * rewards * rewards
-        self.pulls += mask
-        self.counts[at] += mask
-        self.sums[at] += mask * rewards
+        ids = rows.positions
+        self.turn(self.z, self.z[ids, :, arms], rewards, rows.index)
+        self._count(rewards, rows.index)
+        self.counts[ids, arms] += 1
+        self.sums[ids, arms] += rewards
 
     def rebuild(self, counts: Array, sums: Array, squares: Array, rows: Rows) -> None:
-        """Set the replications of `rows` to what counts and sums per arm and the sum of squared rewards lead to.
-
-        Call `set_prior` before to change ridge or taper; then all replications must be rebuilt.
-        """
+        """Set the replications of `rows` to what counts and sums per arm and the sum of squared rewards lead to."""
         xp = self.xp
         for i, r in enumerate(rows.ids.tolist()):
             arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
@@ -282,7 +225,8 @@ class ContextFactor(PrefixFactor):
     >>> import numpy as np
     >>> factor = ContextFactor(np.zeros((1, 2)), dim=2, ridge=1.0)
     >>> factor.absorb(np.array([[0.6, 0.8]]), np.array([0.5]), factor.everyone)
-    >>> factor.means(np.array([[[1.0, 0.0], [0.6, 0.8]]]))[0].round(3)
+    >>> z = factor.whiten(np.array([[[1.0, 0.0], [0.6, 0.8]]]))
+    >>> np.cumsum(z * factor.w[:, :, None], axis=1)[0].round(3)  # means of two arms by the first feature, and by both
     array([[0.221, 0.132], [0.15 , 0.25 ]])
     """
 
@@ -294,14 +238,6 @@ class ContextFactor(PrefixFactor):
     def whiten(self, features: Array) -> Array:
         """z(a) of arms (R, K, d), as (R, d, K)."""
         return self.xp.matmul(self.inverse, self.xp.matrix_transpose(features * self.weights))
-
-    def means(self, features: Array) -> Array:
-        """Mean of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return running_sums(self.whiten(features) * self.w[:, :, None])
-
-    def widths2(self, features: Array) -> Array:
-        """Squared width of every arm (R, K, d) by every prefix, (R, d, K)."""
-        return running_sums(self.whiten(features) ** 2)
 
     def absorb(self, features: Array, rewards: Array, rows: Rows) -> None:
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
@@ -325,10 +261,7 @@ class ContextFactor(PrefixFactor):
         return lower @ lower.T - np.eye(self.dim), lower @ as_numpy(self.w[r])
 
     def rebuild(self, gram: Array, moments: Array, squares: Array, pulls: Array, rows: Rows) -> None:
-        """Set the replications of `rows` to what X^T X, X^T r, sum r^2 and n lead to.
-
-        Call `set_prior` before to change ridge or taper; then all replications must be rebuilt.
-        """
+        """Set the replications of `rows` to what X^T X, X^T r, sum r^2 and n lead to."""
         for i, r in enumerate(rows.ids.tolist()):
             factor = self.solve(r, gram[i], moments[i], squares[i], pulls[i])
             identity = self.xp.eye(self.dim, dtype=self.xp.float64, device=device_of(factor))

@@ -30,6 +30,7 @@ __all__ = ["HostPosterior"]
 
 LEAST_SHARE = 1e-7  # of a width^2: with less of it left, the rounding of one update is above 1e-9
 LOW_SHARE = 1e-4  # below this the number of updates is looked at
+FEW = 8  # below this many pulls counting them one by one is quicker than by arrays (measured)
 
 
 class HostPosterior(Posterior):
@@ -47,10 +48,23 @@ class HostPosterior(Posterior):
         self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        for r, x, reward in zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True):
+        pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
+        if len(pulls) < FEW:
+            for r, x, reward in pulls:
+                self.counts[r, x] += 1
+                self.sums[r, x] += reward
+                self.pulls[r] += 1
+                self.squares[r] += reward * reward
+        else:
+            rows.add(self.counts, arms, 1)
+            rows.add(self.sums, arms, rewards)
+            self.pulls[rows.index] += 1
+            self.squares[rows.index] += rewards * rewards
+        for r, x, reward in pulls:
             self._absorb(r, x, reward)
 
     def _absorb(self, r: int, x: int, reward: float) -> None:
+        """Learn from a pull that is counted already."""
         g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
         if x != self._last[r]:
             self.turn(r, x, self._run[r], self._stretch[r])
@@ -64,10 +78,6 @@ class HostPosterior(Posterior):
         self._run[r] += 1
         self._stretch[r] = after
         self.logdet[r] += math.log1p(here / before)
-        self.counts[r, x] += 1
-        self.sums[r, x] += reward
-        self.pulls[r] += 1
-        self.squares[r] += reward * reward
         if width2.item(x) < self._low.item(r, x) and self._has_drifted(r, x):
             row = Rows.some(np.array([r]), self.width2)
             self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))

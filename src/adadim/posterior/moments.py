@@ -6,13 +6,12 @@ These are sums, so the order of the data does not matter, and rewards may be add
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-__all__ = ["Moments"]
+from adadim.backend.arrays import FloatArray
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+__all__ = ["Moments"]
 
 
 @dataclass
@@ -83,15 +82,6 @@ class Moments:
         self.moment += weighted.T @ (new - old)
         change = (new - old) * (new + old)
         self.squares = max(self.squares + float(change.sum() if weights is None else change @ weights), 0.0)
-
-    def merge(self, other: Moments) -> None:
-        """Add the sums of other pulls."""
-        self.second += other.second
-        self.moment += other.moment
-        self.squares += other.squares
-        self.weight += other.weight
-        self.longest = max(self.longest, other.longest)
-        self.extent = np.maximum(self.extent, other.extent)
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from adadim.backend.arrays import FloatArray
 from adadim.posterior.factor import prior_precisions
 from adadim.posterior.moments import Moments
 
 __all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes", "moment_prefixes"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 """Ridges to average over: (noise / size of a coefficient)^2, for features whose mean square is 1."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from adadim.backend.arrays import FloatArray
+
 __all__ = ["FEWEST", "generator", "interval", "mean_interval", "resamples", "shares"]
 
 FEWEST = 6
@@ -17,8 +19,6 @@ FEWEST = 6
 
 SEED = 20220328
 RESAMPLES, SHARES = 4000, 2000
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:

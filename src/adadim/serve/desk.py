@@ -17,13 +17,7 @@ T = TypeVar("T")
 
 
 class Desk:
-    """An agent in a thread of its own, which does one thing after the other, and a reader of its file in another.
-
-    Parameters
-    ----------
-    path : path
-        File of the agent, which must exist.
-    """
+    """The agent of a file in a thread of its own, which does one thing after the other, and in another its reader."""
 
     def __init__(self, path: str | Path) -> None:
         self.name = Path(path).name

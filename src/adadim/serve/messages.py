@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
+from adadim.agent.inputs import LONGEST_NAME
+
 __all__ = [
     "Arms",
     "Ask",
@@ -21,7 +23,7 @@ __all__ = [
     "Told",
 ]
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 Identity = Annotated[int, Field(ge=1, lt=2**63, examples=[17])]
 Features = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
 

@@ -23,15 +23,7 @@ BUSY = 0.1  # largest share of the time that making these answers may take; a la
 
 
 class Overview:
-    """Makes what the page shows, at most once a second, however many watch.
-
-    Parameters
-    ----------
-    desk : Desk
-        Where the agent is.
-    metrics : Metrics
-        The latencies.
-    """
+    """Makes what the page shows, at most once a second, however many watch."""
 
     def __init__(self, desk: Desk, metrics: Metrics) -> None:
         self.desk, self.metrics = desk, metrics

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.errors import StoreError
 from adadim.files import Place
 from adadim.study import schema
@@ -33,8 +34,6 @@ DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
 OURS = b'"block": "'
 BLANK = b'"digest": "' + b"0" * 64 + b'"'
 ROUNDING = 1e-9  # regret sums differences that are at least 0; less than this below 0 is rounding
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class DamagedBlockError(StoreError):

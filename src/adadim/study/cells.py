@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
 from adadim.posterior.cost import least_bytes, replication_bytes
-from adadim.problem import Instance
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance
 

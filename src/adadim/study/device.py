@@ -15,8 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.instance import Instance
+from adadim.policies.laws import without_warning_about_sets
 from adadim.posterior.cost import replication_bytes
-from adadim.problem import Instance
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.results import already_there, covered
@@ -123,7 +124,8 @@ def _simulate(group: Sequence[Unit], made: Mapping[InstanceKey, Instance], devic
     cell = group[0].cell
     with _failures_explained(group[0], sum(unit.stop - unit.start for unit in group), device):
         instance = Instance.join([made[_instance_key(unit)] for unit in group])
-        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=False).regret
+        with without_warning_about_sets():  # `Study.check` has warned
+            return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=False).regret
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from adadim.backend.memory import machine_bytes
 from adadim.checks import integer
 from adadim.errors import RunError, StudyError
 from adadim.files import Place
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
+from adadim.policies.laws import without_warning_about_sets
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Outcome, Unit
 from adadim.study.device import Card, device_batch
@@ -227,7 +228,7 @@ def regret_of(
     cell = unit.cell
     try:
         # The instance too is built with one thread, or its last bits might depend on the number of workers.
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"), without_warning_about_sets():  # `Study.check` has warned
             return simulate(
                 cell.policy_object, instance(unit), seed=cell.seed, record=cell.times, progress=progress
             ).regret

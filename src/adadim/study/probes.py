@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from adadim.checks import is_integer, shown
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
-from adadim.problem import Instance, Problem
+from adadim.instances.instance import Instance
+from adadim.policies.base import Learner
+from adadim.policies.laws import Need, sets_lacking, warn_about_sets
+from adadim.problem import Problem, Sets
 from adadim.study.cells import Cell
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance
 
-__all__ = ["Probe", "build_probe", "check_start"]
+__all__ = ["Probe", "build_probe", "check_starts"]
 
 PROBE_ARMS = 2
+MOST_NAMES = 3  # of instances that a warning lists
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,28 @@ def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, wher
     return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS)
 
 
-def check_start(cell: Cell, problem: Problem) -> None:
-    """Raise unless the policy can start on the problem of a probe, or else on that of the whole instance."""
+def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
+    """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
+    where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
+    for cell in cells:
+        learner = _started(cell, probes[cell.instance].problem)
+        kind = type(cell.policy_object).__name__
+        found = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
+        found.append(f"instances.{cell.instance}")
+    for (policy, kind, need, sets), names in where.items():
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lacking = sets_lacking(kind, need, sets, ", ".join(names[:MOST_NAMES]) + more)
+        warn_about_sets(lacking and f"policies.{policy}: {lacking}")
+
+
+def _started(cell: Cell, problem: Problem) -> Learner:
+    """A learner on the problem of a probe, or else on that of the whole instance."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            cell.policy_object.start(problem)
+            return cell.policy_object.start(problem)
         except Exception:  # perhaps only because the probe has few arms
             try:
-                cell.policy_object.start(cell.make([0]).problem)
+                return cell.policy_object.start(cell.make([0]).problem)
             except Exception as error:
                 raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error

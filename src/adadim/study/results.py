@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.checks import require, shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.files import Place
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     import pandas
 
 MOST_SHOWN = 20  # cells in a notebook
-
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

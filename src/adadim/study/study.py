@@ -22,7 +22,7 @@ from adadim.study.cells import FORMAT, Cell, digest
 from adadim.study.identity import identity, source_digest
 from adadim.study.kinds import Plugins, check_plugins, instance_kinds, policy_kinds
 from adadim.study.labels import check_labels
-from adadim.study.probes import Probe, build_probe, check_start
+from adadim.study.probes import Probe, build_probe, check_starts
 from adadim.study.sizes import check_counts, check_memory
 from adadim.study.tables import all_parameters, build_policy, instance_table, policy_table
 
@@ -98,6 +98,7 @@ class Study:
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=dict, repr=False)
     labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _started: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_text(file_name, self.name, "name:")
@@ -188,6 +189,12 @@ class Study:
             The parameters of an instance do not fit together, a record point lies after its horizon, or a policy
             cannot run on it.
 
+        Warns
+        -----
+        SetsWarning
+            The guarantee of a policy needs action sets of another law than those it is to run on. Said once, here; a
+            run says nothing more of it.
+
         Examples
         --------
         >>> instance = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 7, "horizon": 60}
@@ -197,8 +204,9 @@ class Study:
         """
         check_counts(self.trials, self.record)
         check_memory(self.cells, self.trials)
-        for cell in self.cells:
-            check_start(cell, self._probes[cell.instance].problem)
+        if not self._started:  # it does not change: once is enough, and warns once
+            check_starts(self.cells, self._probes)
+            object.__setattr__(self, "_started", True)
         return self
 
     @cached_property

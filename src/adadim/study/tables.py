@@ -9,9 +9,9 @@ from typing import Any
 from adadim import codec
 from adadim.checks import shown
 from adadim.errors import StudyError
+from adadim.instances.instance import Instance
 from adadim.policies import parts
 from adadim.policies.base import Policy
-from adadim.problem import Instance
 from adadim.study.kinds import Generator, Plugins, instance_kinds, policy_kinds
 
 __all__ = ["all_parameters", "build_policy", "from_spec", "instance_table", "make_instance", "policy_table", "to_spec"]

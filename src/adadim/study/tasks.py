@@ -24,7 +24,7 @@ from adadim.backend.arrays import check_device
 from adadim.backend.memory import GIB, machine_bytes
 from adadim.errors import RunError
 from adadim.files import Place, exists
-from adadim.problem import Instance
+from adadim.instances.instance import Instance
 from adadim.study.cells import Cell, Unit
 from adadim.study.device import card_memory, device_regret
 from adadim.study.executor import SHARE, regret_of

@@ -1,15 +1,14 @@
 """What the rest of `adadim.theory` shares: checks of its quantities, and the slack for rounding."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from adadim.backend.arrays import real_array
+from adadim.backend.arrays import FloatArray, real_array
 from adadim.checks import is_number, require, shown
 from adadim.errors import InvalidTypeError
 
-__all__ = ["ONE", "FloatArray", "check_alphas", "check_failure", "check_number", "check_rate_beta"]
+__all__ = ["ONE", "check_alphas", "check_failure", "check_number", "check_rate_beta"]
 
-FloatArray = NDArray[np.float64]
 
 ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 

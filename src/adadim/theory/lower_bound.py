@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.backend.arrays import real_array
+from adadim.backend.arrays import FloatArray, real_array
 from adadim.backend.memory import check_fits
 from adadim.checks import flag, integer, one_of, require
 from adadim.errors import ConditionError, InvalidValueError
-from adadim.theory.checks import ONE, FloatArray, check_number
+from adadim.theory.checks import ONE, check_number
 
 __all__ = ["ConditionError", "LowerBoundFamily", "lower_bound_family", "theorem1_bound"]
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.backend.arrays import real_array
+from adadim.backend.arrays import FloatArray, real_array
 from adadim.checks import integer, require, shown
 from adadim.errors import InvalidTypeError
-from adadim.theory.checks import FloatArray, check_alphas, check_failure, check_number, check_rate_beta
+from adadim.theory.checks import check_alphas, check_failure, check_number, check_rate_beta
 
 __all__ = [
     "confidence_radius",

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.backend.memory import check_fits
 from adadim.checks import integer, require
-from adadim.theory.checks import FloatArray, check_alphas, check_number
+from adadim.theory.checks import check_alphas, check_number
 
 __all__ = ["tapered_information", "tapered_rate"]
 

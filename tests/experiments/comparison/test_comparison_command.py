@@ -1,20 +1,25 @@
 """The command `study regret`."""
 
+import importlib.util
 import json
 import os
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from made_up_comparison import stub
 
 import adadim
 from adadim import instances, study
 from adadim.experiments import comparison
 from adadim.experiments.comparison import families
 from command_line import adadim_, command
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -91,7 +96,7 @@ def test_command_without_scikit_learn_says_what_to_install(working_folder):
 
 
 def test_command_compares_candidates_of_ones_own(tiny):
-    file = Path(__file__).parents[3] / "examples" / "candidates.toml"
+    file = ROOT / "examples" / "candidates.toml"
     call("--families", "small-4/12", "--policy", "recommended", "--candidates", file, "--trials", 2, "--jobs", 1)
     table = pl.read_csv("results/regret/figures/regret-vs-oracle.csv")
     found = dict(zip(table["policy"], table["regret"], strict=True))
@@ -107,10 +112,63 @@ def test_command_compares_candidates_of_ones_own(tiny):
 
 
 def test_the_example_holds_variants_of_the_recommended_policy_that_differ():
-    file = Path(__file__).parents[3] / "examples" / "candidates.toml"
+    file = ROOT / "examples" / "candidates.toml"
     policies = [study.from_spec(t) for t in tomllib.loads(file.read_text())["policies"].values() if "dim" not in t]
     chosen = adadim.recommended(adadim.Problem(np.eye(3), horizon=9))
     assert len({chosen, *policies}) == len(policies) + 1
+
+
+def narrow():
+    """The script that compares with the narrow oracle."""
+    spec = importlib.util.spec_from_file_location("narrow", ROOT / "benchmarks" / "narrow.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_candidates_are_compared_with_the_narrow_oracle(tiny, monkeypatch, capsys):
+    file = ROOT / "examples" / "prefix_candidates.toml"
+    tables = tomllib.loads(file.read_text())["policies"]
+    built_in = ["recommended", "prefix", "prefix-thompson", "two-prior", "narrow-oracle"]
+    chosen = [part for name in built_in for part in ("--policy", name)]
+    call("--families", "development", *chosen, "--candidates", file, "--trials", 2, "--jobs", 1)
+    monkeypatch.setattr(sys, "argv", ["narrow.py", "results/regret"])
+    assert narrow().main() == 0
+    printed = capsys.readouterr().out
+    assert "1 development families, 2 trials each" in printed
+    found = {line.split(" | ")[0][2:]: line.split(" | ")[1:3] for line in printed.splitlines()[4:] if line}
+    results = study.load(tiny / "results/regret/regret-development")
+    assert set(found) == {"oracle", "linucb++", *built_in[:-1], *tables}
+    oracle = results.final("small-2/12", "narrow-oracle").mean()
+    for name, ratios in found.items():
+        assert ratios == [comparison.tables.ratio_text(results.final("small-2/12", name).mean() / oracle)] * 2
+    policies = [study.from_spec(t) for t in tables.values()]
+    assert len({*policies, adadim.PrefixLinUCB(), adadim.TwoPriorLinUCB()}) == len(policies) + 2
+
+
+def test_where_the_narrow_oracle_loses_nothing_the_regret_is_told():
+    table = {
+        "easy": {"narrow-oracle": [0, 0], "mine": [2, 4], "other": [7, 7]},
+        "hard": {"narrow-oracle": [5, 5], "mine": [20, 20], "other": [5, 10]},
+        "harder": {"narrow-oracle": [10, 10], "mine": [20, 20], "other": [15, 5]},
+    }
+    assert narrow().compared(stub(table)).splitlines() == [
+        "3 development families, 2 trials each",
+        "",
+        "| policy | median | worst | where | regret, easy |",
+        "| --- | --- | --- | --- | --- |",
+        "| other | 1.25 | 1.50 | hard | 7.0 |",
+        "| mine | 3.00 | 4.00 | hard | 3.0 |",
+    ]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "results/regret"])
+def test_the_narrow_oracle_must_have_played(tiny, monkeypatch, capsys, folder):
+    call("--families", "development", "--policy", "random", "--trials", 1, "--jobs", 1)
+    monkeypatch.setattr(sys, "argv", ["narrow.py", folder])
+    with pytest.raises(SystemExit):
+        narrow().main()
+    assert f"{folder} has no results of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

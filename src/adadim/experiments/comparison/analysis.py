@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.labels import label
@@ -22,7 +22,6 @@ from adadim.study import Results
 
 __all__ = ["PolicySummary", "Ratio", "policy_summaries", "ratios", "ratios_table"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 NOTHING = 1e-9  # regret that is rounding
 
@@ -94,13 +93,15 @@ class PolicySummary:
     losses: tuple[str, ...]
 
 
-def ratios(results: Iterable[Results]) -> list[Ratio]:
-    """Every policy on every family, relative to the oracle and, where it can play, to the paper's algorithm.
+def ratios(results: Iterable[Results], references: Sequence[str] = (ORACLE, PUBLISHED)) -> list[Ratio]:
+    """Every policy on every family, relative to each of the references that played there.
 
     Parameters
     ----------
     results : iterable of Results
         What came of `study`, one for each split.
+    references : sequence of str
+        Names of policies: by default the oracle and the paper's algorithm.
 
     Examples
     --------
@@ -113,15 +114,17 @@ def ratios(results: Iterable[Results]) -> list[Ratio]:
     >>> [row.policy for row in rows if row.reference == "oracle"]
     ['oracle', 'linucb++', 'random']
     """
-    return [row for part in results for row, _ in _sampled(part)]
+    return [row for part in results for row, _ in _sampled(part, references)]
 
 
-def policy_summaries(results: Iterable[Results]) -> list[PolicySummary]:
+def policy_summaries(
+    results: Iterable[Results], references: Sequence[str] = (ORACLE, PUBLISHED)
+) -> list[PolicySummary]:
     """Worst case, median and losses of every policy, by split and reference."""
     summaries = []
     for part in results:
         groups: dict[tuple[str, str], list[tuple[Ratio, FloatArray]]] = {}
-        for row, sample in _sampled(part):
+        for row, sample in _sampled(part, references):
             groups.setdefault((row.policy, row.reference), []).append((row, sample))
         summaries += [_summary(group) for group in groups.values()]
     return summaries
@@ -132,7 +135,7 @@ def ratios_table(rows: Sequence[Ratio]) -> pl.DataFrame:
     return pl.DataFrame([asdict(row) for row in rows])
 
 
-def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
+def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, FloatArray]]:
     """Every ratio of one split with its resamples."""
     split = label(results, "split")
     found = []
@@ -144,8 +147,8 @@ def _sampled(results: Results) -> list[tuple[Ratio, FloatArray]]:
         index, policies = resamples(len(numbers)), [policy for _, policy in cells]
         finals = {policy: results.final(family, policy, trials=numbers) for policy in policies}
         means = {policy: final[index].mean(axis=1) for policy, final in finals.items()}
-        references = [name for name in (ORACLE, PUBLISHED) if name in policies]
-        for policy, reference in itertools.product(policies, references):
+        present = [name for name in references if name in policies]
+        for policy, reference in itertools.product(policies, present):
             value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
             regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
             row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))

@@ -18,25 +18,30 @@ from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
 from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
-from adadim.files import Place, as_place, write_whole
+from adadim.files import Place, as_place
 from adadim.report import save
 from adadim.report.console import (
-    Batch,
-    Cluster,
-    Device,
-    Jobs,
-    Plugins,
-    Quiet,
-    Seed,
-    Shared,
     as_json_text,
     client_of,
     compact_table,
     errors,
-    load_plugins,
     print_written,
     run_study,
     stdout,
+    write_texts,
+)
+from adadim.report.options import (
+    Batch,
+    Cluster,
+    Device,
+    Jobs,
+    OutPlace,
+    Plugins,
+    Quiet,
+    Seed,
+    Shared,
+    Trials,
+    load_plugins,
 )
 from adadim.study import Results, Study, toml
 
@@ -75,10 +80,8 @@ def regret(
     policy: ChosenPolicies = None,
     candidates: Candidates = None,
     plugin: Plugins = None,
-    trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")] = 20,
-    out_folder: Annotated[
-        str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")
-    ] = "results/regret",
+    trials: Trials = 20,
+    out_folder: OutPlace = "results/regret",
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
@@ -131,7 +134,7 @@ def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folde
         table = ratios_table([row for row in rows if row.reference == reference])
         paths += save(draw_ratios(rows, reference), table, folder / "figures" / f"regret-vs-{reference}")
     texts = {"regret.md": comparison_markdown(rows, summaries), "regret.json": as_json_text(summaries) + "\n"}
-    return paths + [write_whole(folder / name, text.encode()) for name, text in texts.items()]
+    return paths + write_texts(folder, texts)
 
 
 def _candidates(file: Path | None) -> dict[str, object]:

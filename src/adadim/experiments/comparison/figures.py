@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.checks import one_of
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import Ratio
@@ -19,7 +20,6 @@ from adadim.report.style import figure_style, heading, tidy
 
 __all__ = ["COLOURS", "draw_ratios", "draw_summary"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 COLOURS = colormaps["RdBu_r"]
 HELD_OUT = "held-out"

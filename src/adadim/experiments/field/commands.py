@@ -9,8 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.experiments.field import plan, verdicts
-from adadim.files import Place, write_whole
-from adadim.report.console import VERDICT_COLOURS, as_json_text, compact_table, print_written, run_study, stdout
+from adadim.files import Place
+from adadim.report.console import (
+    VERDICT_COLOURS,
+    as_json_text,
+    compact_table,
+    print_written,
+    run_study,
+    stdout,
+    write_texts,
+)
 
 __all__ = ["reproduce_tables"]
 
@@ -34,9 +42,8 @@ def reproduce_tables(
         made = plan.study(name, trials, seed, horizon)
         results = run_study(made, out_folder / made.name, jobs, batch, quiet, client=client, shared=shared)
         found = verdicts.rows([results]) + verdicts.sphere_rows(name, made.trials, seed, horizon)
-        texts = {"md": verdicts.rows_markdown(found), "json": as_json_text(found) + "\n"}
-        paths = [write_whole(out_folder / "tables" / f"{name}.{end}", text.encode()) for end, text in texts.items()]
-        print_written(paths, quiet)
+        texts = {f"{name}.md": verdicts.rows_markdown(found), f"{name}.json": as_json_text(found) + "\n"}
+        print_written(write_texts(out_folder / "tables", texts), quiet)
         if not quiet:
             stdout().print(_table(name, found))
             for remark in dict.fromkeys(row.remark for row in found):

@@ -164,7 +164,7 @@ def _d3rb24() -> Table:
     for instance, (_, bases) in groups.items():
         experiment, variant = instance.split("-")
         common = {"bases": tuple(bases), "reward_scale": 1.0, "delta": 0.01, "variant": variant}
-        made = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
+        made: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
         made |= dict(zip(labels[experiment], bases, strict=True))
         for name, policy in made.items():
             policies[f"{instance}-{name}"] = policy

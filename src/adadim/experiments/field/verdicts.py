@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
-from adadim.experiments.field.whole_sphere import FloatArray, experiment_five
+from adadim.experiments.field.whole_sphere import experiment_five
 from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.labels import label
 from adadim.report.tables import markdown_table

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array
+from adadim.backend.arrays import Array, FloatArray
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, numbers, positive
 from adadim.policies import D3RB, ED2RB, Policy
@@ -24,7 +23,6 @@ from adadim.randomness import Purpose, Streams
 
 __all__ = ["BALANCED", "SphereTS", "experiment_five", "play_on_sphere"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 RIDGE = 1.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,29 +9,23 @@ import polars as pl
 import typer
 
 from adadim.experiments.paper import footnote as footnotes
+from adadim.experiments.paper.commands import Chosen, WhichVariant, chosen_variants
 from adadim.experiments.paper.learned import learned_claim
-from adadim.experiments.paper.plan import HORIZON, VARIANTS
+from adadim.experiments.paper.plan import HORIZON
 from adadim.experiments.paper.verdicts import Verdict, corrected, entry
-from adadim.files import write_whole
 from adadim.report.console import (
-    Batch,
-    Device,
-    Jobs,
-    Quiet,
-    Seed,
     as_json_text,
     compact_table,
     errors,
     print_written,
     run_study,
+    say,
     stdout,
+    write_texts,
 )
+from adadim.report.options import Batch, Device, Jobs, OutFolder, Quiet, Seed, Trials
 
 __all__ = ["footnote", "parameter"]
-
-WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
-Chosen = Annotated[WhichVariant, typer.Option("--variant", help="As in 'adadim reproduce'.")]
-Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")]
 
 
 def footnote(
@@ -42,7 +35,7 @@ def footnote(
     ] = None,
     variant: Chosen = WhichVariant.both,
     trials: Trials = 8,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results folder.")] = Path("results/footnote"),
+    out_folder: OutFolder = Path("results/footnote"),
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
@@ -61,7 +54,7 @@ def footnote(
     """
     lines, found = [], []
     with errors():
-        for v in (v for v in VARIANTS if variant in (WhichVariant.both, v)):
+        for v in chosen_variants(variant):
             plan = footnotes.footnote_study(v, horizon or footnotes.HORIZONS, trials, seed)
             results = run_study(plan, out_folder / plan.name, jobs, batch, quiet, device)
             points = footnotes.footnote_points(results)
@@ -69,10 +62,8 @@ def footnote(
             if HORIZON in (horizon or footnotes.HORIZONS):
                 found.append(footnotes.footnote_claim(results))
         table = pl.concat(pl.DataFrame(points).with_columns(variant=pl.lit(v)) for v, points, _ in lines)
-        paths = [
-            write_whole(out_folder / "footnote.csv", table.write_csv().encode()),
-            write_whole(out_folder / "footnote.json", (as_json_text(found) + "\n").encode()),
-        ]
+        texts = {"footnote.csv": table.write_csv(), "footnote.json": as_json_text(found) + "\n"}
+        paths = write_texts(out_folder, texts)
     if quiet:
         return
     print_written(paths, quiet)
@@ -86,14 +77,14 @@ def footnote(
             )
         stdout().print(shown)
         where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends.items())
-        _say(f"{v}: the footnote's beta would overtake at ({where})")
+        say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(found)
 
 
 def parameter(
     variant: Chosen = WhichVariant.both,
     trials: Trials = 20,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results folder.")] = Path("results/parameter"),
+    out_folder: OutFolder = Path("results/parameter"),
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -105,12 +96,10 @@ def parameter(
     Example: adadim study parameter --trials 8
     """
     with errors():
-        found = [learned_claim(v, trials, seed) for v in VARIANTS if variant in (WhichVariant.both, v)]
+        found = [learned_claim(v, trials, seed) for v in chosen_variants(variant)]
         table = pl.DataFrame({v.variant: values for v, values in found})
-        paths = [
-            write_whole(out_folder / "parameter.csv", table.write_csv().encode()),
-            write_whole(out_folder / "parameter.json", (as_json_text([v for v, _ in found]) + "\n").encode()),
-        ]
+        texts = {"parameter.csv": table.write_csv(), "parameter.json": as_json_text([v for v, _ in found]) + "\n"}
+        paths = write_texts(out_folder, texts)
     if not quiet:
         print_written(paths, quiet)
         _say_verdicts([v for v, _ in found])
@@ -118,8 +107,4 @@ def parameter(
 
 def _say_verdicts(found: list[Verdict]) -> None:
     for verdict in corrected(found):
-        _say(f"{verdict.claim}, {verdict.variant}: {entry(verdict)} ({verdict.statistic}; {verdict.unit})")
-
-
-def _say(text: str) -> None:
-    stdout().print(text, markup=False, highlight=False, soft_wrap=True)
+        say(f"{verdict.claim}, {verdict.variant}: {entry(verdict)} ({verdict.statistic}; {verdict.unit})")

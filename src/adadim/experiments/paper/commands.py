@@ -16,33 +16,38 @@ from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments.paper import plan, verdicts
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, PAPER_TRIALS, VARIANTS, Variant, study_name
 from adadim.experiments.paper.variation import unvaried, vary
-from adadim.files import Place, write_whole
+from adadim.files import Place
 from adadim.report import draw_and_save
 from adadim.report.console import (
     VERDICT_COLOURS,
+    as_json_text,
+    errors,
+    print_written,
+    run_study,
+    say,
+    stdout,
+    study_folders,
+    summary_table,
+    typed_as,
+    write_texts,
+)
+from adadim.report.options import (
     AddedPolicies,
     AsJson,
     Folder,
     Plugins,
     Seed,
     Settings,
+    Trials,
     WhichBand,
-    as_json_text,
     band_of,
-    errors,
     load_plugins,
-    print_written,
     read_policies,
     read_settings,
-    run_study,
-    stdout,
-    study_folders,
-    summary_table,
-    typed_as,
 )
 from adadim.study import Results, Study, load
 
-__all__ = ["VARIANT", "Chosen", "WhichVariant", "claims", "reproduce_figures", "show"]
+__all__ = ["VARIANT", "Chosen", "WhichVariant", "chosen_variants", "claims", "reproduce_figures", "show"]
 
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 
@@ -57,7 +62,11 @@ Chosen = Annotated[
         "(In Python, adadim.paper takes theory unless told.) A study's labels record which.",
     ),
 ]
-Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications; the paper has 100.")]
+
+
+def chosen_variants(variant: WhichVariant) -> list[Variant]:
+    """The variants that were asked for: one, or both."""
+    return [v for v in VARIANTS if variant in (WhichVariant.both, v)]
 
 
 def reproduce_figures(
@@ -83,7 +92,7 @@ def reproduce_figures(
 
     With `settings` or `policy` the studies are varied ones: they have folders of their own, and no claims.
     """
-    variants = [v for v in VARIANTS if variant in (WhichVariant.both, v)]
+    variants = chosen_variants(variant)
     found: list[verdicts.Verdict] = []
     plans = [_plan(name, v, trials, seed, settings, policy, plugin) for name in names for v in variants]
     for study in plans:
@@ -94,20 +103,20 @@ def reproduce_figures(
             stdout().print(summary_table(results))
     if not varied(plans[0]):
         found = verdicts.claims(_results(out_folder))
-        write_whole(out_folder / "claims.md", verdicts.claims_markdown(found).encode())
-        write_whole(out_folder / "claims.json", (as_json_text(found) + "\n").encode())
+        texts = {"claims.md": verdicts.claims_markdown(found), "claims.json": as_json_text(found) + "\n"}
+        write_texts(out_folder, texts)
     if quiet:
         return
     if found:
         stdout().print(_table(v for v in found if v.figure in names and v.variant in variants))
     else:
-        _say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
+        say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
     _say_what_next(plans, out_folder, trials)
 
 
 def show(
     figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper.", show_default=False)],
-    trials: Trials = 100,
+    trials: Trials = PAPER_TRIALS,
     variant: Chosen = VARIANT,
     settings: Settings = None,
     policy: AddedPolicies = None,
@@ -125,7 +134,7 @@ def show(
     with errors():
         if variant == WhichVariant.both:
             raise InvalidValueError("a file holds one study: choose one variant, released or theory")
-        (chosen,) = (v for v in VARIANTS if v == variant)
+        (chosen,) = chosen_variants(variant)
         study = _plan(str(figure), chosen, trials, seed, settings, policy, plugin)
         text = study.to_toml()
     if not varied(study):
@@ -208,13 +217,9 @@ def _say_what_next(plans: list[Study], folder: Place, trials: int) -> None:
     if trials < PAPER_TRIALS:
         more = f"{adadim} reproduce {figure} --trials {PAPER_TRIALS}{rest}"
         lines.insert(1, (more, "as many trials as the paper; keeps those that are there"))
-    _say(f"The picture is {folder / 'figures' / first.name}.png. Next, type one of:")
+    say(f"The picture is {folder / 'figures' / first.name}.png. Next, type one of:")
     for line, why in lines:
-        _say(f"    {line}  # {why}")
-
-
-def _say(text: str) -> None:
-    stdout().print(text, markup=False, highlight=False, soft_wrap=True)
+        say(f"    {line}  # {why}")
 
 
 def _table(found: Iterable[verdicts.Verdict]) -> Table:

@@ -6,20 +6,18 @@ is that they differ by at most a tenth of theta's length. The threshold is ours.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adadim import instances
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.paper.plan import FIGURES, Variant, policies
 from adadim.experiments.paper.verdicts import Verdict, verdict_of
+from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
-from adadim.problem import Instance
 from adadim.report.bootstrap import resamples
 
 __all__ = ["LEARNED", "learned_claim", "parameter_errors"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 LEARNED = 0.10  # distance of the estimate from theta, relative to theta, that counts as learned
 RIDGE = 0.1

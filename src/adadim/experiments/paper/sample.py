@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.paper.plan import FIGURES
 from adadim.report.bootstrap import resamples
 from adadim.report.labels import label
@@ -15,8 +15,6 @@ from adadim.study import Results
 from adadim.theory import hardness
 
 __all__ = ["Sample"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Sample:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray
 from adadim.experiments.paper.plan import FIGURES, LABELS
 from adadim.experiments.paper.sample import Sample
 
 __all__ = ["NOT_TESTABLE", "Claim", "all_claims"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 RIVALS = ("linucb", "smooth-corral", "dynamic-balancing", "linucb++corral")
 CORRALS = ("smooth-corral", "dynamic-balancing", "linucb++corral")

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.errors import StoreError
 from adadim.report.bootstrap import FEWEST, generator, interval, shares
 from adadim.study import Results
@@ -25,7 +26,6 @@ from adadim.theory import LowerBoundFamily, lower_bound_family
 
 __all__ = ["BoundCheck", "bound_at", "bounds_table", "closed_forms", "lower_bound_checks"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Verdict = Literal["holds", "violated", "undecided"]
 
 ROUNDING = 1e-9  # of T Delta

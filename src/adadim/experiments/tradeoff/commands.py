@@ -18,26 +18,30 @@ from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw
 from adadim.experiments.tradeoff.lower_bound import TARGETS, lower_bound_study
 from adadim.experiments.tradeoff.rates import ALPHAS, BETAS, CORRAL_BETAS, HORIZONS, SCALE, rate_policies, rates_study
 from adadim.experiments.tradeoff.slopes import RateEstimate, rate_estimates, rate_points, rates_table
-from adadim.files import write_whole
 from adadim.report import save
 from adadim.report.console import (
     EXIT_FAILED,
     VERDICT_COLOURS,
+    as_json_text,
+    compact_table,
+    errors,
+    print_written,
+    run_study,
+    stdout,
+    write_texts,
+)
+from adadim.report.options import (
     AddedPolicies,
     AsJson,
     Device,
     Jobs,
+    OutFolder,
     Plugins,
     Quiet,
     Seed,
-    as_json_text,
-    compact_table,
-    errors,
+    Trials,
     load_plugins,
-    print_written,
     read_policies,
-    run_study,
-    stdout,
 )
 
 __all__ = ["frontier", "lower_bound", "rates"]
@@ -46,8 +50,6 @@ BATCH = 32  # these problems are small: many replications in lock step share the
 NAME = 13  # least width of the column with policies
 
 Betas = Annotated[list[float] | None, typer.Option("--beta", min=0.5, help="A beta in [0.5, 1); may be repeated.")]
-Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")]
-ResultsFolder = Annotated[Path, typer.Option("--out", "-o", help="Results folder.")]
 Deltas = Annotated[
     list[float] | None, typer.Option(help="A gap; may be repeated. By default seven from small to large.")
 ]
@@ -103,7 +105,7 @@ def lower_bound(
     delta: Deltas = None,
     targets: Targets = TARGETS,
     trials: Trials = 32,
-    out_folder: ResultsFolder = Path("results/lower-bound"),
+    out_folder: OutFolder = Path("results/lower-bound"),
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
@@ -154,7 +156,7 @@ def rates(
     dim: Dim = None,
     arms: Arms = None,
     trials: Trials = 24,
-    out_folder: ResultsFolder = Path("results/rates"),
+    out_folder: OutFolder = Path("results/rates"),
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "cpu",
@@ -186,8 +188,7 @@ def rates(
         results = run_study(plan, out_folder, jobs, None, quiet or as_json, device)
         estimates, folder = rate_estimates(results), out_folder / "figures"
         paths = save(draw_rates(estimates, betas), rates_table(estimates), folder / "rates")
-        points = rate_points(results).write_csv().encode()
-        paths.append(write_whole(folder / "rates-points.csv", points))
+        paths += write_texts(folder, {"rates-points.csv": rate_points(results).write_csv()})
     if as_json:
         typer.echo(as_json_text(estimates))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.checks import require
 from adadim.errors import StoreError
 from adadim.experiments.tradeoff.rates import CEILING, problems, represented
@@ -18,7 +19,6 @@ from adadim.theory import nonadaptive_rate, pareto_rate
 
 __all__ = ["RateEstimate", "Slope", "fit_slope", "rate_estimates", "rate_points", "rates_table"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 SATURATED = 0.8  # of what a random policy loses
 POINTS = 3  # fewer horizons make no line

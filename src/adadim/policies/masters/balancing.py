@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.backend.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import TOLERANCE
-from adadim.checks import between, flag, numbers, one_of, positive, shown
+from adadim.checks import between, numbers, one_of, positive, shown
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Learner, Memo
 from adadim.policies.iterations import check_beta
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases
-from adadim.policies.masters.learner import MasterLearner
+from adadim.policies.masters.learner import Master, MasterLearner, dims_of
+from adadim.policies.masters.statistics import per_base
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["DynamicBalancing"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Bound = Callable[[FloatArray, FloatArray, int], FloatArray]
 
 
 @dataclass(frozen=True)
-class DynamicBalancing(Policy):
+class DynamicBalancing(Master):
     """Balance the claimed regrets of several base learners, and stop playing those whose claim the data refute.
 
     Each round plays the active base with the least v_i R_i(n_i), R_i being its candidate regret bound after n_i plays.
@@ -75,9 +71,6 @@ class DynamicBalancing(Policy):
     200
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     bound: Literal["log", "sqrt"] | Bound = "log"
     beta: float = 0.5
     scalings: tuple[float, ...] | None = None
@@ -87,8 +80,7 @@ class DynamicBalancing(Policy):
     reference: Literal["lower", "upper"] = "lower"
 
     def __post_init__(self) -> None:
-        check_bases(self.bases, self.base)
-        flag(self.ambient, "ambient")
+        super().__post_init__()
         check_beta(self.beta)
         positive(self.c, "c", "a factor on the confidence width")
         if not callable(self.bound) and not (isinstance(self.bound, str) and self.bound in ("log", "sqrt")):
@@ -134,13 +126,15 @@ class BalancingLearner(MasterLearner):
     needs_sets = "iid"
 
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), problem, streams)
         self.policy = policy
         count, reference = len(self.bases), problem.reference
-        self.scalings = like(_per_base(policy.scalings, 1.0, count, "scalings"), reference)
-        self.biases = like(_per_base(policy.biases, 0.0, count, "biases"), reference)
-        dims = [float(getattr(p, "dim", None) or problem.dim) for p in self.policies]
-        self.dims = like(dims, reference, self.xp.float64)
+        given = {"scalings": (policy.scalings, 1.0), "biases": (policy.biases, 0.0)}
+        self.scalings, self.biases = (
+            per_base([usual] * count if values is None else values, count, name, reference)
+            for name, (values, usual) in given.items()
+        )
+        self.dims = like(dims_of(self.policies, problem), reference, self.xp.float64)
         self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
         self.plays, self.rewards, self.potential = (self.zeros(count) for _ in range(3))
         self.active = self.plays == 0.0
@@ -181,11 +175,3 @@ class BalancingLearner(MasterLearner):
             mean_reward_of_each_base=self.rewards / clamp(self.plays, 1.0),
             active=self.active,
         )
-
-
-def _per_base(values: tuple[float, ...] | None, default: float, count: int, name: str) -> FloatArray:
-    if values is None:
-        return np.full(count, default)
-    if len(values) != count:
-        raise InvalidValueError(f"{name} must have one entry for each of the {count} bases, got {len(values)}")
-    return np.array(values, dtype=float)

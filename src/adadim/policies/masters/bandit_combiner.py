@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, clamp, like
+from adadim.backend.arrays import Array, FloatArray, clamp, like
 from adadim.backend.rows import Rows
 from adadim.checks import is_number, positive, require
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.policies.base import Learner, Policy
-from adadim.policies.linucb import LinUCB
+from adadim.policies.base import Learner
+from adadim.policies.masters.learner import Master, dims_of
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
 __all__ = ["BanditCombiner"]
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
 
 @dataclass(frozen=True)
-class BanditCombiner(Policy):
+class BanditCombiner(Master):
     """Play the base with the best optimistic value less its allowed regret; drop bases that break their promise.
 
     Base i promises regret C_i n^(a_i) and has a target R_i, a handicap of R_i / T on its index. A base whose rewards
@@ -76,9 +74,6 @@ class BanditCombiner(Policy):
     200
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     coefficients: tuple[float, ...] | None = None
     exponents: tuple[float, ...] | None = None
     targets: Literal["plain", "theory"] | tuple[float, ...] = "plain"
@@ -90,7 +85,8 @@ class BanditCombiner(Policy):
     reward_scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_counting(self, self.delta)
+        super().__post_init__()
+        check_counting(self.reward_scale, self.delta)
         check_numbers(self.coefficients, "coefficients")
         check_numbers(self.exponents, "exponents")
         if self.exponents and not all(0.5 <= a < 1 for a in self.exponents):
@@ -146,10 +142,10 @@ class BanditCombinerLearner(CountingMasterLearner):
     """State of `BanditCombiner`: besides plays and rewards each base's deviation, and who is still active."""
 
     def __init__(self, policy: BanditCombiner, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
         self.policy = policy
         count, reference = len(self.bases), problem.reference
-        dims = np.array([float(getattr(p, "dim", None) or problem.dim) for p in self.policies])
+        dims = np.array(dims_of(self.policies, problem))
         coefficients = np.sqrt(dims) if policy.coefficients is None else np.array(policy.coefficients, dtype=float)
         exponents = np.full(count, 0.5) if policy.exponents is None else np.array(policy.exponents, dtype=float)
         self.promised = per_base(coefficients.tolist(), count, "coefficients", reference)

@@ -9,10 +9,10 @@ from typing import Any
 from adadim.backend.arrays import Array, clamp
 from adadim.backend.rows import Rows
 from adadim.checks import positive
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Learner
 from adadim.policies.iterations import check_beta
-from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bounds import Bound, SqrtBound, check_bound, claimed
+from adadim.policies.masters.learner import Master
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, mean_width
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -21,7 +21,7 @@ __all__ = ["BoundBalancing"]
 
 
 @dataclass(frozen=True)
-class BoundBalancing(Policy):
+class BoundBalancing(Master):
     """Play the base whose claimed regret is least, and remove for ever those whose claim the data refute.
 
     Use it for bases that come with regret bounds of which some may be false; it competes with the best base whose
@@ -64,9 +64,6 @@ class BoundBalancing(Policy):
     200
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     bound: Bound = field(default_factory=SqrtBound)
     complexities: tuple[float, ...] | None = None
     beta: float = 0.5
@@ -75,7 +72,8 @@ class BoundBalancing(Policy):
     reward_scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_counting(self, self.delta)
+        super().__post_init__()
+        check_counting(self.reward_scale, self.delta)
         check_bound(self.bound)
         check_numbers(self.complexities, "complexities")
         check_beta(self.beta)
@@ -89,7 +87,7 @@ class BoundBalancingLearner(CountingMasterLearner):
     """State of `BoundBalancing`: besides plays and rewards the claims R_i(n_i) and who is still active."""
 
     def __init__(self, policy: BoundBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
         self.policy = policy
         self.dims = self.complexities(policy.complexities)
         self.delta = policy.delta or 1 / math.sqrt(problem.horizon)

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from adadim.backend.arrays import Array, indices
 from adadim.backend.rows import Rows
-from adadim.checks import flag, one_of, positive
+from adadim.checks import one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases, check_loss_range, loss
+from adadim.policies.masters.bases import check_loss_range, loss
 from adadim.policies.masters.distributions import LogBarrier
-from adadim.policies.masters.learner import MasterLearner
+from adadim.policies.masters.learner import Master, MasterLearner
 from adadim.policies.masters.smoothing import sample
 from adadim.policies.memos import marked, unmarked
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["Corral"]
+__all__ = ["Corral", "CorralLearner", "CorralMaster"]
+
+
+class CorralMaster(Master):
+    """A master that draws its bases; its classes have the two fields."""
+
+    feedback: Literal["stochastic", "importance"]
+    loss_range: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_loss_range(self.loss_range)
+        one_of(self.feedback, "feedback", ("stochastic", "importance"))
+
+    @abstractmethod
+    def distribution(self, policies: Sequence[Policy], problem: Problem) -> Any:
+        """Fresh master probabilities over base policies."""
 
 
 @dataclass(frozen=True)
-class Corral(Policy):
+class Corral(CorralMaster):
     """Let an adversarial master find the best of several base learners.
 
     Use it with bases that stay good when fed importance-weighted losses. Bases such as `LinUCB` do not: run them with
@@ -60,49 +76,21 @@ class Corral(Policy):
     2
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     eta: float | None = None
     feedback: Literal["stochastic", "importance"] = "stochastic"
     loss_range: tuple[float, float] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_bases(self.bases, self.base)
-        flag(self.ambient, "ambient")
-        check_loss_range(self.loss_range)
+        super().__post_init__()
         if self.eta is not None:
             positive(self.eta, "eta", "the learning rate, e.g. 0.02")
-        one_of(self.feedback, "feedback", ("stochastic", "importance"))
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
-        """Fresh master probabilities over base policies."""
         eta = self.eta or 1 / math.sqrt(problem.horizon)
         return LogBarrier(len(problem), len(policies), eta, problem.horizon, problem.reference)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return CorralLearner(self, problem, streams)
-
-
-class CorralMaster(Protocol):
-    """Hyper-parameters of a master that draws its bases."""
-
-    @property
-    def bases(self) -> tuple[Policy, ...]: ...
-
-    @property
-    def base(self) -> LinUCB: ...
-
-    @property
-    def ambient(self) -> bool: ...
-
-    @property
-    def feedback(self) -> str: ...
-
-    @property
-    def loss_range(self) -> tuple[float, float]: ...
-
-    def distribution(self, policies: Sequence[Policy], problem: Problem) -> Any: ...
 
 
 class CorralLearner(MasterLearner):
@@ -111,7 +99,7 @@ class CorralLearner(MasterLearner):
     no_contexts = ""
 
     def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
+        super().__init__(policy.policies(problem), problem, streams, separate=policy.feedback == "importance")
         self.policy = policy
         self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from adadim.backend.arrays import Array, clamp
 from adadim.backend.rows import Rows
-from adadim.policies.base import Learner, Policy
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.data_driven import DataDrivenLearner, Variant, check_data_driven
+from adadim.policies.base import Learner
+from adadim.policies.masters.data_driven import DataDriven, DataDrivenLearner
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -19,7 +18,7 @@ LARGEST_RELEASED = 1e4
 
 
 @dataclass(frozen=True)
-class D3RB(Policy):
+class D3RB(DataDriven):
     """Balance the regrets of base learners by coefficients that are doubled when the data refute them.
 
     Base i is believed to have regret dhat_i sqrt(n_i), and the base with the least is played; when its rewards fall
@@ -61,18 +60,6 @@ class D3RB(Policy):
     >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
     200
     """
-
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
-    d_min: float = 1.0
-    delta: float | None = None
-    c: float = 1.0
-    reward_scale: float | None = None
-    variant: Variant = "printed"
-
-    def __post_init__(self) -> None:
-        check_data_driven(self)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return D3RBLearner(self, problem, streams)

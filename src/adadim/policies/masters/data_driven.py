@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from adadim.backend.arrays import Array, clamp, like
 from adadim.backend.rows import Rows
 from adadim.checks import one_of, positive
-from adadim.policies.masters.statistics import CountingMaster, CountingMasterLearner, check_counting, mean_width
+from adadim.policies.masters.learner import Master
+from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, mean_width
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["DataDrivenLearner", "Variant", "check_data_driven"]
-
-Variant = Literal["printed", "released"]
+__all__ = ["DataDriven", "DataDrivenLearner"]
 
 RELEASED_DELTA = 0.01
 
 
-class DataDriven(CountingMaster, Protocol):
+@dataclass(frozen=True)
+class DataDriven(Master):
     """Hyper-parameters of either."""
 
-    @property
-    def d_min(self) -> float: ...
+    d_min: float = 1.0
+    delta: float | None = None
+    c: float = 1.0
+    reward_scale: float | None = None
+    variant: Literal["printed", "released"] = "printed"
 
-    @property
-    def delta(self) -> float | None: ...
-
-    @property
-    def c(self) -> float: ...
-
-    @property
-    def variant(self) -> Variant: ...
-
-
-def check_data_driven(policy: DataDriven) -> None:
-    """Raise unless the hyper-parameters are possible."""
-    check_counting(policy, policy.delta)
-    positive(policy.d_min, "d_min", "the least coefficient, e.g. 1")
-    positive(policy.c, "c", "a factor on the confidence width")
-    one_of(policy.variant, "variant", ("printed", "released"))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counting(self.reward_scale, self.delta)
+        positive(self.d_min, "d_min", "the least coefficient, e.g. 1")
+        positive(self.c, "c", "a factor on the confidence width")
+        one_of(self.variant, "variant", ("printed", "released"))
 
 
 class DataDrivenLearner(CountingMasterLearner):
     """Coefficients dhat_i and potentials phi_i; the base with the least is played, and only its own change."""
 
     def __init__(self, policy: DataDriven, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
         self.settings = policy
         default = RELEASED_DELTA if policy.variant == "released" else 1 / math.sqrt(problem.horizon)
         self.delta = policy.delta or default

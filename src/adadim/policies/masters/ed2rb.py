@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.policies.base import Learner, Policy
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.data_driven import DataDrivenLearner, Variant, check_data_driven
+from adadim.policies.base import Learner
+from adadim.policies.masters.data_driven import DataDriven, DataDrivenLearner
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -16,7 +15,7 @@ __all__ = ["ED2RB"]
 
 
 @dataclass(frozen=True)
-class ED2RB(Policy):
+class ED2RB(DataDriven):
     """Balance the regrets of base learners by coefficients estimated from the data.
 
     As `D3RB`, but dhat_i is the regret per sqrt(n_i) that the rewards prove, and a potential at most doubles from one
@@ -56,18 +55,6 @@ class ED2RB(Policy):
     >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
     200
     """
-
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
-    d_min: float = 1.0
-    delta: float | None = None
-    c: float = 1.0
-    reward_scale: float | None = None
-    variant: Variant = "printed"
-
-    def __post_init__(self) -> None:
-        check_data_driven(self)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return ED2RBLearner(self, problem, streams)

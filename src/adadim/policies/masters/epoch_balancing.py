@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.checks import between, flag, positive, require
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
 from adadim.policies.masters.learner import nested_dims
-from adadim.policies.rounds import FloatArray, IntArray, RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.rounds import RoundLearner, RoundRegression, drawn_arm
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from adadim.backend.arrays import Array, as_numpy, is_numpy
+from adadim.checks import flag
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import Bases
+from adadim.policies.masters.bases import Bases, check_bases
 from adadim.policies.masters.nested import NestedLinUCB, are_nested
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["MasterLearner", "base_policies", "nested_dims"]
+__all__ = ["Master", "MasterLearner", "dims_of", "nested_dims"]
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:
@@ -32,22 +33,26 @@ def nested_dims(dim: int, ambient: bool = False) -> list[int]:
     return [*dims, dim] if ambient and dims[-1] < dim else dims
 
 
-class _Master(Protocol):
-    """Hyper-parameters that every master has: the bases given, or a template in nested dimensions."""
+@dataclass(frozen=True)
+class Master(Policy):
+    """Hyper-parameters that masters share: the bases given, or a template in nested dimensions."""
 
-    @property
-    def bases(self) -> tuple[Policy, ...]: ...
+    bases: tuple[Policy, ...] = ()
+    base: LinUCB = field(default_factory=LinUCB)
+    ambient: bool = False
 
-    @property
-    def base(self) -> LinUCB: ...
+    def __post_init__(self) -> None:
+        check_bases(self.bases, self.base)
+        flag(self.ambient, "ambient")
 
-    @property
-    def ambient(self) -> bool: ...
+    def policies(self, problem: Problem) -> tuple[Policy, ...]:
+        """The base policies that it runs on a problem."""
+        return self.bases or tuple(replace(self.base, dim=m) for m in nested_dims(problem.dim, self.ambient))
 
 
-def base_policies(policy: _Master, problem: Problem) -> tuple[Policy, ...]:
-    """The base policies that a master runs on a problem: those given, or its template in nested dimensions."""
-    return policy.bases or tuple(replace(policy.base, dim=m) for m in nested_dims(problem.dim, policy.ambient))
+def dims_of(policies: Sequence[Policy], problem: Problem) -> list[float]:
+    """How many features each base policy uses: its `dim`, or all."""
+    return [float(getattr(policy, "dim", None) or problem.dim) for policy in policies]
 
 
 class MasterLearner(Learner):
@@ -57,10 +62,10 @@ class MasterLearner(Learner):
     takes_late_rewards = False  # which base comes next depends on what the last one earned
     contexts_on_devices = True
 
-    def __init__(self, policy: _Master, problem: Problem, streams: Streams, separate: bool = False) -> None:
+    def __init__(self, policies: Sequence[Policy], problem: Problem, streams: Streams, separate: bool = False) -> None:
         """`separate` asks for separate learners, for a master that does not teach just the chosen one."""
         super().__init__(problem, streams)
-        self.policies = base_policies(policy, problem)
+        self.policies = tuple(policies)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
         alone = separate or problem.contextual or problem.endless  # without end each has its own clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from adadim.backend.arrays import Array
@@ -11,7 +11,6 @@ from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, argmax, check_ties
 from adadim.checks import is_number, require
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.statistics import CountingMasterLearner
 from adadim.policies.moss import MOSS, check_scale
 from adadim.problem import Problem
@@ -59,23 +58,13 @@ class ParallelMOSS(Policy):
         check_scale(self.scale)
         check_ties(self.ties)
 
-    def copies(self, problem: Problem) -> _Copies:
+    def copies(self, problem: Problem) -> list[MOSS]:
         """The copies of MOSS on a problem."""
         sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
-        return _Copies(tuple(MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes))
+        return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return ParallelMOSSLearner(self, problem, streams)
-
-
-@dataclass(frozen=True)
-class _Copies:
-    """What the frame of masters asks for."""
-
-    bases: tuple[Policy, ...]
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
-    reward_scale: float | None = 1.0
 
 
 def parallel_sizes(horizon: int) -> list[int]:
@@ -94,7 +83,7 @@ class ParallelMOSSLearner(CountingMasterLearner):
     """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
 
     def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.copies(problem), problem, streams)
+        super().__init__(policy.copies(problem), 1.0, problem, streams)
         self.policy = policy
         self.interval = math.ceil(math.sqrt(problem.horizon))
         self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 from adadim.backend.arrays import Array, clamp
 from adadim.backend.rows import Rows
-from adadim.policies.base import Learner, Policy
-from adadim.policies.linucb import LinUCB
+from adadim.policies.base import Learner
 from adadim.policies.masters.bounds import Bound, SqrtBound, check_bound
+from adadim.policies.masters.learner import Master
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -19,7 +19,7 @@ __all__ = ["RegretBalancing"]
 
 
 @dataclass(frozen=True)
-class RegretBalancing(Policy):
+class RegretBalancing(Master):
     """Balance the empirical regrets of several base learners, given a regret bound of the best of them.
 
     The most optimistic value that any base supports, b = max_i (u_i + U(n_i)) / n_i, is compared with what each base
@@ -56,14 +56,12 @@ class RegretBalancing(Policy):
     200
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     bound: Bound = field(default_factory=SqrtBound)
     reward_scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_counting(self)
+        super().__post_init__()
+        check_counting(self.reward_scale)
         check_bound(self.bound)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
@@ -74,7 +72,7 @@ class RegretBalancingLearner(CountingMasterLearner):
     """State of `RegretBalancing`."""
 
     def __init__(self, policy: RegretBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
         self.policy = policy
 
     def regrets(self, rows: Rows) -> tuple[Array, Array]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.checks import flag, one_of, positive
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Learner, Memo
 from adadim.policies.iterations import check_beta
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases, check_loss_range
+from adadim.policies.masters.bases import check_loss_range
 from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution, exploration_rate
-from adadim.policies.masters.learner import MasterLearner
+from adadim.policies.masters.learner import Master, MasterLearner
 from adadim.policies.masters.smoothing import Feedback, SmoothedBases
 from adadim.policies.masters.stored import StoredPolicies
 from adadim.problem import Problem
@@ -25,7 +24,7 @@ __all__ = ["SmoothCorral"]
 
 
 @dataclass(frozen=True)
-class SmoothCorral(Policy):
+class SmoothCorral(Master):
     """Let an adversarial master find the best of several base learners, each smoothed by replaying its past.
 
     By default the bases are `LinUCB` in 1, 2, 4, ... features. Use it when the candidates differ in kind and the
@@ -78,9 +77,6 @@ class SmoothCorral(Policy):
     100
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     beta: float = 0.5
     eta: float | None = None
     master: Literal["corral", "exp3p"] = "corral"
@@ -91,8 +87,7 @@ class SmoothCorral(Policy):
     replay: bool = True
 
     def __post_init__(self) -> None:
-        check_bases(self.bases, self.base)
-        flag(self.ambient, "ambient")
+        super().__post_init__()
         check_beta(self.beta)
         check_loss_range(self.loss_range)
         if self.eta is not None:
@@ -131,7 +126,7 @@ class SmoothCorralLearner(MasterLearner):
     )
 
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+        super().__init__(policy.policies(problem), problem, streams)
         self.smoothed = self.smoothing(
             self.bases,
             policy.distribution(len(self.bases), problem.horizon, problem.reference),

@@ -5,47 +5,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from adadim.backend.arrays import Array, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
-from adadim.checks import between, flag, is_number, positive
+from adadim.checks import between, is_number, positive
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Memo, Policy
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases
-from adadim.policies.masters.learner import MasterLearner
+from adadim.policies.masters.learner import MasterLearner, dims_of
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["CountingMaster", "CountingMasterLearner", "check_counting", "check_numbers", "mean_width", "per_base"]
+__all__ = ["CountingMasterLearner", "check_counting", "check_numbers", "mean_width", "per_base"]
 
 
-class CountingMaster(Protocol):
-    """Hyper-parameters of a master that compares its bases by their plays and rewards."""
-
-    @property
-    def bases(self) -> tuple[Policy, ...]: ...
-
-    @property
-    def base(self) -> LinUCB: ...
-
-    @property
-    def ambient(self) -> bool: ...
-
-    @property
-    def reward_scale(self) -> float | None: ...
-
-
-def check_counting(policy: CountingMaster, delta: float | None = None) -> None:
+def check_counting(reward_scale: float | None, delta: float | None = None) -> None:
     """Raise unless the hyper-parameters that such masters share are possible."""
-    check_bases(policy.bases, policy.base)
-    flag(policy.ambient, "ambient")
-    if policy.reward_scale is not None:
-        positive(policy.reward_scale, "reward_scale", "1 for rewards in [0, 1], or None")
+    if reward_scale is not None:
+        positive(reward_scale, "reward_scale", "1 for rewards in [0, 1], or None")
     if delta is not None:
         between(delta, "delta", 0, 1, "()")
 
@@ -95,11 +75,13 @@ class CountingMasterLearner(MasterLearner):
     no_contexts = ""
     needs_sets = "iid"
 
-    def __init__(self, policy: CountingMaster, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+    def __init__(
+        self, policies: Sequence[Policy], reward_scale: float | None, problem: Problem, streams: Streams
+    ) -> None:
+        super().__init__(policies, problem, streams)
         self.plays, self.rewards = self.zeros(len(self.bases)), self.zeros(len(self.bases))
-        if policy.reward_scale is not None:
-            scale = np.full(len(problem), float(policy.reward_scale))
+        if reward_scale is not None:
+            scale = np.full(len(problem), float(reward_scale))
         else:
             spread = np.ones(len(problem)) if problem.reward_range is None else problem.reward_range
             scale = problem.noise + 0.5 * spread
@@ -115,8 +97,8 @@ class CountingMasterLearner(MasterLearner):
 
     def complexities(self, given: tuple[float, ...] | None) -> Array:
         """d_i of each base (M,): as given, or its dimension, or the problem's."""
-        own = [float(getattr(p, "dim", None) or self.problem.dim) for p in self.policies]
-        return per_base(own if given is None else given, len(self.bases), "complexities", self.problem.reference)
+        values = dims_of(self.policies, self.problem) if given is None else given
+        return per_base(values, len(self.bases), "complexities", self.problem.reference)
 
     def means(self, rows: Rows) -> Array:
         """u_i / n_i, and 0 for a base never played."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
-from adadim.checks import flag, integer, not_negative, one_of, positive
+from adadim.checks import integer, not_negative, positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import check_bases, check_loss_range, loss
-from adadim.policies.masters.corral import CorralLearner
+from adadim.policies.masters.bases import loss
+from adadim.policies.masters.corral import CorralLearner, CorralMaster
+from adadim.policies.masters.learner import dims_of
 from adadim.policies.masters.tsallis import TsallisMaster
 from adadim.policies.memos import part_of, unmarked
 from adadim.problem import Problem
@@ -24,7 +24,7 @@ __all__ = ["TsallisCorral"]
 
 
 @dataclass(frozen=True)
-class TsallisCorral(Policy):
+class TsallisCorral(CorralMaster):
     """Let a master with the Tsallis-INF potential, which profits from gaps, find the best of several base learners.
 
     Like `Corral`, but the potential adapts to stochastic rewards: where one base owns the best arm, with a gap, the
@@ -70,9 +70,6 @@ class TsallisCorral(Policy):
     2
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     eta: float = 1.0
     penalty: float | None = 0.5
     threshold: float | None = None
@@ -81,9 +78,7 @@ class TsallisCorral(Policy):
     loss_range: tuple[float, float] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_bases(self.bases, self.base)
-        flag(self.ambient, "ambient")
-        check_loss_range(self.loss_range)
+        super().__post_init__()
         positive(self.eta, "eta", "the learning rate, e.g. 1")
         if self.penalty is not None:
             not_negative(self.penalty, "penalty")
@@ -91,7 +86,6 @@ class TsallisCorral(Policy):
             positive(self.threshold, "threshold", "the first inverse weight, e.g. 5 times the number of bases")
         if self.first_plays is not None:
             integer(self.first_plays, "first_plays", meaning="or None for ln(T) + 1")
-        one_of(self.feedback, "feedback", ("stochastic", "importance"))
 
     def penalties(self, dims: Sequence[float], horizon: int) -> list[float]:
         """D_i = d_i^(2a) / sqrt(T).
@@ -111,9 +105,8 @@ class TsallisCorral(Policy):
             ) from None
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> TsallisMaster:
-        """Fresh master weights over base policies."""
         horizon, reference = problem.horizon, problem.reference
-        dims = [float(getattr(p, "dim", None) or problem.dim) for p in policies]
+        dims = dims_of(policies, problem)
         start = math.ceil(math.log(horizon) + 1) if self.first_plays is None else self.first_plays
         threshold = 5.0 * len(policies) if self.threshold is None else self.threshold
         return TsallisMaster(

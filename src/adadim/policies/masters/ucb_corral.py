@@ -13,7 +13,7 @@ from adadim.checks import integer, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
 from adadim.policies.masters.bounds import Bound, SqrtLogBound, check_bound
-from adadim.policies.masters.learner import base_policies
+from adadim.policies.masters.learner import Master, dims_of
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -26,7 +26,7 @@ RELEASED_QUANTILE = 0.51
 
 
 @dataclass(frozen=True)
-class UCBCorral(Policy):
+class UCBCorral(Master):
     """Play the base with the largest optimistic value, judged by the median of S independent copies.
 
     A round of the master is S steps: each copy of the chosen base plays once. The median makes a bound that holds in
@@ -73,9 +73,6 @@ class UCBCorral(Policy):
     200
     """
 
-    bases: tuple[Policy, ...] = ()
-    base: LinUCB = field(default_factory=LinUCB)
-    ambient: bool = False
     copies: int | None = None
     bound: Bound = field(default_factory=SqrtLogBound)
     complexities: tuple[float, ...] | None = None
@@ -84,7 +81,8 @@ class UCBCorral(Policy):
     reward_scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_counting(self)
+        super().__post_init__()
+        check_counting(self.reward_scale)
         if self.copies is not None:
             integer(self.copies, "copies", most=MOST_COPIES, meaning="or None for 2 ln T of them")
         check_bound(self.bound)
@@ -126,13 +124,12 @@ class UCBCorralLearner(CountingMasterLearner):
     """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
 
     def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
-        self.originals = base_policies(policy, problem)
+        self.originals = policy.policies(problem)
         self.copies = policy.copies_for(problem.horizon)
         every = tuple(_lean(base) for base in self.originals for _ in range(self.copies))
-        super().__init__(replace(policy, bases=every), problem, streams)
+        super().__init__(every, policy.reward_scale, problem, streams)
         self.policy = policy
-        own = [float(getattr(p, "dim", None) or problem.dim) for p in self.originals]
-        given = own if policy.complexities is None else policy.complexities
+        given = dims_of(self.originals, problem) if policy.complexities is None else policy.complexities
         self.dims = per_base(given, len(self.originals), "complexities", problem.reference)
         # The base of the round that is on, and its copy that plays next.
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from adadim.codec import finite
 
 __all__ = ["Cell", "Column", "HeatMap", "Table"]
 
@@ -109,17 +110,6 @@ class HeatMap:
             ],
             "regrets": [[finite(_short(self.regrets.get(pair))) for pair in row] for row in pairs],
         }
-
-
-def finite(value: Any) -> Any:
-    """The value, or None for numbers that JSON does not have.
-
-    Examples
-    --------
-    >>> finite(1.5), finite(float("nan")), finite("x")
-    (1.5, None, 'x')
-    """
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _short(value: float | None) -> float | None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from adadim.codec import finite
 from adadim.errors import InvalidValueError
 from adadim.report.labels import instance_label, policy_label, title
 from adadim.report.looks import looks_of
-from adadim.report.page.blocks import finite
 from adadim.study import Results, toml
 from adadim.theory import hardness
 

@@ -1,0 +1,161 @@
+"""What plays the rounds of a problem: it chooses arms and absorbs their rewards, for many replications at once.
+
+Here is what the author of a policy writes (`choose`, `absorb`, and what a class says of itself) and finds to write it
+with. It is also all that a loop or a master calls.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Any
+
+from adadim.backend.arrays import Array, is_numpy, like, namespace, surely_all, zeros
+from adadim.backend.clock import Clock
+from adadim.backend.rows import Rows
+from adadim.backend.ties import Ties, argmax
+from adadim.errors import DeviceError, InvalidValueError
+from adadim.policies.decisions import Memo
+from adadim.policies.laws import Need
+from adadim.posterior.moments import Moments
+from adadim.problem import Problem
+from adadim.randomness import Draws, Streams
+
+__all__ = ["Player"]
+
+
+class Player(ABC):
+    """State of a policy on R replications, as loops and masters use it."""
+
+    takes_any_arm = True
+    """Whether it can learn from arms that it did not choose."""
+
+    takes_late_rewards = True
+    """Whether several decisions may be open at once, and be answered in any order."""
+
+    no_allowed = ""
+    """Why no arm may be left out in a round; empty if some may."""
+
+    no_contexts = (
+        "this policy knows arms by their number, which means nothing where features come with each round; use LinUCB "
+        "or adadim.recommended(problem)"
+    )
+    """Why it cannot play where features come with each round; empty if it can."""
+
+    no_disjoint = (
+        "this policy learns one parameter for all arms: multiply arms and covariates out, "
+        "ask(adadim.interactions(context, arms)) on Problem(arms=, dim=), or use LinUCB"
+    )
+    """Why it cannot play where each arm has a parameter of its own; empty if it can."""
+
+    contexts_on_devices = False
+    """Whether it can play with torch where features come with each round."""
+
+    no_growing: str | None = None
+    """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
+
+    takes_new_arms = False
+    """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
+
+    needs_sets: Need = "any"
+    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
+
+    fixed_operations = False
+    """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and
+    masks, never through shapes, loops or `if`. Rounds can then be recorded and replayed where a device can do that."""
+
+    bytes_per_round = 0
+    """Bytes that every round reads anew for each replication."""
+
+    def __init__(self, problem: Problem, streams: Streams) -> None:
+        if problem.contextual and self.no_contexts:
+            raise InvalidValueError(self.no_contexts)
+        if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
+            what = "disjoint models are" if problem.disjoint else "where features come with each round this policy is"
+            instead = "adadim.interactions(context, arms)" if problem.disjoint else "LinUCB"
+            raise DeviceError(f"{what} computed with NumPy, not with torch; use {instead}")
+        if problem.disjoint and self.no_disjoint:
+            raise InvalidValueError(self.no_disjoint)
+        if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
+            raise InvalidValueError(reason)
+        self.problem, self.streams = problem, streams
+        self.everyone = Rows.all(problem.reference)
+        if problem.growing:
+            # When each arm arrives, what round it is, and the features, to which arms are added in place.
+            self.arrives = like(problem.arrives.copy(), problem.reference)
+            self.calendar, self.features_there = Clock(problem.reference), problem.actions.base
+
+    @abstractmethod
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        """Arms to pull in the replications of `rows`, and what `absorb` will have to know of this choice."""
+
+    @abstractmethod
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn from the rewards of arms, one for each replication of `rows`."""
+
+    def arms_added(self) -> None:
+        """Take note that the features of the problem have more arms."""
+        return
+
+    def present(self, rows: Rows) -> Rows:
+        """The same rows in the round that begins, offered the arms that are there."""
+        if not self.problem.growing:
+            return rows
+        t = self.calendar.decided
+        there = rows.of(self.arrives) <= rows.of(t)[:, None] + 1
+        self.calendar.tick(rows)
+        if rows.allowed is not None:
+            there = there & rows.allowed
+        return rows if surely_all(there) else rows.offering(None, there)
+
+    def sequence(self) -> Hashable:
+        """Name of the array operations of the next round of all replications; None if the data decide which they are.
+
+        Only learners that have several fixed sequences define it: rounds of equal name can be replayed.
+        """
+        return type(self).__name__ if self.fixed_operations else None
+
+    def check_arms(self, arms: Array) -> None:
+        """Raise unless it can learn from these arms, all of them arms of the problem."""
+        return
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
+        return None
+
+    def context_sums(self) -> list[Moments] | None:
+        """Sums over the features pulled in each replication, where they come with each round; None if it keeps none.
+
+        The features may be multiplied by factors, which the answer of `dimension` does not depend on.
+        """
+        return None
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """State of each replication in words and numbers."""
+        return [{"replication": r} for r in self.problem.replications]
+
+    @property
+    def xp(self) -> Any:
+        """Array namespace of the problem."""
+        return self.problem.xp
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Random numbers of this learner, in the library of the problem."""
+        return self.streams.source(self.problem.draws_at_once)
+
+    def zeros(self, *shape: int, integers: bool = False) -> Array:
+        """Zeros of shape (R, *shape), for state."""
+        return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
+
+    def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
+        """Position of the largest score in each row; ties are broken at random, by one draw per replication.
+
+        Arms that are not allowed are left out; the scores are then those of all arms, in their order.
+        """
+        if rows.allowed is not None:
+            xp = namespace(scores)
+            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
+        return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
