@@ -26,7 +26,7 @@ from _report import arguments, describe, load, machine, table, write_json
 
 SIZES = {"few arms": (10, 20, 4000), "shared features": (100, 100, 2000), "the paper's size": (1200, 600, 60)}
 QUICK = {"few arms": (10, 20, 100)}
-TURNS = 5
+TURNS, PEER_TURNS = 5, 15  # those of the packages are short
 ARMS, COVARIATES = 10, 20  # of the comparison with other packages
 SETS = 50  # rounds of features made beforehand
 
@@ -88,7 +88,7 @@ def measure_peers(quick):
     rng = np.random.default_rng(0)
     contexts, peers = rng.standard_normal((100, COVARIATES)) / COVARIATES**0.5, installed()
     times: dict[str, list[float]] = {name: [] for name, *_ in peers}
-    for _ in range(1 if quick else TURNS):
+    for _ in range(1 if quick else PEER_TURNS):
         for name, _, play, rounds, _ in peers:
             rewards = rng.standard_normal(20 if quick else rounds).tolist()
             begun = time.process_time()

@@ -109,8 +109,8 @@ class Streams:
             for r in self.replications
         ]
         self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
-        self._cursor = np.full(len(self.generators), BLOCK)
-        self._in_step = True  # every replication has drawn equally often
+        self._in_step, self._drawn = True, BLOCK  # while every replication has drawn equally often: how far
+        self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how far each
         self._source: DeviceDraws | None = None
         self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
 
@@ -151,11 +151,16 @@ class Streams:
         return made
 
     def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
-        everyone = rows is None or rows.everyone
-        if everyone and self._in_step and (at := self._cursor.item(0)) < BLOCK:
-            self._cursor += 1
-            return self._buffer[:, at].copy()
-        self._in_step = everyone and self._in_step
+        if self._in_step and (rows is None or rows.everyone):
+            if self._drawn == BLOCK:
+                for row, generator in zip(self._buffer, self.generators, strict=True):
+                    fill(row, generator, normal)
+                self._drawn = 0
+            self._drawn += 1
+            return self._buffer[:, self._drawn - 1].copy()
+        if self._in_step:
+            self._in_step = False
+            self._cursor[:] = self._drawn
         chosen = np.arange(len(self.generators)) if rows is None else rows.ids
         at = self._cursor[chosen]
         spent = at >= BLOCK

@@ -239,3 +239,22 @@ def test_a_mask_is_all_replications_for_reading(torch):
     assert not MaskedRows(torch.ones(3, dtype=torch.bool), torch.arange(3)).everyone
     array = torch.arange(6.0).reshape(3, 2)
     assert rows.of(array).data_ptr() == array.data_ptr()
+
+
+@pytest.mark.parametrize("library", ["torch"])
+@pytest.mark.parametrize("named", INDEXED)
+def test_what_is_offered_comes_along(own, library, named):
+    rng, ids = np.random.default_rng(4), members(named)
+    features, allowed = rng.random((len(ids), 3, 2)), rng.random((len(ids), 3)) < 0.5
+    rows = make(named, own).offering(own(features), own(allowed))
+    (wide, moments), here = rows.masked(own(features[:, 0])), rows.to_numpy()
+    for whole in (wide, wide.only(wide.mask)):
+        np.testing.assert_array_equal(whole.features[ids], features)
+        np.testing.assert_array_equal(whole.allowed[ids], allowed)
+    np.testing.assert_array_equal(moments[ids], features[:, 0])
+    for part in (here.features, here.allowed, here.ids, here.positions):
+        assert isinstance(part, np.ndarray)
+    assert here.ids.tolist() == ids.tolist()
+    assert here.everyone == rows.everyone
+    np.testing.assert_array_equal(here.features, features)
+    np.testing.assert_array_equal(here.allowed, allowed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adadim.backend.ties import argmax
+from adadim.backend.ties import FEW, argmax
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
@@ -24,3 +24,15 @@ def test_argmax(library, request):
     for draw, expected in wanted.items():
         np.testing.assert_array_equal(argmax(scores, np.full(6, draw)), expected)
     np.testing.assert_array_equal(argmax(scores, None), wanted[0.0])
+
+
+def test_one_row_alone_is_chosen_as_among_others():
+    rng = np.random.default_rng(0)
+    for arms in (1, 2, FEW, FEW + 1, 200):
+        scores = rng.integers(-3, 3, size=(300, arms)) * (1.0 + 1e-14 * rng.standard_normal((300, arms)))
+        scores[rng.random((300, arms)) < 0.1] = -np.inf
+        uniforms = rng.random(300)
+        for draws in (uniforms, None):
+            together = argmax(scores, draws)
+            alone = [argmax(row[None], None if draws is None else draws[i : i + 1]) for i, row in enumerate(scores)]
+            np.testing.assert_array_equal(np.concatenate(alone), together)

@@ -10,6 +10,7 @@ import pytest
 import adadim
 from adadim.backend.rows import Rows
 from adadim.errors import DeviceError, InvalidTypeError
+from adadim.experiments.field.whole_sphere import SphereTS
 from adadim.posterior.context import REFRESH
 
 torch = pytest.importorskip("torch")
@@ -23,6 +24,22 @@ PLAY = {
     "Greedy": adadim.Greedy(),
     "tapered": adadim.TaperedLinUCB(),
     "Random": adadim.Random(),
+    "LinTS": adadim.LinTS(),
+    "LinTS dim": adadim.LinTS(dim=3, ties="lowest"),
+    "SupLinUCB": adadim.SupLinUCB(radius=0.3),
+    "EvidenceLinUCB": adadim.EvidenceLinUCB(),
+    "Corral": adadim.Corral(ambient=True),
+    "Corral of several": adadim.Corral(bases=(adadim.LinTS(), adadim.EvidenceLinUCB(), adadim.Random())),
+    "Corral by importance": adadim.Corral(feedback="importance"),
+    "SmoothCorral": adadim.SmoothCorral(loss_range=(-2.0, 2.0)),
+    "SmoothCorral tapered": adadim.SmoothCorral(bases=(adadim.TaperedLinUCB(), adadim.LinUCB(dim=2, radius="oful"))),
+    "DynamicBalancing": adadim.DynamicBalancing(),
+    "RegretBalancing": adadim.RegretBalancing(),
+    "OSOM": adadim.OSOM(),
+    "ModCB": adadim.ModCB(),
+    "EpochBalancing": adadim.EpochBalancing(),
+    "ED2RB": adadim.ED2RB(),
+    "TsallisCorral": adadim.TsallisCorral(),
 }
 
 
@@ -34,7 +51,7 @@ def contexts(horizon, replications=range(3), **changes):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PLAY)
 def test_the_same_arms_as_numpy(name, device):
-    instance = contexts(2000 if name == "LinUCB" else 600)
+    instance = contexts({"LinUCB": 2000, "LinUCB oful": REFRESH + 60, "Corral": REFRESH + 60}.get(name, 250))
     here, there = (adadim.simulate(PLAY[name], where, seed=2) for where in (instance, instance.to(device)))
     np.testing.assert_array_equal(here.pulls, there.pulls)
     np.testing.assert_allclose(here.regret, there.regret, rtol=1e-9)
@@ -81,27 +98,48 @@ def test_regression_after_refreshing():
         assert int(state.pulls[r]) == len(b)
 
 
-def test_saved_learners_go_on(tmp_path):
+def torch_rounds(learner, rounds, count):
+    """Arms that it chooses in some rounds, told rewards that depend on the arms alone."""
+    chosen = []
+    for _ in range(count):
+        arms = learner.select(torch.from_numpy(next(rounds)))
+        learner.update(arms, 0.1 * arms.double() - 0.2)
+        chosen.append(arms.tolist())
+    return chosen
+
+
+@pytest.mark.parametrize("name", PLAY)
+def test_saved_learners_go_on(name, tmp_path):
     instance = contexts(60)
     problem = instance.problem.to("cpu")
-    learner, rounds = adadim.LinUCB().start(problem, seed=1), instance.rounds()
-    for t in range(30):
-        learner.update(learner.select(torch.from_numpy(next(rounds))), torch.tensor([0.1 * t, -0.2, 0.3]).double())
+    learner, rounds = PLAY[name].start(problem, seed=1), instance.rounds()
+    torch_rounds(learner, rounds, 31)
     learner.save(tmp_path / "learner")
     restored = adadim.load(tmp_path / "learner", problem)
+    later = [next(rounds).copy() for _ in range(20)]
+    assert torch_rounds(restored, iter(later), 20) == torch_rounds(learner, iter(later), 20)
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinUCB dim", "tapered", "LinTS", "EvidenceLinUCB"])
+def test_logged_pulls(name):
+    problem = contexts(60, replications=range(2)).problem
+    here, there = (PLAY[name].start(where, seed=1) for where in (problem, problem.to("cpu")))
+    rng = np.random.default_rng(0)
+    x, rewards = rng.standard_normal((2, 20, 9)), rng.standard_normal((2, 20))
+    here.learn(x, rewards)
+    there.learn(torch.from_numpy(x), torch.from_numpy(rewards))
     for _ in range(20):
-        features = torch.from_numpy(next(rounds))
-        arms = learner.select(features)
-        assert restored.select(features).tolist() == arms.tolist()
-        for one in (learner, restored):
-            one.update(arms, torch.tensor([0.1, -0.2, 0.3]).double())
+        features = rng.standard_normal((2, 7, 9))
+        assert here.select(features).tolist() == there.select(torch.from_numpy(features)).tolist()
 
 
 def test_who_cannot_says_so():
     problem = contexts(60).problem.to("cpu")
-    for policy in (adadim.EvidenceLinUCB(), adadim.SupLinUCB(), adadim.Corral(), adadim.SmoothCorral(), adadim.LinTS()):
-        with pytest.raises(DeviceError, match="computes with NumPy where features come with each round"):
-            policy.start(problem)
+    disjoint = adadim.Problem(arms=3, dim=2, horizon=60, noise=0.1, disjoint=True).to("cpu")
+    with pytest.raises(DeviceError, match=r"disjoint models are computed with NumPy.*; use adadim.interactions\("):
+        adadim.LinUCB().start(disjoint)
+    with pytest.raises(DeviceError, match="this policy is computed with NumPy, not with torch; use LinUCB"):
+        SphereTS(dim=2).start(problem)
     with pytest.raises(InvalidTypeError, match="an array of the problem's library"):
         adadim.LinUCB().start(problem).ask(np.zeros((3, 7, 9)))
 

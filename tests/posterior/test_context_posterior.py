@@ -67,3 +67,14 @@ def test_widths_of_many_arms_by_a_factor():
     expected = np.vecdot(offered[0] @ np.linalg.inv(0.2 * np.eye(dim) + x.T @ x), offered[0])
     for arms in (dim + 10, dim - 1):  # by the factor, and without
         np.testing.assert_allclose(state.predict(offered[:, :arms], rows)[1][0], expected[:arms], rtol=1e-10)
+
+
+def test_one_vector_in_several_regressions():
+    rng, state = np.random.default_rng(2), ContextPosterior(6, 4, ridge=0.3)
+    for _ in range(30):
+        rows = Rows.some(rng.permutation(6)[:2], state.theta)
+        state.absorb(rng.standard_normal((2, 4)), rng.standard_normal(2), rows)
+    x = rng.standard_normal(4)
+    mean, width2 = state.predict_each(x, first=2, count=3)
+    np.testing.assert_allclose(mean, [x @ state.theta[r] for r in (2, 3, 4)], rtol=1e-12)
+    np.testing.assert_allclose(width2, [x @ state.inverse[r] @ x for r in (2, 3, 4)], rtol=1e-12)

@@ -118,8 +118,13 @@ def test_what_moments_cannot_hold_is_said_by_name():
     x = np.random.default_rng(0).standard_normal((40, 4)) * [1.0, 1e3, 1.0, 1e3]
     x[:, 3] = x[:, 1]
     state = ContextPosterior(1, 4, 1e-7)
+
+    def pull_all():
+        for vector in x:
+            state.pull(0, vector, 1.0)
+
     with pytest.warns(adadim.PrecisionWarning, match="columns 2, 4 of the features are so nearly dependent"):
-        state.learn([0] * len(x), x, np.ones(len(x)))
+        pull_all()
     mean, width2 = state.predict(x[None], Rows.all(state.theta))
     assert np.isfinite(mean).all()
     assert (width2 >= 0).all()

@@ -23,6 +23,7 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "as_numpy",
+    "at_each",
     "check_device",
     "clamp",
     "device_of",
@@ -168,6 +169,19 @@ def indices(array: Array) -> Array:
     if is_numpy(array):
         return np.arange(len(array))
     return array_namespace(array).arange(array.shape[0], device=device_of(array))
+
+
+def at_each(array: Array, columns: Array) -> Array:
+    """The entries ``array[i, columns[i]]``, as an array of their own.
+
+    Examples
+    --------
+    >>> at_each(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0]))
+    array([2., 3.])
+    """
+    if len(columns) == 1 and is_numpy(array):  # the same, quicker
+        return array[:, columns.item()].copy()
+    return array[indices(columns), columns]
 
 
 def clamp(array: Array, lowest: float | None = None, highest: float | None = None) -> Array:

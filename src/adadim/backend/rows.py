@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, indices, like, namespace
+from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, namespace
 from adadim.backend.state import unchanging
 
 __all__ = ["MaskedRows", "Rows"]
@@ -53,6 +53,9 @@ class Rows:
     array([[5., 0.], [0., 0.], [0., 5.]])
     """
 
+    features: Array | None = None
+    allowed: Array | None = None
+
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers
         self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
@@ -60,8 +63,6 @@ class Rows:
         self.positions = numbers[index] if isinstance(index, slice) else index
         if isinstance(numbers, np.ndarray):
             self.ids = self.positions
-        self.features: Array | None = None
-        self.allowed: Array | None = None
 
     @classmethod
     def all(cls, reference: Array) -> Rows:
@@ -139,20 +140,33 @@ class Rows:
                 many = like(at, self._numbers)
                 yield label, self._part(like(self.ids[at], self._numbers), many), many
 
+    def to_numpy(self) -> Rows:
+        """The same rows and what they are offered with NumPy, for statistics kept on the host whatever the library."""
+        if is_numpy(self._numbers):
+            return self
+        index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
+        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed))
+        return Rows(index, as_numpy(self._numbers)).offering(*offered)
+
     def masked(self, *values: Array) -> tuple[Any, ...]:
         """These rows as a mask, and `values`, one entry each, with an entry for every replication (torch only)."""
         numbers = self._numbers
         if self.everyone:
             every = MaskedRows(numbers >= 0, numbers)
-            every.allowed = self.allowed
+            every.features, every.allowed = self.features, self.allowed
             return every, *values
         index = self.positions
-        wide = [(numbers * 0).to(v.dtype).index_copy_(0, index, v) for v in values]
         some = MaskedRows((numbers < 0).index_fill_(0, index, True), numbers)
+        if self.features is not None:
+            some.features = self._widened(self.features)
         if self.allowed is not None:
             everything = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
             some.allowed = everything.index_copy_(0, index, self.allowed)
-        return some, *wide
+        return some, *map(self._widened, values)
+
+    def _widened(self, values: Array) -> Array:
+        """`values`, one entry for each of these rows, with zeros for all other replications (torch only)."""
+        return values.new_zeros((len(self._numbers), *values.shape[1:])).index_copy_(0, self.positions, values)
 
 
 class MaskedRows(Rows):
@@ -179,5 +193,5 @@ class MaskedRows(Rows):
     def only(self, mask: Array) -> MaskedRows:
         """Those of these rows for which `mask` holds too."""
         part = MaskedRows(self.mask & mask, self._numbers)
-        part.allowed = self.allowed
+        part.features, part.allowed = self.features, self.allowed
         return part

@@ -16,6 +16,8 @@ Ties = Literal["random", "lowest"]
 TOLERANCE = 1e-10
 """Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
 
+FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
+
 
 def check_ties(ties: str) -> None:
     """Raise unless `ties` is a known rule."""
@@ -39,7 +41,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
     array([1])
     """
     if is_numpy(scores):
-        return _argmax_numpy(scores, uniforms)
+        return _argmax_one(scores[0], uniforms) if len(scores) == 1 else _argmax_numpy(scores, uniforms)
     xp = namespace(scores)
     top = xp.max(scores, axis=-1)
     slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
@@ -65,15 +67,6 @@ def tied_for_first(scores: Array) -> Array:
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
-    if len(scores) == 1:  # the same in fewer operations
-        row = scores[0]
-        first = row.argmax()
-        best = row.item(first)
-        tied_row = row >= min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-        if np.count_nonzero(tied_row) < 2:
-            return np.array([first])
-        candidates = np.flatnonzero(tied_row)
-        return candidates[[0 if uniforms is None else int(uniforms[0] * len(candidates))]]
     tied = tied_for_first(scores)
     chosen = tied.argmax(axis=-1)
     if np.count_nonzero(tied) > len(scores):
@@ -82,3 +75,15 @@ def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
             if len(candidates) > 1:
                 chosen[i] = candidates[0 if uniforms is None else int(uniforms[i] * len(candidates))]
     return chosen
+
+
+def _argmax_one(row: Array, uniforms: Array | None) -> Array:
+    """The same for one row (K,), in fewer operations."""
+    few = len(row) <= FEW
+    values = row.tolist() if few else row
+    best = max(values) if few else row.item(row.argmax())
+    bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+    tied = [k for k, value in enumerate(values) if value >= bar] if few else np.flatnonzero(row >= bar)
+    if len(tied) > 1 and uniforms is not None:
+        return np.array([tied[int(uniforms[0] * len(tied))]])
+    return np.array([tied[0] if len(tied) else 0])  # no score is above one that is not a number

@@ -68,18 +68,18 @@ class AskTell(Player):
     def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
         """Learn from the rewards of the arms that `select` chose, one per replication."""
         wanted = self._wanted(rows)
-        given = self._learnable(arms, len(wanted))
-        gained = checked_rewards(self.problem, rewards, len(wanted))
-        parts, left = self._answered(wanted)
+        count = len(wanted)
+        given, gained = self._learnable(arms, count), checked_rewards(self.problem, rewards, count)
+        parts, left = self._answered(wanted, given, gained)
         if not self.takes_any_arm:
-            for at, (_, chosen, _) in parts:
-                if given[at].tolist() != chosen.tolist():
+            for pulled, _, (_, chosen, _) in parts:
+                if pulled.tolist() != chosen.tolist():
                     raise ForeignArmError(
                         f"{type(self).__name__} learns only from the arms it chose: select() gave "
-                        f"{as_numpy(chosen).tolist()}, update got {as_numpy(given[at]).tolist()}"
+                        f"{as_numpy(chosen).tolist()}, update got {as_numpy(pulled).tolist()}"
                     )
-        for at, (ids, _, memo) in parts:
-            self.absorb(given[at], gained[at], self._rows(ids), memo)
+        for pulled, rewarded, (ids, _, memo) in parts:
+            self.absorb(pulled, rewarded, self._rows(ids), memo)
         self._selected = left
 
     def learn(self, arms: Array, rewards: Array) -> None:
@@ -143,17 +143,20 @@ class AskTell(Player):
         if empty.size:
             raise InvalidValueError(f"allowed leaves no arm that has arrived (row {int(empty[0])})")
 
-    def _answered(self, wanted: Rows) -> tuple[list[tuple[Any, Choice]], list[Choice]]:
-        """What `select` chose for `wanted`, each choice after its positions in it; and what stays open."""
+    def _answered(
+        self, wanted: Rows, arms: Array, rewards: Array
+    ) -> tuple[list[tuple[Array, Array, Choice]], list[Choice]]:
+        """What `select` chose for `wanted`, each choice after its arms and rewards; and what stays open."""
         if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
-            return [(slice(None), self._selected[0])], []
+            return [(arms, rewards, self._selected[0])], []
         order = {r: position for position, r in enumerate(wanted.ids.tolist())}
         parts, left = [], []
         for choice in map(self._in_library, self._selected):
             asked = np.isin(choice[0], wanted.ids)
             if asked.any():
                 part = part_of_choice(choice, asked)
-                parts.append((like([order.pop(r) for r in part[0].tolist()], wanted.positions), part))
+                at = like([order.pop(r) for r in part[0].tolist()], wanted.positions)
+                parts.append((arms[at], rewards[at], part))
             if not asked.all():
                 left.append(part_of_choice(choice, ~asked))
         for r in order:
@@ -178,4 +181,4 @@ class AskTell(Player):
         return Rows.some(ids, self.problem.reference)
 
     def _shown(self, arms: Array) -> Any:
-        return int(arms[0]) if self.problem.single else arms
+        return arms.item() if self.problem.single else arms

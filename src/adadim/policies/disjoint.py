@@ -36,45 +36,43 @@ class DisjointLinUCBLearner(Learner):
         self.dim = policy.checked_dim(problem)
         self.posterior = ContextPosterior(len(problem) * problem.arms, self.dim, policy.ridge)
         self.clock = policy.clock(problem)
-        self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
+        self._radius = np.asarray(policy.width_multiplier(problem, problem.arms)) if self.clock is None else None
 
     def radius(self, rows: Rows) -> Any:
         """Current multiplier of the width; one per replication for "oful" and without end."""
-        policy, shape = self.policy, (len(self.problem), self.problem.arms)
-        t = None
+        policy, problem = self.policy, self.problem
+        if self.clock is None and policy.radius != "oful":
+            return self._radius
+        shape, t = (len(problem), problem.arms), None
         if self.clock is not None:
             t = self.clock.now(rows, self.posterior.pulls.reshape(shape).sum(axis=1))
         if policy.radius == "oful":  # det(V) is the product over the blocks
-            return policy.adaptive_radius(self.problem, rows.of(self.posterior.logdet.reshape(shape).sum(axis=1)), t)
-        return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
+            return policy.adaptive_radius(problem, rows.of(self.posterior.logdet.reshape(shape).sum(axis=1)), t)
+        return policy.width_multiplier(problem, problem.arms, t)
 
     def predict(self, contexts: Array, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm, (n, K), in the contexts (n, d) of `rows`."""
-        state, arms, dim = self.posterior, self.problem.arms, self.dim
-        if len(self.problem) == 1:
-            u = (state.inverse.reshape(arms * dim, dim) @ contexts[0]).reshape(arms, dim)
-            return contexts @ state.theta.T, np.maximum(contexts @ u.T, 0.0)
-        mean, width2 = np.empty((len(contexts), arms)), np.empty((len(contexts), arms))
-        for i, r in enumerate(rows.ids.tolist()):
-            blocks, c = slice(r * arms, (r + 1) * arms), contexts[i]
-            u = (state.inverse[blocks].reshape(arms * dim, dim) @ c).reshape(arms, dim)
-            np.dot(state.theta[blocks], c, out=mean[i])
-            np.dot(u, c, out=width2[i])
-        return mean, np.maximum(width2, 0.0, out=width2)
+        state, arms = self.posterior, self.problem.arms
+        if len(contexts) == 1:
+            mean, width2 = state.predict_each(contexts[0], rows.ids.item(0) * arms, arms)
+            return mean[None], width2[None]
+        known = [state.predict_each(c, r * arms, arms) for r, c in zip(rows.ids.tolist(), contexts, strict=True)]
+        return np.stack([mean for mean, _ in known]), np.stack([width2 for _, width2 in known])
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
-        contexts = rows.features[:, : self.dim]
+        contexts = rows.features[:, : self.dim].copy()
         mean, width2 = self.predict(contexts, rows)
         scores = self.policy.scores(mean, width2, self.radius(rows), rows.ids)
         chosen = self.largest(scores, rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"context": contexts.copy()}
+        return chosen, {"context": contexts}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        blocks = rows.ids * self.problem.arms + arms
-        self.posterior.learn(blocks.tolist(), memo["context"], rewards)
+        count, contexts, chosen, gained = self.problem.arms, memo["context"], arms.tolist(), rewards.tolist()
+        for i, r in enumerate(rows.ids.tolist()):
+            self.posterior.pull(r * count + chosen[i], contexts[i], gained[i])
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each arm, in each replication."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, indices, like
+from adadim.backend.arrays import Array, as_numpy, at_each, like
 from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
@@ -22,9 +23,10 @@ from adadim.policies.inputs import logged_features
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
 from adadim.policies.tapered import check_taper, taper_weights
 from adadim.posterior import Form
+from adadim.posterior.context import ContextPosterior
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
-from adadim.randomness import Streams
+from adadim.randomness import Draws, Streams
 
 __all__ = ["RAW", "RIDGES", "EvidenceLinUCB", "check_factor", "evidence"]
 
@@ -193,34 +195,37 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     units are divided by the largest value offered so far, which is looked at anew when it takes stock.
     """
 
-    contexts_on_devices = False
     fixed_operations = False
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.linucb(), problem, streams)
         count = len(problem)
+        self.posterior = ContextPosterior(count, self.dim, self.policy.ridge)  # on the host, where it takes stock
         self.tuning, self.tapers = policy, taper_weights(policy.taper, problem.dim)
         self.extent = np.zeros((count, problem.dim))  # largest absolute value of each column
         self.units, self.longest = np.ones((count, problem.dim)), np.zeros(count)
         self.noise = np.full(count, np.nan)
         self.radii = np.ones((count, 1))
-        self.clock = Clock(problem.reference) if problem.endless else None
+        self.clock = Clock(self.noise) if problem.endless else None
+
+    @cached_property
+    def draws(self) -> Draws:
+        return self.streams
 
     def radius(self, rows: Rows) -> Array:
         """Current multiplier of the width, one per replication."""
         return _radius_now(self, self.radii, rows)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        offered = rows.features
+        here, reference = rows.to_numpy(), self.problem.reference
+        offered = here.features
         assert offered is not None
-        self._notice(offered, rows)
-        scores = self._scores(self._scaled(offered, rows), rows)
-        chosen = self.largest(scores, rows, self.policy.ties)
+        self._notice(offered, here)
+        chosen = self.largest(self._scores(self._scaled(offered, here), here), here, self.policy.ties)
         if self.clock is not None:
-            self.clock.tick(rows)
-        return chosen, {
-            "features": offered[indices(chosen), chosen]
-        }  # as they are: the units may change till the reward
+            self.clock.tick(here)
+        pulled = at_each(offered, chosen)  # as they are: the units may change till the reward
+        return like(chosen, reference), {"features": like(pulled, reference)}
 
     def _notice(self, offered: Array, rows: Rows) -> None:
         """Keep the longest arm and the largest values; before the first reward, choose the units by them."""
@@ -247,10 +252,11 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         return features * factors.reshape(len(factors), *[1] * (features.ndim - 2), -1)
 
     def _seen(self, features: Array) -> Array:
-        return self._scaled(features, self.everyone)
+        return self._scaled(features, self.everyone.to_numpy())
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, {"features": self._scaled(memo["features"], rows)})
+        rows = rows.to_numpy()
+        super().absorb(arms, as_numpy(rewards), rows, {"features": self._scaled(as_numpy(memo["features"]), rows)})
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
             units = like_units(self.extent[r])
@@ -287,7 +293,7 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     def learn(self, arms: Array, rewards: Array) -> None:
         pulls = [(np.asarray(x, dtype=float), gained) for x, gained in logged_features(self.problem, arms, rewards)]
         if pulls:
-            self._notice(np.stack([x for x, _ in pulls], axis=1), self.everyone)
+            self._notice(np.stack([x for x, _ in pulls], axis=1), self.everyone.to_numpy())
         for x, gained in pulls:
             self.absorb(x, gained, self.everyone, {"features": x})
 

@@ -26,6 +26,8 @@ __all__ = [
     "logged_features",
 ]
 
+FLOAT64 = np.dtype(np.float64)
+
 
 def checked_rows(problem: Problem, rows: Any) -> Rows:
     """Positions of replications as `Rows`."""
@@ -41,7 +43,7 @@ def checked_rows(problem: Problem, rows: Any) -> Rows:
 def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
     """One arm for each of `count` replications."""
     if type(arms) is int and count == 1 and 0 <= arms < problem.arms:  # the usual case, and the quickest
-        return like(np.array([arms]), problem.reference)
+        return _one(arms, problem.reference)
     array = in_library(problem, arms, "arms")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -58,7 +60,7 @@ def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
 def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
     """One reward for each of `count` replications, as floats."""
     if type(rewards) is float and count == 1 and math.isfinite(rewards):  # the usual case, and the quickest
-        return like(np.array([rewards]), problem.reference)
+        return _one(rewards, problem.reference)
     array = in_library(problem, rewards, "rewards")
     if tuple(array.shape) != (count,):
         raise InvalidValueError(f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}")
@@ -72,6 +74,11 @@ def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
         return array
     xp = namespace(array)
     return xp.astype(array, xp.float64)
+
+
+def _one(value: float, reference: Array) -> Array:
+    array = np.array([value])
+    return array if is_numpy(reference) else like(array, reference)
 
 
 def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
@@ -100,11 +107,12 @@ def _checked_contexts(problem: Problem, context: Any, count: int) -> Array:
         raise InvalidValueError(
             f"the context must have shape ({problem.dim},) or ({count}, {problem.dim}), got {np.shape(context)}"
         )
-    if array.dtype != np.float64:
+    if array.dtype != FLOAT64:
         if array.dtype.kind not in "fiub":
             raise InvalidTypeError(f"the context must be real numbers, got dtype {array.dtype}")
         array = array.astype(np.float64)
-    if not math.isfinite(np.add.reduce(array, axis=None)) and not np.isfinite(array).all():
+    # A finite sum of squares is quick to find, and has no square that is not.
+    if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0].tolist()
         raise InvalidValueError(f"the context must be finite, but covariate {column} is not (row {row})")
     return array
@@ -114,9 +122,10 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if features is None:
         raise InvalidValueError("features come with each round of this problem: ask(features), (K_t, d) or (R, K_t, d)")
     array = np.asarray(features) if isinstance(features, list | tuple) else features
-    if not is_array(array) or is_numpy(array) != is_numpy(problem.reference):
+    numpy = is_numpy(array)
+    if numpy != is_numpy(problem.reference) or not (numpy or is_array(array)):
         raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
-    if not is_numpy(array) and device_of(array) != device_of(problem.reference):
+    if not numpy and device_of(array) != device_of(problem.reference):
         there = device_of(problem.reference)
         raise InvalidValueError(f"features are on {device_of(array)}, but the problem is on {there}")
     if array.ndim == 2 and count == 1:
@@ -130,9 +139,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if array.shape[1] > problem.arms:
         raise InvalidValueError(f"this round has {array.shape[1]} arms, more than the problem's arms = {problem.arms}")
     xp = namespace(array)
-    array = array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
+    array = array if array.dtype == (FLOAT64 if numpy else xp.float64) else xp.astype(array, xp.float64)
     # A finite sum is quick to find, and has no summand that is not.
-    total = np.add.reduce(array, axis=None) if is_numpy(array) else xp.sum(array)
+    total = np.vdot(array, array) if numpy else xp.sum(array)
     if not math.isfinite(total) and not bool(xp.all(xp.isfinite(array))):
         bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
         raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
@@ -188,7 +197,8 @@ def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[t
         )
     if not np.isfinite(x).all():
         raise InvalidValueError("logged features must be finite")
-    return ((x[:, i], checked_rewards(problem, gained[:, i], len(problem))) for i in range(gained.shape[1]))
+    told = like(gained, problem.reference)
+    return ((x[:, i], checked_rewards(problem, told[:, i], len(problem))) for i in range(gained.shape[1]))
 
 
 def checked_plugins(plugins: Any) -> dict[str, Any]:

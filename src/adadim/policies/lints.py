@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, like
+from adadim.backend.arrays import Array, as_numpy, at_each, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import integer, positive
@@ -76,6 +76,7 @@ class LinTSLearner(Learner):
     """State of `LinTS`: the factor of the regression, from which it draws."""
 
     no_contexts = ""
+    contexts_on_devices = True
     takes_new_arms = True
     draws_scores = True
 
@@ -102,7 +103,7 @@ class LinTSLearner(Learner):
         if rows.features is not None:
             seen = rows.features[..., : self.dim]
             chosen = self.largest((seen @ theta[..., None])[..., 0], rows, self.policy.ties)
-            return chosen, {"features": seen[np.arange(len(chosen)), chosen]}
+            return chosen, {"features": at_each(seen, chosen)}
         everybody = self.zeros(self.problem.dim)
         everybody[rows.index, : self.dim] = theta
         scores = rows.of(self.actions.project(everybody))
@@ -123,7 +124,7 @@ class LinTSLearner(Learner):
             super().learn(arms, rewards)
             return
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.factor.absorb(x[:, : self.dim], gained, self.everyone)
+            self.factor.absorb(like(x[:, : self.dim], self.problem.reference), gained, self.everyone)
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""

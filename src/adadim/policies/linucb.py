@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like
+from adadim.backend.arrays import Array, as_numpy, at_each, like
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
@@ -29,10 +29,9 @@ from adadim.policies.confidence import (
 from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.policies.sums import deviations
-from adadim.posterior import Form, check_form, posterior
+from adadim.posterior import Form, check_form, context_posterior, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
-from adadim.posterior.device_context import DeviceContextPosterior
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -245,11 +244,7 @@ class ContextLinUCBLearner(Learner):
         self.policy = policy
         self.dim = policy.checked_dim(problem)
         self.weights = weights
-        self.posterior: Any = (
-            ContextPosterior(len(problem), self.dim, policy.ridge)
-            if is_numpy(problem.reference)
-            else DeviceContextPosterior(problem.reference, self.dim, policy.ridge)
-        )
+        self.posterior: Any = context_posterior(problem.reference, self.dim, policy.ridge)
         self.clock = policy.clock(problem)
         self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
 
@@ -264,11 +259,11 @@ class ContextLinUCBLearner(Learner):
     def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
         """Arm that it would choose in one replication, had it learned `state` and nothing else."""
         assert row.features is not None
-        mean, width2 = state.predict(self._seen(row.features), Rows.all(state.theta))
+        mean, width2 = state.predict(as_numpy(self._seen(row.features)), Rows.all(state.theta))
         radius = self._radius
         if self.policy.radius == "oful":
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
-        scores = self.policy.scores(mean, width2, radius, state.pulls)
+        scores = like(self.policy.scores(mean, width2, radius, state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
@@ -277,7 +272,7 @@ class ContextLinUCBLearner(Learner):
         chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(rows)
-        return chosen, {"features": seen[indices(chosen), chosen] if len(chosen) > 1 else seen[0, chosen]}
+        return chosen, {"features": at_each(seen, chosen)}
 
     def _scores(self, seen: Array, rows: Rows) -> Array:
         mean, width2 = self.posterior.predict(seen, rows)

@@ -73,10 +73,9 @@ class Player(ABC):
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
         if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
-            raise DeviceError(
-                "this policy computes with NumPy where features come with each round, not with torch; LinUCB, Greedy, "
-                "TaperedLinUCB and Random do either"
-            )
+            what = "disjoint models are" if problem.disjoint else "where features come with each round this policy is"
+            instead = "adadim.interactions(context, arms)" if problem.disjoint else "LinUCB"
+            raise DeviceError(f"{what} computed with NumPy, not with torch; use {instead}")
         if problem.disjoint and self.no_disjoint:
             raise InvalidValueError(self.no_disjoint)
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):

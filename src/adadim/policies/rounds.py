@@ -182,13 +182,13 @@ class RoundLearner(Learner):
     takes_any_arm = False
     takes_late_rewards = False
     no_contexts = ""
+    contexts_on_devices = True
 
     def __init__(self, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.offers = Offers(problem)
         self.clock = np.zeros(len(problem), dtype=np.int64)
         self.chance = Streams(streams.seed, streams.purpose, streams.replications, streams.path)
-        self._host = Rows.all(np.zeros(len(problem)))
 
     @abstractmethod
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
@@ -199,14 +199,14 @@ class RoundLearner(Learner):
         """Learn from the rewards of arms with features x (n, d)."""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        here = self._on_host(rows)
+        here = rows.to_numpy()
         features = self.offers.of(here)
         arms, memo = self.decide(features, here)
         memo = {"features": features[np.arange(len(arms)), arms], **memo}
         return self._shared(arms), {key: self._shared(values) for key, values in memo.items()}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        here, told = self._on_host(rows), {key: as_numpy(values) for key, values in memo.items()}
+        here, told = rows.to_numpy(), {key: as_numpy(values) for key, values in memo.items()}
         self.clock[here.ids] += 1
         self.learned(told["features"], as_numpy(arms), as_numpy(rewards), here, told)
 
@@ -221,12 +221,6 @@ class RoundLearner(Learner):
             scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
         chosen: IntArray = argmax(scores, uniforms)
         return chosen
-
-    def _on_host(self, rows: Rows) -> Rows:
-        if is_numpy(self.problem.reference):
-            return rows
-        some = self._host if rows.everyone else Rows.some(rows.ids, np.zeros(len(self.problem)))
-        return some.offering(None, None if rows.allowed is None else as_numpy(rows.allowed))
 
     def _shared(self, values: Any) -> Array:
         return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

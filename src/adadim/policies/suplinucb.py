@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, like, namespace
+from adadim.backend.arrays import Array, as_numpy, at_each, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.state import saved_keys
 from adadim.backend.ties import TOLERANCE, Ties, argmax, check_ties
@@ -19,9 +19,8 @@ from adadim.checks import integer, positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, check_dim, check_radius, fixed_radius
-from adadim.posterior import Form, Posterior, check_form, posterior
+from adadim.posterior import ContextRegression, Form, Posterior, check_form, context_posterior, posterior
 from adadim.posterior.base import check_precision
-from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -253,17 +252,17 @@ class ContextLevels(Climb):
     def __init__(self, problem: Problem, dim: int, ridge: float) -> None:
         super().__init__(problem.horizon, len(problem))
         self.problem, self.dim, self.ridge = problem, dim, ridge
-        self.regressions: list[ContextPosterior | None] = [None] * self.count
+        self.regressions: list[ContextRegression | None] = [None] * self.count
 
     @property
     def reference(self) -> Array:
         return self.problem.reference
 
-    def regression(self, level: int) -> ContextPosterior:
+    def regression(self, level: int) -> ContextRegression:
         """Regression of a level (counted from 0), made when first asked for."""
         state = self.regressions[level]
         if state is None:
-            state = self.regressions[level] = ContextPosterior(len(self.sizes), self.dim, self.ridge)
+            state = self.regressions[level] = context_posterior(self.reference, self.dim, self.ridge)
         return state
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
@@ -275,12 +274,12 @@ class ContextLevels(Climb):
         assert rows.features is not None
         seen, state = rows.features[..., : self.dim], self.regressions[level]
         if state is None:
-            return seen[..., 0] * 0.0, np.vecdot(seen, seen) / self.ridge
+            return seen[..., 0] * 0.0, namespace(seen).vecdot(seen, seen) / self.ridge
         return state.predict(seen, rows)
 
     def absorb(self, features: Array, rewards: Array, rows: Rows, levels: Array) -> None:
         """Give the rewards to the levels that chose; those of pure exploitation to none."""
-        for level, members, at in rows.split(levels):
+        for level, members, at in rows.split(as_numpy(levels)):
             if level < 0:
                 self.exploits[members.ids] += 1
                 continue
@@ -292,6 +291,7 @@ class ContextSupLinUCBLearner(Learner):
     """State of `SupLinUCB` where features come with each round, its source's own setting."""
 
     no_contexts = ""
+    contexts_on_devices = True
     needs_sets = "oblivious"
     takes_any_arm = False
 
@@ -306,7 +306,7 @@ class ContextSupLinUCBLearner(Learner):
         assert rows.features is not None
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         chosen, memo = self.levels.choose(self.radius, draws, rows)
-        return chosen, {**memo, "features": rows.features[np.arange(len(chosen)), chosen, : self.dim]}
+        return chosen, {**memo, "features": at_each(rows.features[..., : self.dim], chosen)}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.levels.absorb(memo["features"], rewards, rows, memo["level"])

@@ -1,21 +1,26 @@
-"""The ridge posterior on a fixed action set: mean and width of every arm, exact, updated in place."""
+"""The ridge posterior: mean and width of every arm, exact, updated in place; on fixed arms, or where they change."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import is_numpy
+from adadim.backend.arrays import Array, is_numpy
 from adadim.checks import one_of
 from adadim.posterior.base import Posterior
+from adadim.posterior.context import ContextPosterior
 from adadim.posterior.cost import cheaper_form
 from adadim.posterior.device import DeviceFeature, DeviceGram
+from adadim.posterior.device_context import DeviceContextPosterior
 from adadim.posterior.host_feature import HostFeature
 from adadim.posterior.host_gram import HostGram
 
-__all__ = ["Form", "Posterior", "check_form", "posterior"]
+__all__ = ["ContextRegression", "Form", "Posterior", "check_form", "context_posterior", "posterior"]
 
 Form = Literal["auto", "gram", "feature"]
+
+ContextRegression = ContextPosterior | DeviceContextPosterior
+"""The regression where features come with each round, with NumPy or torch."""
 
 
 def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterior:
@@ -33,6 +38,20 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
     if is_numpy(actions.base):
         return HostGram(actions, ridge) if form == "gram" else HostFeature(actions, ridge)
     return DeviceGram(actions, ridge) if form == "gram" else DeviceFeature(actions, ridge)
+
+
+def context_posterior(reference: Array, dim: int, ridge: float) -> ContextRegression:
+    """Regression on features that come with each round, in the library and on the device of `reference` (R, ...).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> type(context_posterior(np.zeros(3), dim=2, ridge=1.0)).__name__
+    'ContextPosterior'
+    """
+    if is_numpy(reference):
+        return ContextPosterior(len(reference), dim, ridge)
+    return DeviceContextPosterior(reference, dim, ridge)
 
 
 def check_form(form: str) -> None:

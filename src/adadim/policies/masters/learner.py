@@ -60,6 +60,7 @@ class MasterLearner(Learner):
 
     takes_any_arm = False
     takes_late_rewards = False  # which base comes next depends on what the last one earned
+    contexts_on_devices = True
 
     def __init__(self, policies: Sequence[Policy], problem: Problem, streams: Streams, separate: bool = False) -> None:
         """`separate` asks for separate learners, for a master that does not teach just the chosen one."""
@@ -67,8 +68,8 @@ class MasterLearner(Learner):
         self.policies = tuple(policies)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         self.bases: Bases
-        shared = not (separate or problem.endless or is_numpy(problem.reference))  # without end each has its own clock
-        if shared and are_nested(self.policies):
+        alone = separate or problem.contextual or problem.endless  # without end each has its own clock
+        if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             learners = [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array
+from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo
@@ -106,17 +106,20 @@ class StoredPolicies(SmoothedBases):
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
         for i, (b, n) in enumerate(zip(base.tolist(), nth.tolist(), strict=True)):
-            one = rows.pick(np.array([i]))
+            one = rows.pick(like([i], self.base))
             arms[i] = self.bases.learners[b].chosen_by(self.past[b].after(int(one.ids[0]), n), one)
-        return arms
+        return like(arms, self.base)
 
     def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         for i, (r, b) in enumerate(zip(rows.ids.tolist(), base.tolist(), strict=True)):
             own: Mapping[str, Array] = unmarked(memo, b)
-            self.past[b].add(r, own["features"][i], float(rewards[i]))
+            self.past[b].add(r, as_numpy(own["features"][i]), float(rewards[i]))
 
     def keep_room(self) -> None:
         return
+
+    def sequence(self) -> None:
+        """None: a replay reads the past on the host."""
 
 
 def check_stored(learners: Sequence[Any]) -> list[ContextLinUCBLearner]:
