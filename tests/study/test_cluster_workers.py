@@ -170,6 +170,8 @@ def test_options_that_do_not_go_together(client, tmp_path):
         run(one_instance(), tmp_path, cluster=client, jobs=2)
     with pytest.raises(StudyError, match="shared: it is workers of a cluster"):
         run(one_instance(), tmp_path, shared=True)
+    with pytest.raises(adadim.InvalidTypeError, match="shared must be True or False"):
+        run(one_instance(), tmp_path, shared=[[True]])
 
 
 def test_nobody_there(tmp_path, monkeypatch):

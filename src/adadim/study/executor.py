@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from adadim.backend.arrays import check_device
 from adadim.backend.memory import machine_bytes
-from adadim.checks import integer
+from adadim.checks import flag, integer
 from adadim.errors import RunError, StudyError
 from adadim.files import Place
 from adadim.instances.instance import Instance
@@ -127,13 +127,15 @@ def run(
     """
     if not isinstance(study, Study):
         raise StudyError(f"expected a Study, got {type(study).__name__}; Study.from_toml reads one from a file")
+    shared = flag(shared, "shared")
     if cluster is not None and jobs is not None:
         raise StudyError(f"jobs: a cluster has workers of its own, got {jobs!r}; leave it out")
     if cluster is None and shared:
         raise StudyError("shared: it is workers of a cluster that share the folder; name a cluster, or leave it out")
+    jobs = None if jobs is None else integer(jobs, "jobs")
     if cluster is None and check_device(device) != "cpu" and jobs not in (None, 1):
         raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
-    jobs = joblib.cpu_count() if jobs is None else integer(jobs, "jobs")
+    jobs = joblib.cpu_count() if jobs is None else jobs
     batch = None if batch is None else integer(batch, "batch")
     study.check()
     store = Store(folder)
