@@ -28,6 +28,10 @@ def test_small_integers_are_numbers():
     np.testing.assert_array_equal(some.biases, other.biases)
 
 
+def test_biases_are_small_enough_to_be_drawn():
+    assert_refuses(ValueError, "bias must be a number in", instances.biased_arms, arms=4, dim=2, horizon=5, bias=1e308)
+
+
 @pytest.mark.parametrize("others", [3, "ab", None, [1j]])
 def test_other_means_are_numbers(others):
     assert_refuses(

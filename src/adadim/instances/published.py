@@ -163,7 +163,7 @@ def biased_arms(
     replications = check_sizes(replications, arms=arms, dim=dim)
     used = dim if intrinsic_dim is None else integer(intrinsic_dim, "intrinsic_dim", most=dim)
     one_of(law, "law", ("sphere", "gaussian"))
-    norm, bias = not_negative(norm, "norm"), abs(not_negative(bias, "bias"))  # a zero may have a sign
+    norm, bias = not_negative(norm, "norm"), abs(between(bias, "bias", 0, 1e100))  # a zero may have a sign
     generators = Streams(seed, Purpose.INSTANCE, replications).generators
     theta, biases = np.zeros((len(replications), dim)), np.zeros((len(replications), arms))
     for r, generator in enumerate(generators):
