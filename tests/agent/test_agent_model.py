@@ -101,6 +101,7 @@ DAMAGES = [
     "UPDATE snapshot SET body = zeroblob(length(body))",
     "UPDATE snapshot SET body = x'00'",
     "UPDATE snapshot SET generation = 5",
+    "UPDATE snapshot SET generation = 'x'",
 ]
 
 

@@ -69,7 +69,9 @@ class Snapshots:
     def place(self) -> tuple[int, int]:
         """Compactions and reward of the sums that were kept last."""
         row = self.file.row("SELECT generation, seq FROM snapshot")
-        return (-1, -1) if row is None else (int(row[0]), int(row[1]))
+        if row is None or not all(isinstance(value, int) for value in row):
+            return -1, -1  # none, or damaged: the next one takes its place
+        return row[0], row[1]
 
     def keep(self, generation: int, seq: int, sums: Sums) -> None:
         """Keep the sums over the log up to a reward."""

@@ -1,0 +1,26 @@
+"""What the attack takes for hanging: work without end, and waiting without end."""
+
+import sys
+import time
+
+import pytest
+
+from attack import tally
+
+
+def work():
+    while True:
+        pass
+
+
+def wait():
+    time.sleep(100)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("action", [work, wait])
+def test_what_never_ends_is_interrupted(monkeypatch, action):
+    monkeypatch.setattr(tally, "LIMIT", 0.05)
+    tried = tally.Tally()
+    tried.attempt("it", action)
+    assert tried.failures == ["it: hangs"]
