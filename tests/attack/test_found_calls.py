@@ -39,6 +39,22 @@ def test_other_means_are_numbers(others):
     )
 
 
+def test_more_pairs_than_rounds_are_as_many_as_rounds():
+    problem = adadim.Problem(arms=4, dim=2, horizon=12, noise=0.1, sets="iid")
+    many, some = (adadim.ALBNorm(pairs=pairs).start(problem, seed=1) for pairs in (2**31, 12))
+    features = np.random.default_rng(0).standard_normal((12, 4, 2))
+    for x in features:
+        arms = many.select(x), some.select(x)
+        assert arms[0] == arms[1]
+        for learner in (many, some):
+            learner.update(arms[0], 0.5)
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-320])
+def test_the_size_of_a_coefficient_leaves_a_ridge(size):
+    assert_refuses(ValueError, "size must be a number in", adadim.TaperedLinUCB, size=size)
+
+
 def test_a_penalty_is_small_enough_to_be_computed():
     policy = adadim.TsallisCorral(penalty=2.0**31)
     assert_refuses(ValueError, "penalty must be an exponent", policy.start, PROBLEM)

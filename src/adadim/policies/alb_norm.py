@@ -160,7 +160,9 @@ class ALBNorm(Policy):
         """Pairs of pulls in the first part."""
         if self.norm_bound is not None:
             return 0
-        return min(problem.dim, max(1, problem.horizon // 8)) if self.pairs is None else self.pairs
+        if self.pairs is None:
+            return min(problem.dim, max(1, problem.horizon // 8))
+        return min(self.pairs, problem.horizon)  # the first part may last for ever, but nothing is kept for later
 
     def index(self, mean: Any, pulls: Any, noise: float, arms: int, dim: int, delta: Any, bound: Any) -> Any:
         """mu~_i: optimistic mean of an arm after `pulls` (at least 1) of it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.backend.arrays import Array, like
 from adadim.backend.ties import Ties
-from adadim.checks import not_negative, positive
+from adadim.checks import between, not_negative
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
@@ -72,13 +72,13 @@ class TaperedLinUCB(Policy):
     def __post_init__(self) -> None:
         check_taper(self.taper)
         if self.size is not None:
-            positive(self.size, "size", "the size of a leading coefficient of theta, e.g. 1")
+            between(self.size, "size", 1e-100, 1e100)
         self.linucb(noise=1.0)
 
     def linucb(self, noise: float) -> LinUCB:
         """The LinUCB that it is, on tapered features."""
         return LinUCB(
-            ridge=self.ridge if self.size is None else (noise / self.size) ** 2,
+            ridge=self.ridge if self.size is None else max((noise / self.size) ** 2, np.finfo(float).tiny),
             bonus=self.bonus,
             radius=self.radius,
             scale=self.scale,
