@@ -32,6 +32,16 @@ def test_biases_are_small_enough_to_be_drawn():
     assert_refuses(ValueError, "bias must be a number in", instances.biased_arms, arms=4, dim=2, horizon=5, bias=1e308)
 
 
+def test_owners_are_few_enough_for_memory():
+    assert_refuses(ValueError, "owners = .* is too much", instances.owned_arms, best=0.7, horizon=5, owners=2**50)
+
+
+@pytest.mark.parametrize("top", [1e308, 1e-300])
+def test_powers_are_numbers(top):
+    sizes = {"arms": 8, "dim": 4, "intrinsic_dim": 2, "horizon": 5}
+    assert_refuses(ValueError, "top must have powers up to 4", instances.powers, **sizes, top=top)
+
+
 @pytest.mark.parametrize("others", [3, "ab", None, [1j]])
 def test_other_means_are_numbers(others):
     assert_refuses(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from adadim.checks import integer, positive
+from adadim.checks import integer, positive, require
 from adadim.errors import NormWarning
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
@@ -52,6 +53,7 @@ def powers(
     replications = check_sizes(replications, arms=arms, dim=dim)
     integer(intrinsic_dim, "intrinsic_dim", least=2, most=dim, meaning="the constant counts")
     positive(top, "top", "the largest x, e.g. 30")
+    require(abs(math.log10(top)) * dim < 100, "top", f"have powers up to {dim} that are numbers", top)
     base, vectors = np.empty((len(replications), arms, dim)), np.zeros((len(replications), dim))
     for r, generator in enumerate(Streams(seed, Purpose.INSTANCE, replications).generators):
         x = np.sort(generator.uniform(0, top, arms))

@@ -265,6 +265,7 @@ def owned_arms(
     """
     integer(owners, "owners", least=2, meaning="learners with arms of their own")
     between(best, "best", 0.51, 1, "(]")
+    check_fits(80.0 * owners, owners=owners)
     means = np.array([best] + [0.2] * 9 + ([0.51] + [0.5] * 4) * (owners - 1))
     replications = check_sizes(replications, arms=len(means))
     features = np.broadcast_to(np.ones((1, len(means), 1)), (len(replications), len(means), 1))
