@@ -175,6 +175,14 @@ def test_split_by_truth_values(own, library):
     assert found == [(0, [1, 2, 4]), (1, [0, 3])]
 
 
+@libraries
+def test_split_again_by_labels_that_changed(own, library):
+    rows, labels = make("all", own), np.array([0, 1, 0, 1, 0])
+    assert [part.ids.tolist() for _, part, _ in rows.split(labels)] == [[0, 2, 4], [1, 3]]
+    labels[0] = 1  # in the same array
+    assert [part.ids.tolist() for _, part, _ in rows.split(labels)] == [[2, 4], [0, 1, 3]]
+
+
 # Masks
 
 

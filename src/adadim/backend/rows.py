@@ -55,6 +55,7 @@ class Rows:
 
     features: Array | None = None
     allowed: Array | None = None
+    _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
 
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers
@@ -127,6 +128,15 @@ class Rows:
         if (labels == labels[0]).all():
             yield int(labels[0]), self, EVERY
             return
+        # A round splits the same rows in the same way twice: to choose, and to absorb.
+        known, parts = self._last_split
+        if not np.array_equal(known, labels):
+            parts = list(self._parts(labels))
+            self._last_split = labels.copy(), parts
+        yield from parts
+
+    def _parts(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
+        """As `split`, of labels that are not all the same."""
         found: dict[int, list[int]] = {}
         for position, label in enumerate(labels.tolist()):
             found.setdefault(label, []).append(position)
