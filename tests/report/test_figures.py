@@ -45,7 +45,7 @@ def test_curves_are_means_over_time_from_zero(curves):
 @pytest.mark.parametrize("shading", ["ci", "std"])
 def test_the_band_is_what_the_caption_says(curves, shading):
     figure = draw(curves, band=shading, title="A title")
-    said = {"ci": "95% confidence interval of the mean", "std": "one standard deviation"}[shading]
+    said = {"ci": "its 95% confidence interval", "std": "one standard deviation"}[shading]
     assert figure.get_suptitle().replace("\n", " ") == (
         f"A title K = 20, d = 6, d* = 2, T = 60, noise = 0.1 mean over 5 trials, shaded: {said}"
     )

@@ -225,7 +225,7 @@ def _shading(trials: Sequence[int], band: Band) -> str:
     few, many = min(trials), max(trials)
     if many == 1:
         return "one trial"
-    shading = "95% confidence interval of the mean" if band == "ci" else "one standard deviation"
+    shading = "its 95% confidence interval" if band == "ci" else "one standard deviation"
     return f"mean over {many if few == many else f'{few} to {many}'} trials, shaded: {shading}"
 
 
