@@ -1,17 +1,22 @@
-"""The field in one table: regret of every policy on fixed families and on the paper's figures, cost, and what it asks.
+"""The field in one table: regret of every policy, what it costs, what it must be told, and what is proved of it.
 
     adadim study regret --families development --families held-out --trials 10 --out results/field
-    adadim study regret --families fig2b-d5 ... --families fig3b-d35 --trials 10 --out results/field
-    python benchmarks/field.py results/field          # the table as Markdown
-    python benchmarks/field.py results/field --cost   # and core-seconds of a replication at the paper's size
+    adadim study regret --families contexts --families contexts-held-out --trials 10 --out results/field
+    adadim study regret --families fig2b-d5 ... --families fig4b-d35 --trials 10 --out results/field
+    python benchmarks/field.py results/field --curves      # figures 2a and 3a with every policy
+    python benchmarks/field.py results/field --cost        # core-seconds of a replication; writes cost.json there
+    python benchmarks/field.py results/field               # the table as Markdown
+    python benchmarks/field.py results/field --systems     # a row per system, against LinUCB++ and recommended
     python benchmarks/field.py results/field --picture field-fig2b.png  # figure 2b with all masters
 
-Regrets on figures are means over the seven values of d*; ratios are to the oracle's mean regret, LinUCB told d*.
+Regrets on figures are means over the seven values of d* (2a and 3a have one); ratios are to the oracle's mean regret,
+LinUCB told d*.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterable
@@ -20,12 +25,14 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import adadim
-from adadim.experiments.comparison.plan import ORACLE, policies
+from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies
+from adadim.experiments.paper.plan import FIGURES as PAPER
 from adadim.report.looks import ORACLE as ORACLE_LOOK
 from adadim.report.looks import look_of
-from adadim.study import Results, load
+from adadim.study import Results, Study, load, run
 
 ASKS = {
     "recommended": "T", "two-prior": "T", "prefix": "T", "prefix-thompson": "T", "random": "nothing",
@@ -38,7 +45,42 @@ MASTERS = (
     "bound-balancing", "regret-balancing", "d3rb", "ed2rb", "bandit-combiner", "tsallis-corral", "ucb-corral",
     "epoch-balancing", "modcb", "osom", "alb-dim", "alb-norm",
 )  # fmt: skip
-FIGURES = ("fig2b", "fig3b", "fig4a", "fig4b")
+SYSTEMS = {
+    "recommended": "EvidenceLinUCB (recommended)",
+    "linucb++": "LinUCBPlusPlus: Zhu and Nowak 2022",
+    "linucb++corral": "LinUCBPlusPlusCorral: the same",
+    "smooth-corral": "SmoothCorral: Pacchiano et al. 2020",
+    "corral": "Corral: Agarwal et al. 2017",
+    "dynamic-balancing": "DynamicBalancing: Cutkosky et al. 2021",
+    "regret-balancing": "RegretBalancing: Abbasi-Yadkori et al. 2020",
+    "regret-balancing-linear": "RegretBalancingLinear: the same",
+    "bound-balancing": "BoundBalancing: Pacchiano et al. 2020",
+    "epoch-balancing": "EpochBalancing: the same",
+    "ucb-corral": "UCBCorral: Arora et al. 2021",
+    "tsallis-corral": "TsallisCorral: the same",
+    "bandit-combiner": "BanditCombiner: Cutkosky et al. 2020",
+    "d3rb": "D3RB: Pacchiano et al. 2024",
+    "ed2rb": "ED2RB: the same",
+    "modcb": "ModCB: Foster et al. 2019",
+    "osom": "OSOM: Chatterji et al. 2020",
+    "alb-dim": "ALBDim: Ghosh et al. 2021",
+    "alb-norm": "ALBNorm: the same",
+    "moss": "MOSS",
+    "moss++": "MOSSPlusPlus: Zhu and Nowak 2020",
+    "emp-moss++": "EmpMOSSPlusPlus: the same",
+    "parallel-moss": "ParallelMOSS: the same",
+    "medzo": "MeDZO: Hadiji 2019",
+}
+# What is proved of the policy with these parameters, under its conditions; docs/which-policy.md has them.
+THEOREM = (
+    "linucb++corral", "smooth-corral", "corral", "dynamic-balancing", "regret-balancing", "regret-balancing-linear",
+    "bound-balancing", "epoch-balancing", "d3rb", "ed2rb", "bandit-combiner", "ucb-corral", "tsallis-corral", "moss",
+    "moss++", "emp-moss++", "parallel-moss", "medzo", "ucb",
+)  # fmt: skip
+UNKNOWN = ("linucb++reuse",)
+NOTHING = ("greedy", "random")
+CURVES, AGAINST_ALPHA = ("fig2a", "fig3a"), ("fig2b", "fig3b", "fig4a", "fig4b")
+TRIALS, LOCK_STEP = 10, 10
 
 
 def finals(results: Results, families: Iterable[str], policy: str) -> list[float]:
@@ -58,13 +100,43 @@ def ratios(results: Results, policy: str) -> np.ndarray:
     return np.array([mine / oracle for mine, oracle in pairs if oracle > 1e-9])
 
 
+def proved(policy: str) -> str:
+    """Status of a policy, in a word."""
+    table = ((THEOREM, "theorem"), (UNKNOWN, "unknown"), (NOTHING, "none"))
+    return next((word for names, word in table if policy in names), "heuristic")
+
+
+def run_curves(folder: Path) -> None:
+    """Figures 2a and 3a of the paper with every policy of the comparison."""
+    instances = {name: table for figure in CURVES for name, table in _renamed(figure).items()}
+    study = Study("curves", instances=instances, policies=policies(), trials=TRIALS, record=10)
+    run(study, folder / "curves")
+
+
+def _renamed(figure: str) -> dict[str, Any]:
+    (table,) = PAPER[figure].instances().values()
+    return {figure: table}
+
+
 def seconds(spec: Any) -> float:
-    """Processor time of one replication of figure 2b with d* = 15."""
-    instance = adadim.instances.sphere(arms=1200, dim=600, intrinsic_dim=15, horizon=2500, noise=0.1)
-    policy = spec if isinstance(spec, adadim.Policy) else adadim.LinUCB(dim=15)
+    """Processor time of one replication of figure 2b with d* = 15, of several in lock step."""
+    instance = adadim.instances.sphere(
+        arms=1200, dim=600, intrinsic_dim=15, horizon=2500, noise=0.1, replications=range(LOCK_STEP)
+    )
+    policy = spec if isinstance(spec, adadim.Policy) else adadim.LinUCB(dim=15, scale=spec.get("scale", 1.0))
     begun = time.process_time()
-    adadim.simulate(policy, instance, progress=False)
-    return time.process_time() - begun
+    with threadpool_limits(1):
+        adadim.simulate(policy, instance, progress=False)
+    return (time.process_time() - begun) / LOCK_STEP
+
+
+def measure_cost(path: Path) -> None:
+    """Core-seconds of every policy, into a file."""
+    cost = {}
+    for name, spec in policies().items():
+        cost[name] = seconds(spec)
+        print(f"{name}: {cost[name]:.3f}", flush=True)
+    path.write_text(json.dumps(cost, indent=1) + "\n")
 
 
 def draw(paper: Results, families: list[str], path: Path) -> None:
@@ -82,31 +154,72 @@ def draw(paper: Results, families: list[str], path: Path) -> None:
     figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
+def figure_means(folder: Path) -> dict[str, dict[str, float]]:
+    """Mean regret of every policy on each figure that every policy has finished."""
+    paper, found = load(folder / "regret-paper"), {}
+    sources = {f: (paper, [i for i in paper.instances if i.startswith(f)]) for f in AGAINST_ALPHA}
+    if (folder / "curves").exists():
+        curves = load(folder / "curves")
+        sources |= {f: (curves, [f]) for f in CURVES}
+    for figure in sorted(sources):
+        results, families = sources[figure]
+        regrets = {name: finals(results, families, name) for name in policies()}
+        if families and all(len(values) == len(families) for values in regrets.values()):
+            found[figure] = {name: float(np.mean(values)) for name, values in regrets.items()}
+    return found
+
+
+def print_table(folder: Path) -> None:
+    """Every policy with everything."""
+    names = ("development", "held-out", "contexts", "contexts-held-out")
+    splits = {name: load(folder / f"regret-{name}") for name in names if (folder / f"regret-{name}").exists()}
+    figures = figure_means(folder)
+    measured = folder / "cost.json"
+    cost = json.loads(measured.read_text()) if measured.exists() else {}
+    worst = [name for name in splits if not name.startswith("contexts")]
+    heads = ["policy", *splits, *(f"{name}, worst" for name in worst), *figures, "core-s", "asks for", "proved"]
+    print("| " + " | ".join(heads) + " |")
+    print("|---" * len(heads) + "|")
+    for name in policies():
+        found = {split: ratios(r, name) if name in r.policies else np.empty(0) for split, r in splits.items()}
+        cells = [f"{np.median(r):.2f}" if r.size else "" for r in found.values()]
+        cells += [f"{found[split].max():.3g}" for split in worst]
+        cells += [f"{means[name]:.0f}" for means in figures.values()]
+        cells.append(f"{cost[name]:.2f}" if name in cost else "")
+        print("| " + " | ".join([name, *cells, ASKS.get(name, "noise, T"), proved(name)]) + " |")
+
+
+def print_systems(folder: Path) -> None:
+    """A row per system: its regret over that of LinUCB++ and of the recommended policy, mean of the figures' ratios."""
+    figures = figure_means(folder)
+    print(f"| system | over LinUCB++ | over the recommended policy |  ({', '.join(figures)})")
+    print("|---|---|---|")
+    for name, title in SYSTEMS.items():
+        shares = [
+            np.mean([means[name] / means[other] for means in figures.values()]) for other in (PUBLISHED, "recommended")
+        ]
+        print(f"| {title} | {shares[0]:.2f} | {shares[1]:.1f} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--cost", action="store_true")
-    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--curves", action="store_true", help="run figures 2a and 3a with every policy")
+    parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
+    parser.add_argument("--systems", action="store_true", help="print one row per system")
+    parser.add_argument("--picture", type=Path, help="draw figure 2b with all masters")
     options = parser.parse_args()
-    splits = {name: load(options.folder / f"regret-{name}") for name in ("development", "held-out")}
-    paper = load(options.folder / "regret-paper")
-    figures = {name: [f for f in dict.fromkeys(i for i, _ in paper.cells()) if f.startswith(name)] for name in FIGURES}
-    figures = {name: families for name, families in figures.items() if finals(paper, families, ORACLE)}
-    if options.picture:
-        draw(paper, figures["fig2b"], options.picture)
-        return 0
-    heads = ["policy", *(f"{name}, median" for name in splits), *(f"{name}, worst" for name in splits), *figures]
-    print("| " + " | ".join([*heads, *(["core-s"] if options.cost else []), "asks for"]) + " |")
-    print("|---" * (len(heads) + 1 + options.cost) + "|")
-    for name, spec in policies().items():
-        found = [ratios(results, name) for results in splits.values()]
-        cells = [f"{np.median(r):.2f}" for r in found] + [f"{r.max():.3g}" for r in found]
-        for families in figures.values():
-            regrets = finals(paper, families, name)
-            cells.append(f"{np.mean(regrets):.0f}" if len(regrets) == len(families) else "")
-        if options.cost:
-            cells.append(f"{seconds(spec):.2f}")
-        print("| " + " | ".join([name, *cells, ASKS.get(name, "noise, T")]) + " |", flush=True)
+    if options.curves:
+        run_curves(options.folder)
+    elif options.cost:
+        measure_cost(options.folder / "cost.json")
+    elif options.systems:
+        print_systems(options.folder)
+    elif options.picture:
+        paper = load(options.folder / "regret-paper")
+        draw(paper, [i for i in paper.instances if i.startswith("fig2b")], options.picture)
+    else:
+        print_table(options.folder)
     return 0
 
 
