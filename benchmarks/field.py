@@ -30,8 +30,10 @@ from threadpoolctl import threadpool_limits
 import adadim
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies
 from adadim.experiments.paper.plan import FIGURES as PAPER
+from adadim.report.figures import what_was_run
 from adadim.report.looks import ORACLE as ORACLE_LOOK
 from adadim.report.looks import look_of
+from adadim.report.style import figure_style, heading, tidy
 from adadim.study import Results, Study, load, run
 
 ASKS = {
@@ -141,17 +143,19 @@ def measure_cost(path: Path) -> None:
 
 def draw(paper: Results, families: list[str], path: Path) -> None:
     """Mean regret against d* on figure 2b, of the masters and what they are compared with."""
-    figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
     dims = [paper.parameters(family)["intrinsic_dim"] for family in families]
-    for name, spec in policies().items():
-        if name not in MASTERS:
-            continue
-        look = look_of(ORACLE_LOOK if name == ORACLE else type(spec).__name__)
-        regrets = finals(paper, families, name)
-        axes.plot(dims, regrets, markersize=5, label=name, **look)
-    axes.set(xlabel="d*", ylabel="mean regret after 2500 rounds", ylim=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
-    figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
+    trials = len(paper.replications(families[0], ORACLE))
+    with figure_style():
+        figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
+        for name, spec in policies().items():
+            if name in MASTERS:
+                look = look_of(ORACLE_LOOK if name == ORACLE else type(spec).__name__)
+                axes.plot(dims, finals(paper, families, name), markersize=5, label=name, **look)
+        axes.set(xlabel="d*", ylabel="mean regret after 2500 rounds (reward units)")
+        tidy(axes, from_zero=True)
+        figure.legend(loc="outside right center", frameon=False, handlelength=3.2)
+        heading(figure, "The field on figure 2b", f"{what_was_run(paper, families)}, mean over {trials} trials")
+        figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
 def figure_means(folder: Path) -> dict[str, dict[str, float]]:
