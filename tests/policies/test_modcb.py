@@ -221,7 +221,7 @@ def test_sums_of_fixed_sets_are_those_over_pairs(n):
     sums, x, y = explored(features, dims=6, n=n)
     assert sums.count.tolist() == [n, n]
     for r in range(2):
-        assert sums.sets.whitened(r) is not None
+        assert sums.sets.whitened[r] is not None
         second = features[r].T @ features[r] / 20
         for small, large in itertools.combinations(range(1, 7), 2):
             value, error = residual_of_pairs(x[r, :, :large], y[r], second[:large, :large], small)
@@ -238,7 +238,7 @@ def test_sums_where_features_depend_on_each_other_or_eigenvalues_are_raised():
     few[:, 4] = few[:, 0] - few[:, 2]
     for floor, known in ((0.0, [True, False]), (0.05, [False, False])):
         sums, x, y = explored(np.stack([good, few]), floor)
-        assert [sums.sets.whitened(r) is not None for r in range(2)] == known
+        assert [sums.sets.whitened[r] is not None for r in range(2)] == known
         for r, features in enumerate((good, few)):
             for small in (1, 3):
                 found = estimate_residual(x[r], y[r], small, features, floor=floor).value

@@ -101,7 +101,7 @@ class ExploredSums:
         return math.sqrt(2.0 * float(np.vdot(products, products))) / (n * (n - 1))
 
     def _whitened(self, r: int) -> FloatArray | None:
-        return None if self.sets is None else self.sets.whitened(r)
+        return None if self.sets is None else self.sets.whitened[r]
 
     def _form(self, r: int, small: int, large: int) -> FloatArray:
         if self.sets is not None:
@@ -111,19 +111,19 @@ class ExploredSums:
 
 @unchanging
 class _FixedSets:
-    """What depends on nothing but the arms of a fixed set, made when first needed: all z, or the matrices W."""
+    """What depends on nothing but the arms of a fixed set: all z, or the matrices W, made when first needed.
+
+    Attributes
+    ----------
+    whitened : list of array (K, d) or None
+        z of every arm of each replication; None where L is not to be trusted.
+    """
 
     def __init__(self, features: FloatArray, floor: float) -> None:
         self.features, self.floor = features, floor
-        self.whitenings: dict[int, FloatArray | None] = {}
+        self.whitened = [None if floor else _whitened(x) for x in features]
         self.forms: dict[tuple[int, int, int], FloatArray] = {}
         self.inverses: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = {}
-
-    def whitened(self, r: int) -> FloatArray | None:
-        """z of every arm of replication r, (K, d); None where L is not to be trusted."""
-        if r not in self.whitenings:
-            self.whitenings[r] = None if self.floor else _whitened(self.features[r])
-        return self.whitenings[r]
 
     def form(self, r: int, small: int, large: int) -> FloatArray:
         """W of replication r for the class of `small` features within that of `large`."""
