@@ -51,9 +51,9 @@ def most_runs(arms: int, base_arms: int, dim: int) -> int:
 
 
 def suits_few_pulls(arms: int, base_arms: int, dim: int, pulls: int) -> bool:
-    """Whether learners of so few pulls had better keep their runs and share A A^T, than V^-1 each.
+    """Whether several learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs.
 
-    It has to be a set for which one K x K matrix is not too much.
+    Otherwise each has V^-1, as where K is so large that even one K x K matrix is too much.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from adadim.posterior.host_gram import BLOCK, rank_update
 
 __all__ = ["FewPulls", "HostRuns", "PriorRows"]
 
-FIRST_ROOM = 32  # rows of H; twice as many whenever there is no room left
+ROOM = 32  # rows that H grows by at least
 
 
 class PriorRows:
@@ -125,7 +125,7 @@ class HostRuns(HostPosterior):
 
     def _make_room(self, r: int) -> None:
         h = self._h[r]
-        larger = np.zeros((min(max(FIRST_ROOM, 2 * len(h)), self._most), h.shape[1]))
+        larger = np.zeros((min(len(h) + max(ROOM, len(h) // 2), self._most), h.shape[1]))
         larger[: len(h)] = h
         self._h[r] = larger
 

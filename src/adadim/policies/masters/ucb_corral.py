@@ -137,16 +137,17 @@ class UCBCorralLearner(CountingMasterLearner):
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
+        """The copies; those of a LinUCB share what they know before the first pull (NumPy)."""
         if problem.contextual or not is_numpy(problem.reference):
             return super().base_learners(problem, children)
+        makers = [FewPulls(problem.horizon, self.copies) for _ in self.originals]
         learners: list[Learner] = []
-        for i, base in enumerate(self.originals):
-            make = FewPulls(problem.horizon, self.copies)
-            for streams in children[i * self.copies : (i + 1) * self.copies]:
-                if type(base) is LinUCB and base.form == "auto":
-                    learners.append(LinUCBLearner(base, problem, streams, make_posterior=make))
-                else:
-                    learners.append(_lean(base).learner(problem, streams))
+        for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
+            base, make = self.originals[i // self.copies], makers[i // self.copies]
+            if type(base) is LinUCB and base.form == "auto":
+                learners.append(LinUCBLearner(base, problem, streams, make_posterior=make))
+            else:
+                learners.append(policy.learner(problem, streams))
         return learners
 
     def scores(self, rows: Rows) -> Array:
