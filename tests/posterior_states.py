@@ -5,13 +5,19 @@ import pytest
 
 from adadim import ActionSet, posterior
 from adadim.backend.rows import Rows
+from adadim.posterior.host_runs import HostRuns, PriorRows
 
 FORMS = ("gram", "feature")
 both_forms = pytest.mark.parametrize("form", FORMS)
+HOST_FORMS = (*FORMS, "runs")  # the last is for NumPy alone, and has no public name
+host_forms = pytest.mark.parametrize("form", HOST_FORMS)
 
 
 def make(features, ridge=0.1, form="gram", levels=None):
-    return posterior.posterior(ActionSet(features, levels=levels), ridge, form)
+    actions = ActionSet(features, levels=levels)
+    if form == "runs":
+        return HostRuns(actions, PriorRows(actions, ridge))
+    return posterior.posterior(actions, ridge, form)
 
 
 def unit_rows(rng, *shape):

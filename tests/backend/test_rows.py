@@ -183,6 +183,14 @@ def test_split_again_by_labels_that_changed(own, library):
     assert [part.ids.tolist() for _, part, _ in rows.split(labels)] == [[2, 4], [0, 1, 3]]
 
 
+@libraries
+def test_labels_are_numbers_after_a_split_by_truth_values(own, library):
+    """Masters name what their bases have to know by the label, so True must not stand for 1."""
+    rows, truth = make("all", own), np.array([True, False, True, False, True])
+    for labels in (truth, truth.astype(np.int64)):
+        assert [repr(label) for label, _, _ in rows.split(labels)] == ["0", "1"]
+
+
 # Masks
 
 

@@ -12,7 +12,9 @@ import adadim
 from adadim import ModCB, estimate_residual
 from adadim.backend.rows import Rows
 from adadim.policies.class_learners import Exp4IX, inverse_gap_weights
+from adadim.policies.explored import ExploredSums
 from adadim.policies.residual import residual_error, residual_form, residual_value
+from adadim.policies.rounds import Offers
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets
@@ -173,22 +175,74 @@ def test_exp4_ix_f23():
     assert master.weights(rows)[0] == pytest.approx([0.276883413812, 0.372612213309, 0.350504372879], **EXACT)
 
 
-def test_lock_step():
+@pytest.mark.parametrize("fixed", [False, True])
+def test_lock_step(fixed):
     theta, rng = np.array([0.5, 0.4, 0.6, 0.0, 0.0]), np.random.default_rng(2)
     noise = 0.1 * rng.standard_normal((240, 2))
 
     def compare(learner, version, r):
         assert learner.current[r] == version.m
-        assert learner.explored[r] == len(version.explored)
+        assert learner.explored.count[r] == len(version.explored)
 
     in_lock_step(
         ModCB(dims=(1, 3, 5), every=8),
-        lambda uniform: Reference([1, 3, 5], 4, 240, 0.1, uniform, every=8),
-        sets(240, 4, 5),
+        lambda uniform: Reference([1, 3, 5], 7, 240, 0.1, uniform, every=8),
+        sets(240, 7, 5),
         lambda t, r, arm, x: float(x @ theta) + noise[t, r],
         0.1,
         compare,
+        fixed=fixed,
     )
+
+
+# The sums over what is explored
+
+
+def explored(features, floor=0.0, dims=None, n=30):
+    """Sums over n random arms of each fixed set (R, K, d), and these arms with their rewards."""
+    rng, problem = np.random.default_rng(5), adadim.Problem(features, horizon=99, noise=0.1)
+    sums = ExploredSums(problem, Offers(problem), dims or problem.dim, floor)
+    arms, rewards = rng.integers(problem.arms, size=(len(features), n)), rng.standard_normal((len(features), n))
+    for r, x in enumerate(features):
+        for arm, reward in zip(arms[r].tolist(), rewards[r].tolist(), strict=True):
+            sums.add(r, arm, x[arm], reward)
+    return sums, np.stack([x[a] for x, a in zip(features, arms, strict=True)]), rewards
+
+
+@pytest.mark.parametrize("n", [3, 30])
+def test_sums_of_fixed_sets_are_those_over_pairs(n):
+    """Every pair of classes at once, against the mean over pairs of samples; also where not all features are used."""
+    features = (
+        np.random.default_rng(4).standard_normal((2, 20, 7))
+        * [1, 3, 0.2, 1, 1, 0.5, 1]
+        @ (np.eye(7) + 0.3 * np.random.default_rng(6).standard_normal((7, 7)))
+    )
+    features /= 10
+    sums, x, y = explored(features, dims=6, n=n)
+    assert sums.count.tolist() == [n, n]
+    for r in range(2):
+        assert sums.sets.whitened[r] is not None
+        second = features[r].T @ features[r] / 20
+        for small, large in itertools.combinations(range(1, 7), 2):
+            value, error = residual_of_pairs(x[r, :, :large], y[r], second[:large, :large], small)
+            assert sums.residual(r, small, large)[0] == pytest.approx(value, rel=1e-9, abs=1e-10)
+            assert sums.error(r, small, large) == pytest.approx(error, rel=1e-9)
+            form = residual_form(second[:large, :large], small)
+            q = (x[r, :, :large] * (y[r] ** 2)[:, None]).T @ x[r, :, :large]
+            assert sums.residual(r, small, large)[1] == pytest.approx(np.vdot(form, q), rel=1e-9)
+
+
+def test_sums_where_features_depend_on_each_other_or_eigenvalues_are_raised():
+    rng = np.random.default_rng(7)
+    good, few = rng.standard_normal((9, 5)) / 9, rng.standard_normal((9, 5)) / 9
+    few[:, 4] = few[:, 0] - few[:, 2]
+    for floor, known in ((0.0, [True, False]), (0.05, [False, False])):
+        sums, x, y = explored(np.stack([good, few]), floor)
+        assert [sums.sets.whitened[r] is not None for r in range(2)] == known
+        for r, features in enumerate((good, few)):
+            for small in (1, 3):
+                found = estimate_residual(x[r], y[r], small, features, floor=floor).value
+                assert sums.residual(r, small, 5)[0] == pytest.approx(found, rel=1e-8, abs=1e-10)
 
 
 def test_the_class_grows_to_the_right_one():

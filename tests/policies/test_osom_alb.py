@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import OSOM, ALBDim, ALBNorm
+from adadim.backend.rows import Rows
 from adadim.policies.alb_dim import theory_first_phase
 from adadim.policies.alb_norm import NormRadius, first_norm, paired_estimate
 from adadim.policies.osom import BallRadius
+from adadim.policies.rounds import Offers, RoundRegression
 from reference import arms_with_features, phases
 from round_runs import in_lock_step, sets
 
@@ -176,6 +178,29 @@ def test_alb_norm_in_lock_step(ball, fixed):
         takes_arm=True,
         fixed=fixed,
     )
+
+
+@pytest.mark.parametrize(("arms", "dim"), [(4, 6), (9, 6), (30, 6)])
+def test_solutions_of_fixed_sets(arms, dim):
+    """theta and the largest eigenvalue of V^-1, with fewer arms pulled than features and with more."""
+    rng = np.random.default_rng(arms)
+    problem = adadim.Problem(sets(1, arms, dim)[0], horizon=90, noise=0.1)
+    regression, everyone = RoundRegression(problem, Offers(problem), dim, 0.3), Rows.all(problem.reference)
+    for _ in range(3):  # the second and third time after forgetting everything
+        v, b = np.stack([0.3 * np.eye(dim)] * 2), np.zeros((2, dim))
+        for _ in range(40):
+            pulled, rewards = rng.integers(arms, size=2), rng.standard_normal(2)
+            x = problem.actions.base[[0, 1], pulled]
+            regression.absorb(pulled, x, rewards, everyone)
+            v, b = v + x[:, :, None] * x[:, None, :], b + rewards[:, None] * x
+            for r in range(2):
+                theta, widest = regression.solution(r)
+                np.testing.assert_allclose(theta, np.linalg.inv(v[r]) @ b[r], rtol=0, atol=1e-10)
+                np.testing.assert_allclose(widest, np.linalg.eigvalsh(np.linalg.inv(v[r]))[-1], rtol=1e-10)
+        for r in range(2):
+            regression.forget(r)
+            theta, widest = regression.solution(r)
+            np.testing.assert_allclose([*theta, widest], [*np.zeros(dim), 1 / 0.3], rtol=1e-14)
 
 
 def test_alb_norm_needs_all_arms():

@@ -5,13 +5,13 @@ import pytest
 
 from adadim.backend.rows import Rows
 from posterior_states import (
-    FORMS,
+    HOST_FORMS,
     STATE,
     assert_exact,
     assert_same,
-    both_forms,
     feed,
     history,
+    host_forms,
     make,
     pull,
     rows_of,
@@ -21,7 +21,7 @@ from posterior_states import (
 # One run of pulls of the same arm
 
 
-@both_forms
+@host_forms
 @pytest.mark.parametrize("pattern", [[40], [1, 40, 1], [33, 33, 33], [2] * 40, [1, 2, 3, 4, 5] * 8])
 def test_runs_of_any_length(form, pattern):
     rng = np.random.default_rng(9)
@@ -35,7 +35,7 @@ def test_runs_of_any_length(form, pattern):
     np.testing.assert_array_equal(state.counts[0], np.bincount(expected, minlength=7))
 
 
-@both_forms
+@host_forms
 def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
     """The O(K) path: the form's own matrices are neither read nor written while an arm is pulled again."""
     state = make(unit_rows(np.random.default_rng(10), 1, 8, 4), 0.1, form)
@@ -49,7 +49,7 @@ def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
 # Some replications only
 
 
-@both_forms
+@host_forms
 def test_rows_are_separate_runs(form):
     rng = np.random.default_rng(11)
     features = unit_rows(rng, 4, 9, 5)
@@ -72,7 +72,7 @@ def test_rows_are_separate_runs(form):
 # Rebuilding
 
 
-@both_forms
+@host_forms
 def test_rebuild_reproduces_the_state_and_goes_on(form):
     rng = np.random.default_rng(12)
     features = unit_rows(rng, 3, 20, 6)
@@ -86,7 +86,7 @@ def test_rebuild_reproduces_the_state_and_goes_on(form):
     assert_exact(other, features, 0.1, 1e-10)
 
 
-@both_forms
+@host_forms
 @pytest.mark.parametrize("arm", [4, 7])
 def test_rebuild_ends_a_run_of_pulls(form, arm):
     """The first arm after a rebuild may be the last one before it."""
@@ -101,7 +101,7 @@ def test_rebuild_ends_a_run_of_pulls(form, arm):
         assert_exact(state, features, 0.1, 1e-10)
 
 
-@both_forms
+@host_forms
 def test_rebuild_of_some_rows_leaves_the_others(form):
     rng = np.random.default_rng(13)
     features = unit_rows(rng, 4, 10, 3)
@@ -116,7 +116,7 @@ def test_rebuild_of_some_rows_leaves_the_others(form):
     assert_exact(state, features, 0.1, 1e-10)
 
 
-@both_forms
+@host_forms
 def test_rebuild_from_nothing_is_the_prior(form):
     rng = np.random.default_rng(14)
     features = unit_rows(rng, 2, 8, 3)
@@ -128,7 +128,7 @@ def test_rebuild_from_nothing_is_the_prior(form):
 # Expressive sets
 
 
-@both_forms
+@host_forms
 def test_expressive_set_equals_its_dense_arms(form):
     rng = np.random.default_rng(15)
     features, levels = unit_rows(rng, 2, 12, 10), [2, 5, 10]
@@ -151,5 +151,5 @@ def test_last_level_below_the_dimension():
     features = unit_rows(rng, 1, 6, 8)
     cut = np.vstack([np.where(np.arange(8) < m, features[0], 0.0) for m in (3, 5)])[None]
     arms, rewards = history(rng, 80, 12, run=2)
-    for form in FORMS:
+    for form in HOST_FORMS:
         assert_exact(feed(make(features, 0.1, form, [3, 5]), arms, rewards), cut, 0.1, 1e-10)

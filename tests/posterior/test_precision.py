@@ -9,7 +9,7 @@ from adadim.actions import ActionSet
 from adadim.backend.rows import Rows
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
-from posterior_states import both_forms, make, pull
+from posterior_states import host_forms, make, pull
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 
@@ -60,7 +60,7 @@ def in_many_digits(features, counts, sums, ridge):
         return np.array(mean), np.array(width2), float(mpmath.log(mpmath.det(v / ridge)))
 
 
-@both_forms
+@host_forms
 @pytest.mark.parametrize("name", CASES)
 def test_exact_at_any_time(form, name):
     features, ridge = CASES[name]
@@ -130,7 +130,7 @@ def test_what_moments_cannot_hold_is_said_by_name():
     assert (width2 >= 0).all()
 
 
-@both_forms
+@host_forms
 def test_more_replications_than_arms(form):
     """Each factors anew on its own, whatever its number."""
     features = np.stack([np.eye(2)] * 7)

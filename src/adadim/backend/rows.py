@@ -139,7 +139,7 @@ class Rows:
         """As `split`, of labels that are not all the same."""
         found: dict[int, list[int]] = {}
         for position, label in enumerate(labels.tolist()):
-            found.setdefault(label, []).append(position)
+            found.setdefault(int(label), []).append(position)  # True and 1 are equal, but their names are not
         for label in sorted(found):
             at = found[label]
             if len(at) == 1:  # a slice makes views where an index makes copies

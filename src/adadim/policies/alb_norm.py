@@ -220,6 +220,10 @@ class ALBNormLearner(RoundLearner):
             raise InvalidValueError(f"this policy needs all {arms} arms in every round, got {features.shape[1]}")
         uniforms, t = self.chance.uniforms(rows), self.clock[ids]
         drawn = np.where(t == 0, (uniforms * arms).astype(np.int64), self.arm[ids])
+        after = t - 2 * self.pairs
+        chosen = np.where(after < 0, drawn, np.clip(after, 0, arms - 1))
+        if (after < arms).all():  # the first part, and the pull of every arm: scores do not matter yet
+            return chosen, {"index": np.zeros(len(ids))}
         delta = self.delta * 2.0 ** (1.0 - self.epoch[ids])[:, None]
         n = self.pulls[ids]
         index = self.policy.index(
@@ -229,9 +233,7 @@ class ALBNormLearner(RoundLearner):
         radius = np.array([self.radius(r, int(self.step[r])) for r in ids.tolist()])[:, None]
         ball = self.policy.variant == "ball"
         scores = index + mean + radius * (np.sqrt(np.vecdot(features, features)) if ball else np.sqrt(width2))
-        best = self.pick(scores, rows, uniforms)
-        after = t - 2 * self.pairs
-        chosen = np.where(after < 0, drawn, np.where(after < arms, np.clip(after, 0, arms - 1), best))
+        chosen = np.where(after < arms, chosen, self.pick(scores, rows, uniforms))
         return chosen, {"index": index[np.arange(len(ids)), chosen]}
 
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ from adadim.policies.confidence import (
 from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.policies.sums import deviations
-from adadim.posterior import Form, check_form, context_posterior, posterior
+from adadim.posterior import Form, Posterior, check_form, context_posterior, posterior
 from adadim.posterior.base import check_precision
 from adadim.posterior.context import ContextPosterior
 from adadim.posterior.moments import Moments
@@ -144,12 +145,22 @@ class LinUCB(Policy):
 
 
 class LinUCBLearner(Learner):
-    """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`)."""
+    """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`).
+
+    `make_posterior` makes and checks it, given these arms and the ridge; by default it has the policy's form.
+    """
 
     fixed_operations = True
     takes_new_arms = True
 
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, actions: ActionSet | None = None) -> None:
+    def __init__(
+        self,
+        policy: LinUCB,
+        problem: Problem,
+        streams: Streams,
+        actions: ActionSet | None = None,
+        make_posterior: Callable[[ActionSet, float], Posterior] | None = None,
+    ) -> None:
         super().__init__(problem, streams)
         self.policy = policy
         dim = problem.dim if policy.dim is None else policy.dim
@@ -159,8 +170,11 @@ class LinUCBLearner(Learner):
             within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
             within[as_numpy(self._pull)] = np.arange(seen.arms)
             self._within = like(within, seen.base)
-        check_precision(seen, policy.ridge, None if problem.endless else problem.horizon)
-        self.posterior = posterior(seen, policy.ridge, policy.form)
+        if make_posterior is None:
+            check_precision(seen, policy.ridge, None if problem.endless else problem.horizon)
+            self.posterior = posterior(seen, policy.ridge, policy.form)
+        else:
+            self.posterior = make_posterior(seen, policy.ridge)
         self.bytes_per_round = self.posterior.streamed
         self.clock = policy.clock(problem)
         self._radius = policy.width_multiplier(problem, seen.arms) if self.clock is None else None

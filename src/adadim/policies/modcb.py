@@ -10,20 +10,13 @@ import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.backend.state import unchanging
 from adadim.checks import between, integer, not_negative, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.class_learners import ClassLearner, LinearPolicies, Optimist, SquareCB
+from adadim.policies.explored import ExploredSums
 from adadim.policies.masters.bases import check_loss_range
 from adadim.policies.memos import marked, merged, unmarked
-from adadim.policies.residual import combined, raised, residual_error, residual_form, residual_value
-from adadim.policies.rounds import (
-    Offers,
-    RoundLearner,
-    check_class_dims,
-    class_dims,
-    drawn_arm,
-)
+from adadim.policies.rounds import RoundLearner, check_class_dims, class_dims, drawn_arm
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -183,31 +176,6 @@ class ModCB(Policy):
         return ModCBLearner(self, problem, streams)
 
 
-@unchanging
-class _Forms:
-    """The matrices W of a fixed set, made when first needed: they depend on nothing but the set."""
-
-    def __init__(self, offers: Offers, floor: float) -> None:
-        self.offers, self.floor = offers, floor
-        self.made: dict[tuple[int, int, int], FloatArray] = {}
-        self.inverses: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = {}
-
-    def __call__(self, r: int, small: int, large: int) -> FloatArray:
-        """W of replication r for the class of `small` features within that of `large`."""
-        if (r, small, large) not in self.made:
-            for outgrown in [key for key in self.made if key[0] == r and key[1] < small]:
-                del self.made[outgrown]
-            self.made[r, small, large] = combined(self._inverse(r, large), self._inverse(r, small)[1])
-        return self.made[r, small, large]
-
-    def _inverse(self, r: int, dim: int) -> tuple[FloatArray, FloatArray]:
-        if (r, dim) not in self.inverses:
-            assert self.offers.fixed is not None
-            x = self.offers.fixed[r, :, :dim]
-            self.inverses[r, dim] = raised(x.T @ x / len(x), self.floor)
-        return self.inverses[r, dim]
-
-
 class ModCBLearner(RoundLearner):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
@@ -216,13 +184,9 @@ class ModCBLearner(RoundLearner):
     def __init__(self, policy: ModCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.dims = policy, class_dims(policy.dims, problem.dim)
-        count, d, horizon = len(problem), problem.dim, problem.horizon
-        self.current = np.zeros(count, dtype=np.int64)
-        self.explored = np.zeros(count, dtype=np.int64)
-        self.moment, self.fourth = np.zeros((count, d)), np.zeros((count, d, d))
-        self.second, self.seen = np.zeros((count, d, d)), np.zeros(count, dtype=np.int64)
-        self.forms = _Forms(self.offers, policy.floor)
-        self.every = policy.every or (1 if policy.test == "theory" else math.ceil(horizon / 100))
+        self.current = np.zeros(len(problem), dtype=np.int64)
+        self.explored = ExploredSums(problem, self.offers, self.dims[-1], policy.floor)
+        self.every = policy.every or (1 if policy.test == "theory" else math.ceil(problem.horizon / 100))
         self.learners = [self._class_learner(d_m, streams.child(m + 1)) for m, d_m in enumerate(self.dims)]
 
     def _class_learner(self, dim: int, streams: Streams) -> ClassLearner:
@@ -238,9 +202,7 @@ class ModCBLearner(RoundLearner):
         allowed = self.offered_mask(features, rows)
         explore, uniforms = self.chance.uniforms(rows), self.chance.uniforms(rows)
         rate = self.policy.exploration_rate(self.clock[rows.ids] + 1, self.problem.arms)
-        if self.offers.fixed is None:
-            self.second[rows.ids] += features.swapaxes(-1, -2) @ features
-            self.seen[rows.ids] += features.shape[1]
+        self.explored.offered(features, rows)
         labels = np.where(explore < rate, -1, self.current[rows.ids])
         arms = np.zeros(len(rows), dtype=np.int64)
         parts: list[tuple[Any, Memo]] = []
@@ -265,44 +227,36 @@ class ModCBLearner(RoundLearner):
                 own = {key: values[at] for key, values in unmarked(memo, label).items()}
                 self.learners[label].learn(x[at], rewards[at], rows.pick(at), own)
                 continue
-            for r, features, reward in zip(rows.ids[at].tolist(), x[at], rewards[at].tolist(), strict=True):
-                self.explored[r] += 1
-                self.moment[r] += reward * features
-                self.fourth[r] += reward**2 * np.outer(features, features)
+            pulls = zip(rows.ids[at].tolist(), arms[at].tolist(), x[at], rewards[at].tolist(), strict=True)
+            for r, arm, features, reward in pulls:
+                self.explored.add(r, arm, features, reward)
         for r in rows.ids.tolist():
             if self.clock[r] % self.every == 0:
                 self._move(r)
 
     def _move(self, r: int) -> None:
         """Go on in the smallest class that the test finds to explain more than the current one."""
-        policy, n, t = self.policy, int(self.explored[r]), float(self.clock[r])
+        policy, n, t = self.policy, int(self.explored.count[r]), float(self.clock[r])
         least = LEAST_EXPLORED if policy.test == "error" else 2
         if n < least:
             return
         classes, horizon, arms = len(self.dims), self.problem.horizon, self.problem.arms
+        small = self.dims[self.current[r]]
         for i in range(int(self.current[r]) + 1, classes):
             d = self.dims[i]
             if policy.test == "theory" and t < policy.first_test(d, arms, classes, horizon):
                 continue
-            form, q = self.form(r, i), self.fourth[r, :d, :d]
-            value, trace = residual_value(form, self.moment[r, :d], q, n), float(np.vdot(form, q))
+            value, trace = self.explored.residual(r, small, d)
             if policy.test == "theory":
                 bar = 2 * policy.threshold(d, t, arms, classes, horizon)
             else:
                 # tr((W Q)^2) is at least tr(W Q)^2 / rank, which spares most tests the product of matrices.
                 bar = policy.quantile(classes, horizon) * math.sqrt(2 / min(n, d)) * trace / (n * (n - 1))
                 if value >= bar:
-                    bar = policy.quantile(classes, horizon) * residual_error(form, q, n)
+                    bar = policy.quantile(classes, horizon) * self.explored.error(r, small, d)
             if value >= bar > 0:
                 self.current[r] = i
                 return
-
-    def form(self, r: int, larger: int) -> FloatArray:
-        """W of the class of replication r within a larger one."""
-        small, large = self.dims[self.current[r]], self.dims[larger]
-        if self.offers.fixed is not None:
-            return self.forms(r, small, large)
-        return residual_form(self.second[r, :large, :large] / self.seen[r], small, self.policy.floor)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension of the class and number of explored rounds of each replication."""
@@ -312,7 +266,7 @@ class ModCBLearner(RoundLearner):
                 "dim": self.dims[self.current[r]],
                 "dims": list(self.dims),
                 "pulls": int(self.clock[r]),
-                "explored": int(self.explored[r]),
+                "explored": int(self.explored.count[r]),
             }
             for r, number in enumerate(self.problem.replications)
         ]

@@ -171,9 +171,12 @@ class RoundRegression:
         """theta_hat of replication r, and the largest eigenvalue of its V^-1."""
         if self.state is None:
             return self.context.theta[r], float(np.linalg.eigvalsh(self.context.inverse[r])[-1])
-        arms, n = self.state.actions.dense(r), self.state.counts[r]
-        v = self.ridge * np.eye(self.dim) + arms.T @ (n[:, None] * arms)
-        return np.linalg.solve(v, arms.T @ self.state.sums[r]), 1.0 / float(np.linalg.eigvalsh(v)[0])
+        pulled = np.flatnonzero(self.state.counts[r])
+        x, n, sums = self.state.actions.dense(r)[pulled], self.state.counts[r, pulled], self.state.sums[r, pulled]
+        if len(pulled) < self.dim:  # across the arms pulled V is the ridge, and theta is a combination of them
+            return x.T @ np.linalg.solve(x @ x.T + np.diag(self.ridge / n), sums / n), 1.0 / self.ridge
+        v = self.ridge * np.eye(self.dim) + x.T @ (n[:, None] * x)
+        return np.linalg.solve(v, x.T @ sums), 1.0 / float(np.linalg.eigvalsh(v)[0])
 
 
 class RoundLearner(Learner):

@@ -130,8 +130,12 @@ class Posterior(ABC):
         if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
             return None, *_whitened(arms, n, sums, self.ridge)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
-        factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
-        whitened = forward_solve(factor, arms.T)
+        if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
+            root = np.sqrt(self.ridge)
+            factor, whitened = root * identity, np.multiply(arms.T, 1.0 / root, order="F")
+        else:
+            factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
+            whitened = forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
     @abstractmethod

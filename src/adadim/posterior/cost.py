@@ -9,7 +9,15 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = ["cheaper_form", "least_bytes", "replication_bytes", "state_bytes", "streamed_bytes"]
+__all__ = [
+    "cheaper_form",
+    "least_bytes",
+    "most_runs",
+    "replication_bytes",
+    "state_bytes",
+    "streamed_bytes",
+    "suits_few_pulls",
+]
 
 NUMBER = 8  # bytes
 
@@ -27,6 +35,32 @@ def cheaper_form(arms: int, base_arms: int, dim: int) -> Literal["gram", "featur
     ('gram', 'feature')
     """
     return "gram" if arms**2 <= STREAM_TO_FLOP * (base_arms * dim + dim**2) else "feature"
+
+
+def most_runs(arms: int, base_arms: int, dim: int) -> int:
+    """How many runs of equal pulls a learner may keep as one vector each (K numbers, all of which a pull reads).
+
+    Up to here a pull reads no more, on average, than the feature form does.
+
+    Examples
+    --------
+    >>> most_runs(1200, 1200, 512)
+    1460
+    """
+    return max(1, 2 * (base_arms * dim + dim**2) // arms)
+
+
+def suits_few_pulls(arms: int, base_arms: int, dim: int, pulls: int) -> bool:
+    """Whether several learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs.
+
+    Otherwise each has V^-1, as where K is so large that even one K x K matrix is too much.
+
+    Examples
+    --------
+    >>> suits_few_pulls(1200, 1200, 512, pulls=157), suits_few_pulls(1200, 1200, 512, pulls=10_000)
+    (True, False)
+    """
+    return cheaper_form(arms, base_arms, dim) == "gram" and pulls <= most_runs(arms, base_arms, dim)
 
 
 def state_bytes(form: Literal["gram", "feature"], arms: int, dim: int) -> int:

@@ -34,7 +34,7 @@ FEW = 8  # below this many pulls counting them one by one is quicker than by arr
 
 
 class HostPosterior(Posterior):
-    """What both forms on NumPy share; parameters and attributes as in `Posterior`.
+    """What the forms on NumPy share; parameters and attributes as in `Posterior`.
 
     Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
     stretch.
@@ -79,8 +79,12 @@ class HostPosterior(Posterior):
         self._stretch[r] = after
         self.logdet[r] += math.log1p(here / before)
         if width2.item(x) < self._low.item(r, x) and self._has_drifted(r, x):
-            row = Rows.some(np.array([r]), self.width2)
-            self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
+            self.refactor(r)
+
+    def refactor(self, r: int) -> None:
+        """Make the state of replication `r` anew from its counts and sums."""
+        row = Rows.some(np.array([r]), self.width2)
+        self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0

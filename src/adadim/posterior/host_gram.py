@@ -18,7 +18,7 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array
 from adadim.posterior.host import HostPosterior
 
-__all__ = ["BLOCK", "HostGram"]
+__all__ = ["BLOCK", "HostGram", "rank_update"]
 
 BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
 
@@ -44,9 +44,9 @@ class HostGram(HostPosterior):
             used += 1
             if used == BLOCK:
                 if not self._built[r]:
-                    _rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
+                    rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
                     self._built[r] = True
-                _rank_update(p, h, -1.0, 1.0)
+                rank_update(p, h, -1.0, 1.0)
                 used = 0
             self._fill[r] = used
         if self._built[r]:
@@ -59,12 +59,12 @@ class HostGram(HostPosterior):
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
-        _rank_update(self._p[r], whitened, 1.0, 0.0)
+        rank_update(self._p[r], whitened, 1.0, 0.0)
         self._h[r] = 0.0
         self._fill[r], self._built[r] = 0, True
 
 
-def _rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
+def rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
     """Lower triangle of p = beta p + alpha rows^T rows, in place."""
     # rows is C- or Fortran-contiguous; either way syrk reads it in place.
     if rows.flags.c_contiguous:

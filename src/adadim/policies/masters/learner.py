@@ -72,8 +72,11 @@ class MasterLearner(Learner):
         if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
-            learners = [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
-            self.bases = Bases(learners, problem.reference)
+            self.bases = Bases(self.base_learners(problem, children), problem.reference)
+
+    def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
+        """The learners of all bases, each with its streams."""
+        return [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
 
     def sequence(self) -> Hashable:
         return self.bases.sequence()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,10 +12,11 @@ from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
 from adadim.checks import integer, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linucb import LinUCB, LinUCBLearner
 from adadim.policies.masters.bounds import Bound, SqrtLogBound, check_bound
 from adadim.policies.masters.learner import Master, dims_of
 from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
+from adadim.posterior.host_runs import FewPulls
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -133,6 +135,20 @@ class UCBCorralLearner(CountingMasterLearner):
         self.dims = per_base(given, len(self.originals), "complexities", problem.reference)
         # The base of the round that is on, and its copy that plays next.
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
+
+    def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
+        """The copies; those of a LinUCB share what they know before the first pull (NumPy)."""
+        if problem.contextual or not is_numpy(problem.reference):
+            return super().base_learners(problem, children)
+        makers = [FewPulls(problem.horizon, self.copies) for _ in self.originals]
+        learners: list[Learner] = []
+        for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
+            base, make = self.originals[i // self.copies], makers[i // self.copies]
+            if type(base) is LinUCB and base.form == "auto":
+                learners.append(LinUCBLearner(base, problem, streams, make_posterior=make))
+            else:
+                learners.append(policy.learner(problem, streams))
+        return learners
 
     def scores(self, rows: Rows) -> Array:
         """Index of every base (n, M), as it is between two rounds; infinite for one never played."""
