@@ -3,9 +3,10 @@
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before/src src
 
-Each version has a process of its own, and the two play the same policy in turns, so that a machine whose speed changes
-changes both: the median of the ratios of neighbouring turns is given. K = 1200, d = 600, d* = 12, T = 2500, 25
-replications in lock step, one thread, processor time.
+The two play in turns, so that a machine whose speed changes changes both, and each turn is a process of its own, since
+where its memory happens to lie makes one process up to a tenth faster than the next. The median of the ratios of
+neighbouring turns is given. K = 1200, d = 600, d* = 12, T = 2500, 25 replications in lock step, one thread, processor
+time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from _report import arguments, describe, load, machine, table, write_json
@@ -29,47 +31,35 @@ import adadim
 from adadim import paper
 from threadpoolctl import threadpool_limits
 
-size, count = json.loads(sys.argv[1]), int(sys.argv[2])
-instance = adadim.instances.sphere(**size, replications=range(count), seed=0)
+size, quick, names = (json.loads(part) for part in sys.argv[1:4])
+count = int(sys.argv[4])
 policies = paper.policies("theory", size["intrinsic_dim"])
-print("ready", flush=True)
+times = {}
 with threadpool_limits(1):
-    for line in sys.stdin:
+    for name in names:
+        adadim.simulate(policies[name], adadim.instances.sphere(**quick, seed=0))  # what only the first run pays
+        instance = adadim.instances.sphere(**size, replications=range(count), seed=0)
         begun = time.process_time()
-        adadim.simulate(policies[line.strip()], instance)
-        print((time.process_time() - begun) / count, flush=True)
+        adadim.simulate(policies[name], instance)
+        times[name] = (time.process_time() - begun) / count
+print(json.dumps(times))
 """
 
 
-class Version:
-    """A process that plays with the adadim of one folder."""
-
-    def __init__(self, source: Path, size: dict[str, float], replications: int) -> None:
-        command = [sys.executable, "-c", PLAYER, json.dumps(size), str(replications)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(source.resolve())}, **pipes)
-        if self.process.stdout.readline() != "ready\n":
-            raise SystemExit(f"no adadim that can play the paper's policies in {source}")
-
-    def play(self, policy: str) -> float:
-        """Core-seconds per replication of one turn."""
-        self.process.stdin.write(f"{policy}\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-    def close(self) -> None:
-        self.process.communicate()
+def play(source: Path, size: dict[str, float], policies: Sequence[str], replications: int) -> dict[str, float]:
+    """Core-seconds per replication of each policy with the adadim of one folder, in a process of its own."""
+    given = [json.dumps(part) for part in (size, QUICK, policies)]
+    command = [sys.executable, "-c", PLAYER, *given, str(replications)]
+    environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"the adadim in {source} cannot play the paper's policies: {done.stderr.strip()[-300:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(before: Version, after: Version, policy: str, turns: int) -> dict[str, object]:
-    """Times of both in turns, after one turn each that does not count."""
-    times = {"before": [], "after": []}
-    versions = {"before": before, "after": after}
-    for turn in range(turns + 1):
-        for name in sorted(versions, reverse=bool(turn % 2)):
-            spent = versions[name].play(policy)
-            if turn:
-                times[name].append(spent)
+def summary(policy: str, turns: list[dict[str, dict[str, float]]]) -> dict[str, object]:
+    """Medians of both versions and of the ratio, and all turns."""
+    times = {name: [turn[name][policy] for turn in turns] for name in ("before", "after")}
     ratios = [b / a for a, b in zip(times["before"], times["after"], strict=True)]
     medians = {name: statistics.median(values) for name, values in times.items()}
     return {"policy": policy, **medians, "ratio": statistics.median(ratios), "turns": times}
@@ -84,10 +74,13 @@ def main() -> int:
     options = parser.parse_args()
     size, replications, turns = (QUICK, 2, 2) if options.quick else (SIZE, 25, options.turns)
     first = load()
-    before, after = (Version(source, size, replications) for source in (options.before, options.after))
-    rows = [measure(before, after, policy, turns) for policy in options.policy or POLICIES]
-    before.close()
-    after.close()
+    sources = {"before": options.before, "after": options.after}
+    policies = options.policy or POLICIES
+    played = []
+    for turn in range(turns):
+        order = sorted(sources, reverse=bool(turn % 2))
+        played.append({name: play(sources[name], size, policies, replications) for name in order})
+    rows = [summary(policy, played) for policy in policies]
     described = machine()
     described["load"] = {"before": first, "after": load()}
     setting = {**size, "replications": replications, "turns": turns}

@@ -17,7 +17,7 @@ import numpy as np
 from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, namespace
 from adadim.backend.state import unchanging
 
-__all__ = ["MaskedRows", "Rows"]
+__all__ = ["EVERY", "MaskedRows", "Rows"]
 
 EVERY = slice(None)
 

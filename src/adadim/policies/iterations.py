@@ -7,7 +7,7 @@ what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -130,17 +130,18 @@ class IteratedLearner(Learner):
         return self.xp.where(choice >= real, rows.of(drawn), choice)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for i, members, at in rows.split(self.iteration[rows.ids]):
+        parts = list(rows.split(self.iteration[rows.ids]))
+        for i, members, at in parts:
             own, gained = part_of(memo, at), rewards[at]
             self.solvers[i].absorb(own["choice"], gained, members, own)
             members.add(self.counts, own["choice"], 1.0)
             self.moments[members.index, 0] += 1.0
             self.moments[members.index, 1] += gained
             self.moments[members.index, 2] += gained * gained
-        on_host(lambda: self._count_round(rows))
+        on_host(lambda: self._count_round(parts))
 
-    def _count_round(self, rows: Rows) -> None:
-        for i, members, _ in rows.split(self.iteration[rows.ids]):
+    def _count_round(self, parts: Sequence[tuple[int, Rows, Any]]) -> None:
+        for i, members, _ in parts:
             self.rounds[members.ids] += 1
             iteration = self.schedule.iterations[i]
             done = members.ids[self.rounds[members.ids] == iteration.stop]

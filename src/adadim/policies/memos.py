@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adadim.backend.arrays import Array, zeros
+import numpy as np
+
+from adadim.backend.arrays import Array, is_numpy, zeros
+from adadim.backend.rows import EVERY
 from adadim.policies.base import Memo
 
 __all__ = ["marked", "merged", "part_of", "unmarked"]
@@ -26,13 +29,22 @@ def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
     for at, memo in parts:
         for key, values in memo.items():
             if key not in whole:
-                whole[key] = zeros(values, count, *values.shape[1:], integers="int" in str(values.dtype))
+                whole[key] = _zeros_like(values, count)
             whole[key][at] = values
     return whole
 
 
+def _zeros_like(values: Array, count: int) -> Array:
+    shape = (count, *values.shape[1:])
+    if is_numpy(values):
+        return np.zeros(shape, values.dtype)
+    return zeros(values, *shape, integers="int" in str(values.dtype))
+
+
 def part_of(memo: Memo, at: Any) -> Memo:
     """The memo of the replications at some positions."""
+    if at is EVERY:
+        return memo
     return {key: values[at] for key, values in memo.items()}
 
 

@@ -64,12 +64,11 @@ class Bases:
                 arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
                 memo |= marked({key: rows.of(values) for key, values in own.items()}, b)
             return arms, memo
-        parts = []
+        arms, parts = chosen * 0, []
         for b, members, at in rows.split(as_numpy(chosen)):
-            proposed, own = self.learners[b].choose(members)
-            parts.append((at, {"arms": proposed, **marked(own, b)}))
-        memo = dict(merged(parts, len(rows)))
-        return memo.pop("arms"), memo
+            arms[at], own = self.learners[b].choose(members)
+            parts.append((at, marked(own, b) if own else own))
+        return arms, merged(parts, len(rows))
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
@@ -82,7 +81,8 @@ class Bases:
                 learner.absorb(arms * own.mask, rewards, own, unmarked(memo, b))
             return
         for b, members, at in rows.split(as_numpy(chosen)):
-            self.learners[b].absorb(arms[at], rewards[at], members, unmarked(part_of(memo, at), b))
+            own = unmarked(memo, b)
+            self.learners[b].absorb(arms[at], rewards[at], members, part_of(own, at) if own else own)
 
     def sequence(self) -> Hashable:
         """As `Learner.sequence`."""

@@ -110,11 +110,12 @@ class SmoothedBases:
         return None if within is None else (bool(self.replaying[0]), within)
 
     def _count_step(self, ids: np.ndarray[Any, Any]) -> None:
-        first = ids[~self.replaying[ids]]
-        self.played[first] += 1
+        again = self.replaying[ids]
+        self.played[ids[~again]] += 1
         if self.replay:
-            self.replaying[ids] = ~self.replaying[ids]
-        if (self.played[ids][~self.replaying[ids]] == self.history.shape[2]).any():
+            self.replaying[ids] = ~again
+            ids = ids[again]  # those that propose next
+        if (self.played[ids] == self.history.shape[2]).any():
             self.keep_room()
 
     def keep_room(self) -> None:
