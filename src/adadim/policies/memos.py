@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from adadim.backend.arrays import Array, is_numpy, zeros
+from adadim.backend.arrays import Array, device_of, namespace
 from adadim.backend.rows import EVERY
 from adadim.policies.base import Memo
 
@@ -29,16 +27,10 @@ def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
     for at, memo in parts:
         for key, values in memo.items():
             if key not in whole:
-                whole[key] = _zeros_like(values, count)
+                shape, device = (count, *values.shape[1:]), device_of(values)
+                whole[key] = namespace(values).zeros(shape, dtype=values.dtype, device=device)
             whole[key][at] = values
     return whole
-
-
-def _zeros_like(values: Array, count: int) -> Array:
-    shape = (count, *values.shape[1:])
-    if is_numpy(values):
-        return np.zeros(shape, values.dtype)
-    return zeros(values, *shape, integers="int" in str(values.dtype))
 
 
 def part_of(memo: Memo, at: Any) -> Memo:

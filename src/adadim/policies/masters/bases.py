@@ -67,7 +67,7 @@ class Bases:
         arms, parts = chosen * 0, []
         for b, members, at in rows.split(as_numpy(chosen)):
             arms[at], own = self.learners[b].choose(members)
-            parts.append((at, marked(own, b) if own else own))
+            parts.append((at, marked(own, b)))
         return arms, merged(parts, len(rows))
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -81,8 +81,7 @@ class Bases:
                 learner.absorb(arms * own.mask, rewards, own, unmarked(memo, b))
             return
         for b, members, at in rows.split(as_numpy(chosen)):
-            own = unmarked(memo, b)
-            self.learners[b].absorb(arms[at], rewards[at], members, part_of(own, at) if own else own)
+            self.learners[b].absorb(arms[at], rewards[at], members, part_of(unmarked(memo, b), at))
 
     def sequence(self) -> Hashable:
         """As `Learner.sequence`."""
