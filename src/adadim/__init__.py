@@ -10,13 +10,11 @@
 from adadim import startup as _startup  # noqa: F401 (first: it sees to Ctrl-C during the imports below)
 
 # isort: split
-from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.actions import ActionSet
-from adadim.agent import Agent
 from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
@@ -42,6 +40,7 @@ from adadim.errors import (
 from adadim.evaluate import Evaluation, evaluate
 from adadim.instances import interaction_levels, interactions
 from adadim.instances.instance import Instance
+from adadim.on_demand import on_demand as _on_demand
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
@@ -99,23 +98,20 @@ __all__ += policies.__all__
 
 if TYPE_CHECKING:
     from adadim import experiments, report, serve, study
+    from adadim.agent import Agent
     from adadim.experiments import paper
     from adadim.study import run
-else:  # rooms that need more are imported when first asked for, so that ``import adadim`` is fast
-    _ON_DEMAND = {
-        "experiments": "adadim.experiments",
-        "paper": "adadim.experiments.paper",
-        "report": "adadim.report",
-        "serve": "adadim.serve",
-        "study": "adadim.study",
-    }
-
-    def __getattr__(name):
-        if name == "run":
-            return _import_module("adadim.study").run
-        if name in _ON_DEMAND:
-            return _import_module(_ON_DEMAND[name])
-        raise AttributeError(f"module 'adadim' has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *_ON_DEMAND, "run"})
+else:
+    __getattr__, __dir__ = _on_demand(
+        __name__,
+        {
+            "Agent": "adadim.agent:Agent",
+            "agent": "adadim.agent",
+            "experiments": "adadim.experiments",
+            "paper": "adadim.experiments.paper",
+            "report": "adadim.report",
+            "run": "adadim.study:run",
+            "serve": "adadim.serve",
+            "study": "adadim.study",
+        },
+    )

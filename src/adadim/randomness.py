@@ -131,7 +131,7 @@ class Streams:
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
         """Make the source that a saved state has."""
-        if saved["_source"] is not None:
+        if saved["_source"] is not None and self._source is None:
             content = saved["_source"]["object"]
             self._source = DeviceDraws([self], self.everyone.positions, content["draws"] - 1, normal=content["normal"])
 

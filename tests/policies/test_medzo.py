@@ -53,8 +53,8 @@ def test_lock_step(arms, beta):
     virtual = 0
     for _ in range(horizon):
         uniform, pick, point = rng.random(3)
-        learner.draws, learner.mixture_streams = ScriptedDraws(uniform), ScriptedDraws(pick)
-        learner.solver(int(learner.iteration[0])).point_streams = ScriptedDraws(point)
+        solver, learner.mixture_streams = learner.solver(int(learner.iteration[0])), ScriptedDraws(pick)
+        solver.draws, solver.point_streams = ScriptedDraws(uniform), ScriptedDraws(point)
         decision = learner.ask()
         choice = plain.choose(uniform)
         if choice >= arms:

@@ -95,7 +95,8 @@ def test_lock_step(kind, arms, beta):
     virtual = 0
     for _ in range(horizon):
         uniform, pick = (0.0 if empirical else rng.random()), rng.random()
-        learner.draws, learner.mixture_streams = ScriptedDraws(uniform), ScriptedDraws(pick)
+        solver, learner.mixture_streams = learner.solver(int(learner.iteration[0])), ScriptedDraws(pick)
+        solver.draws = ScriptedDraws(uniform)
         decision = learner.ask()
         choice = plain.choose(uniform)
         assert int(decision.memo["choice"][0]) == choice

@@ -1,6 +1,8 @@
 """What every learner must do, whichever policy it is of."""
 
+import gc
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -40,6 +42,19 @@ def test_tiny_problems(policy, horizon):
             arm = learner.select()
             assert type(arm) is int
             learner.update(arm, 0.1)
+
+
+@every_policy
+def test_memory_is_free_at_once(policy):
+    """A learner that nobody holds is gone, and its arms with it: no part of it refers back to the whole."""
+    gc.disable()
+    try:
+        outcome = adadim.simulate(policy, instance())
+        learner = weakref.ref(outcome.learner)
+        del outcome
+        assert learner() is None
+    finally:
+        gc.enable()
 
 
 @every_policy

@@ -193,5 +193,5 @@ def clamp(array: Array, lowest: float | None = None, highest: float | None = Non
 
 
 def surely_all(mask: Array) -> bool:
-    """Whether all entries are known to be true: asking torch would stop the device, so there the answer is no."""
+    """Whether no entry is False or 0, for sure: asking torch would stop the device, so there the answer is no."""
     return is_numpy(mask) and bool(mask.all())

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 __all__ = ["Estimate", "doubly_robust", "effective_rows", "ips", "mean_of", "snips"]
 
@@ -124,5 +124,5 @@ def effective_rows(weights: FloatArray) -> float:
 
 
 def _estimate(value: float, error: float, level: float, rows: int) -> Estimate:
-    half = float(ndtri(0.5 + level / 2)) * error
+    half = NormalDist().inv_cdf(0.5 + level / 2) * error
     return Estimate(value, error, value - half, value + half, rows)

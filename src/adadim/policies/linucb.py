@@ -171,8 +171,9 @@ class LinUCBLearner(Learner):
             within[as_numpy(self._pull)] = np.arange(seen.arms)
             self._within = like(within, seen.base)
         if make_posterior is None:
-            check_precision(seen, policy.ridge, None if problem.endless else problem.horizon)
             self.posterior = posterior(seen, policy.ridge, policy.form)
+            horizon = None if problem.endless else problem.horizon
+            check_precision(seen, policy.ridge, horizon, self.posterior.width2)
         else:
             self.posterior = make_posterior(seen, policy.ridge)
         self.bytes_per_round = self.posterior.streamed

@@ -16,6 +16,7 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
+from adadim.policies.player import largest
 from adadim.policies.suplinucb import Levels
 from adadim.posterior import Form, check_form, posterior
 from adadim.posterior.base import check_precision
@@ -202,7 +203,7 @@ class _Modified:
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         policy, problem = learner.policy, learner.problem
-        self.policy, self.learner = policy, learner
+        self.policy, self.draws, self.everyone = policy, learner.draws, learner.everyone
         self.virtual = iteration.index - 1
         actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.actions = policy.features(actions)
@@ -261,8 +262,8 @@ class _LinUCBSolver(_Modified):
 
     def arms_added(self) -> None:
         """Let the new arms enter with what is known."""
-        state, rows = self.posterior, self.learner.everyone
-        state.rebuild(state.counts + 0, state.sums + 0.0, rows, state.squares + 0.0)
+        state = self.posterior
+        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
         self.known = None
 
     def scores(self, rows: Rows) -> Array:
@@ -281,7 +282,7 @@ class _LinUCBSolver(_Modified):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         scores = self.scores(rows)
-        return self.to_choice(self.learner.largest(scores, self.offered(rows), self.policy.ties)), {}
+        return self.to_choice(largest(scores, self.offered(rows), self.draws, self.policy.ties)), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
@@ -329,7 +330,7 @@ class _SupLinUCBSolver(_Modified):
         return xp.concat([real, virtual], axis=-1)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        draws = self.learner.draws.uniforms(rows) if self.policy.ties == "random" else None
+        draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         chosen, memo = self.levels.choose(self.radii(rows), draws, self.offered(rows))
         return self.to_choice(chosen), memo
 

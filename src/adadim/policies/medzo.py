@@ -129,12 +129,12 @@ class CellSolver(MOSSSolver):
 
     def __init__(self, learner: MeDZOLearner, iteration: Iteration, count: int, horizon: int) -> None:
         super().__init__(learner, iteration, count, horizon)
-        self.point_streams = learner.point_streams
+        self.point_streams, self.rounds = learner.point_streams, learner.problem.horizon
         starts = cell_starts(learner.problem.arms, count)
         self.starts = like(starts[:-1].copy(), learner.problem.reference)
         self.widths = like(np.diff(starts).astype(float), learner.problem.reference)
 
     def arms(self, local: Array, rows: Rows) -> Array:
         """A uniform point of each cell."""
-        xp, uniforms = self.learner.xp, self.point_streams.source(self.learner.problem.horizon).uniforms(rows)
+        xp, uniforms = namespace(self.starts), self.point_streams.source(self.rounds).uniforms(rows)
         return self.starts[local] + xp.astype(xp.floor(uniforms * self.widths[local]), xp.int64)

@@ -47,4 +47,5 @@ def marked(memo: Memo, mark: int) -> Memo:
 
 def unmarked(memo: Memo, mark: int) -> Memo:
     """The part of a memo that `marked` made with this number."""
-    return {key.removeprefix(f"{mark}."): values for key, values in memo.items() if key.startswith(f"{mark}.")}
+    start = f"{mark}."
+    return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.backend.arrays import Array, clamp
+from adadim.backend.arrays import Array, clamp, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.iterations import IteratedLearner, Solver, check_beta
 from adadim.policies.moss import check_scale, moss_index, sampled_arms
+from adadim.policies.player import largest
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
@@ -114,32 +115,32 @@ class MOSSSolver:
     """
 
     def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
-        self.learner, self.count, self.horizon = learner, count, horizon
-        self.virtual = iteration.index - 1
+        self.policy, self.draws, self.problem_arms = learner.policy, learner.draws, learner.problem.arms
+        self.count, self.horizon, self.virtual = count, horizon, iteration.index - 1
+        self.noise, self.virtual_noise = learner.noise, learner.virtual_noise(self.virtual)
         self.sample = learner.zeros(count, integers=True)
         self.pulls, self.sums = learner.zeros(count + self.virtual), learner.zeros(count + self.virtual)
 
     def scale(self, rows: Rows) -> Any:
         """Factor on the width of each arm and mixture-arm."""
-        learner = self.learner
-        noise = learner.noise if isinstance(learner.noise, float) else rows.of(learner.noise)
-        if learner.policy.scale is not None or not self.virtual:
+        noise = self.noise if isinstance(self.noise, float) else rows.of(self.noise)
+        if self.policy.scale is not None or not self.virtual:
             return noise
-        virtual = 2.0 * rows.of(learner.virtual_noise(self.virtual))
+        virtual = 2.0 * rows.of(self.virtual_noise)
         real = noise + 0.0 * rows.of(self.pulls)[:, : self.count]
-        return learner.xp.concat([real, virtual], axis=-1)
+        return namespace(real).concat([real, virtual], axis=-1)
 
     def arms(self, local: Array, rows: Rows) -> Array:
         """The arms at some positions among those in play."""
         return rows.at(self.sample, local)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        pulls, xp = rows.of(self.pulls), self.learner.xp
+        pulls = rows.of(self.pulls)
         # K_h = K_i + i - 1: mixture-arms compete too.
         index = moss_index(pulls, rows.of(self.sums), self.horizon, self.count + self.virtual, self.scale(rows))
-        local = self.learner.largest(index, rows, self.learner.policy.ties)
+        local = largest(index, rows, self.draws, self.policy.ties)
         real = self.arms(clamp(local, None, self.count - 1), rows)
-        choice = xp.where(local < self.count, real, local - self.count + self.learner.problem.arms)
+        choice = namespace(local).where(local < self.count, real, local - self.count + self.problem_arms)
         return choice, {"local": local}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:

@@ -23,7 +23,7 @@ from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Draws, Streams
 
-__all__ = ["Player"]
+__all__ = ["Player", "largest"]
 
 
 class Player(ABC):
@@ -155,7 +155,12 @@ class Player(ABC):
 
         Arms that are not allowed are left out; the scores are then those of all arms, in their order.
         """
-        if rows.allowed is not None:
-            xp = namespace(scores)
-            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
-        return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
+        return largest(scores, rows, self.draws, ties)
+
+
+def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
+    """As `Player.largest`, for the parts of a learner."""
+    if rows.allowed is not None:
+        xp = namespace(scores)
+        scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
+    return argmax(scores, draws.uniforms(rows) if ties == "random" else None)

@@ -34,7 +34,7 @@ class ReleasedLinUCB(LinUCB):
 
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
         scores = super().scores(mean, width2, radius, pulls)
-        if surely_all(pulls > 0):
+        if surely_all(pulls):
             return scores
         xp = namespace(scores)
         return xp.where((pulls > 0)[:, None], scores, xp.zeros_like(scores))

@@ -35,17 +35,18 @@ LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device 
 ENDLESS = 10**6  # rounds
 
 
-def check_precision(actions: ActionSet, ridge: float, horizon: int | None) -> None:
+def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
 
-    Where there is no end (None), a million pulls are looked at.
+    Where there is no end (None), a million pulls are looked at. `width2` are the squared widths before any pull, where
+    they are known.
 
     Examples
     --------
     >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
     """
     horizon = ENDLESS if horizon is None else horizon
-    ratio = horizon * float(actions.xp.max(actions.squared_norms())) / ridge
+    ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
     on_host = is_numpy(actions.base)
     if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
         columns = as_numpy(abs(actions.base)).max(axis=(0, 1))

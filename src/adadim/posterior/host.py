@@ -60,26 +60,28 @@ class HostPosterior(Posterior):
             rows.add(self.sums, arms, rewards)
             self.pulls[rows.index] += 1
             self.squares[rows.index] += rewards * rewards
-        for r, x, reward in pulls:
-            self._absorb(r, x, reward)
+        self._learn(pulls)
 
-    def _absorb(self, r: int, x: int, reward: float) -> None:
-        """Learn from a pull that is counted already."""
-        g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
-        if x != self._last[r]:
-            self.turn(r, x, self._run[r], self._stretch[r])
-            np.multiply(g, g, out=g2)
-            self._last[r], self._run[r], self._stretch[r] = x, 0, 1.0
-        before, here = self._stretch[r], g.item(x)
-        after = before + here
-        daxpy(g, mean, a=(reward - mean.item(x)) / after)
-        daxpy(g2, width2, a=-1.0 / (before * after))
-        np.maximum(width2, 0.0, out=width2)
-        self._run[r] += 1
-        self._stretch[r] = after
-        self.logdet[r] += math.log1p(here / before)
-        if width2.item(x) < self._low.item(r, x) and self._has_drifted(r, x):
-            self.refactor(r)
+    def _learn(self, pulls: list[tuple[int, int, float]]) -> None:
+        """Learn from pulls, (replication, arm, reward), that are counted already."""
+        last, runs, stretches, logdet, low = self._last, self._run, self._stretch, self.logdet, self._low
+        for r, x, reward in pulls:
+            g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
+            if x != last[r]:
+                self.turn(r, x, runs[r], stretches[r])
+                np.multiply(g, g, out=g2)
+                last[r], runs[r], stretches[r] = x, 0, 1.0
+            before, here = stretches[r], g.item(x)
+            after = before + here
+            daxpy(g, mean, a=(reward - mean.item(x)) / after)
+            daxpy(g2, width2, a=-1.0 / (before * after))
+            runs[r] += 1
+            stretches[r] = after
+            logdet[r] += math.log1p(here / before)
+            if width2.item(x) < low.item(r, x):
+                np.maximum(width2, 0.0, out=width2)  # with more of it left, rounding cannot take a width below 0
+                if self._has_drifted(r, x):
+                    self.refactor(r)
 
     def refactor(self, r: int) -> None:
         """Make the state of replication `r` anew from its counts and sums."""

@@ -18,6 +18,7 @@ from scipy.linalg.blas import dgemv
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array
+from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
 from adadim.posterior.base import Posterior, check_precision
 from adadim.posterior.cost import most_runs, suits_few_pulls
@@ -101,10 +102,11 @@ class HostRuns(HostPosterior):
     def prior(self) -> tuple[Array, Array]:
         return np.zeros_like(self._prior.width2), self._prior.width2.copy()
 
-    def _absorb(self, r: int, x: int, reward: float) -> None:
-        super()._absorb(r, x, reward)
-        if self._fill[r] == self._most:
-            self.refactor(r)
+    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        super().absorb(arms, rewards, rows)
+        for r in rows.ids.tolist():
+            if self._fill[r] == self._most:
+                self.refactor(r)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         g, used = self._g[r], self._fill[r]
