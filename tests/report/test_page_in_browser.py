@@ -59,6 +59,7 @@ def chromium():
 def browser(chromium, page):
     """The page, freshly opened; at the end the console must hold no complaint."""
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
     chromium.get(page.as_uri())
     chromium.get_log("browser")
     chromium.execute_script("localStorage.clear()")
@@ -251,9 +252,12 @@ def test_dark_and_light(browser):
     light = browser.execute_script(back)
     assert dark == "rgb(20, 23, 28)"
     assert light == "rgb(255, 255, 255)"
-    browser.refresh()
-    assert browser.execute_script(back) == light  # the reader's choice stays
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def light_after_reload(_):
+        browser.refresh()
+        return browser.execute_script(back) == light
+
+    WebDriverWait(browser, 10).until(light_after_reload)  # the reader's choice stays; it may take a moment to be stored
 
 
 def test_nothing_sticks_out_of_a_telephone(browser):
