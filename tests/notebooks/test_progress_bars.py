@@ -102,6 +102,19 @@ def test_rounds_under_way_count(tmp_path):
     assert reporter(None, unit) is False
 
 
+def test_a_worker_writes_no_oftener_than_anybody_looks(monkeypatch, tmp_path):
+    study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
+    (unit,) = (adadim.study.Unit(cell, 0, 3) for cell in study.cells)
+    now = [100.0]
+    monkeypatch.setattr("adadim.study.rounds.time.monotonic", lambda: now[0])
+    report, written = reporter(tmp_path, unit), []
+    for done, seconds in ((1, 0.0), (2, 0.1), (3, 0.3), (4, 0.4), (5, 0.6)):
+        now[0] = 100.0 + seconds
+        report(done, 40)
+        written.append((tmp_path / unit.id).read_text())
+    assert written == ["3", "3", "9", "9", "15"]
+
+
 def test_learners_travel_with_joblib():
     problem = adadim.Problem(np.eye(3), horizon=70, noise=0.1)
     learner = adadim.EvidenceLinUCB().start(problem)

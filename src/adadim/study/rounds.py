@@ -7,9 +7,11 @@ end. A worker on another machine has no such folder: its rounds are counted when
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -28,11 +30,16 @@ def rounds_of(units: Iterable[Unit]) -> int:
 
 
 def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
-    """What `simulate` takes as `progress` to leave word in `folder`; False where nobody asked."""
+    """What `simulate` takes as `progress` to leave word in `folder`, no oftener than anybody looks; False for none."""
     if folder is None:
         return False
+    written = -math.inf
 
     def report(done: int, horizon: int) -> None:
+        nonlocal written
+        if (now := time.monotonic()) - written < POLL:
+            return
+        written = now
         with contextlib.suppress(OSError):
             (folder / unit.id).write_text(str(done * (unit.stop - unit.start)))
 
