@@ -130,7 +130,7 @@ class Streams:
         return self._source
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Make the source that a saved state has."""
+        """Make the source that a saved state has, unless a part of the learner has asked for it already."""
         if saved["_source"] is not None and self._source is None:
             content = saved["_source"]["object"]
             self._source = DeviceDraws([self], self.everyone.positions, content["draws"] - 1, normal=content["normal"])

@@ -102,7 +102,7 @@ def test_rounds_under_way_count(tmp_path):
     assert reporter(None, unit) is False
 
 
-def test_a_worker_writes_no_oftener_than_anybody_looks(monkeypatch, tmp_path):
+def test_a_worker_writes_no_more_often_than_the_bar_looks(monkeypatch, tmp_path):
     study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
     (unit,) = (adadim.study.Unit(cell, 0, 3) for cell in study.cells)
     now = [100.0]

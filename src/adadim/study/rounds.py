@@ -30,7 +30,10 @@ def rounds_of(units: Iterable[Unit]) -> int:
 
 
 def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
-    """What `simulate` takes as `progress` to leave word in `folder`, no oftener than anybody looks; False for none."""
+    """What `simulate` takes as `progress` to write rounds into `folder`; False where there is no folder.
+
+    It writes no more often than `RoundCount` looks.
+    """
     if folder is None:
         return False
     written = -math.inf
