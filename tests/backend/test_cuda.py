@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,18 @@ def test_gpu_pulls_the_same_arms(gpu, name, expressive):
         np.testing.assert_array_equal(outcome.learner.select().cpu().numpy(), arms)
         for learner in (expected.learner, outcome.learner):
             learner.update(arms.tolist(), [0.1, 0.0, -0.1])
+
+
+def test_arms_go_to_the_gpu_without_a_copy_on_the_host(gpu):
+    instance = small(range(4), horizon=10, arms=500, dim=400)
+    features = instance.problem.actions.base
+    tracemalloc.start()
+    moved = instance.to("cuda")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < features.nbytes / 2
+    assert not features.flags.writeable
+    np.testing.assert_array_equal(moved.problem.actions.base.cpu().numpy(), features)
 
 
 @pytest.mark.parametrize("levels", [None, [40, 100, 150]], ids=["plain", "expressive"])

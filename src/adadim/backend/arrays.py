@@ -108,9 +108,20 @@ def to_torch(array: Array, device: str) -> Array:
     if is_numpy(array):
         if array.strides[0] == 0 and len(array) > 1:  # one array shared by all replications
             return to_torch(array[0].copy(order="K"), device)[None].expand(array.shape)
-        # torch knows no arrays that may only be read, and would share this one's memory.
-        array = torch.from_numpy(array if array.flags.writeable else array.copy(order="K"))
+        if not array.flags.writeable:  # torch knows no such arrays, and on the CPU would share this one's memory
+            array = array.copy(order="K") if torch.device(device).type == "cpu" else _writable(array)
+        array = torch.from_numpy(array)
     return array.to(device)
+
+
+def _writable(array: Array) -> Array:
+    """A view of an array that may only be read, for callers that want to be allowed to write and do not."""
+    view = array.view()
+    try:
+        view.setflags(write=True)
+    except ValueError:  # the memory is somebody else's
+        return array.copy(order="K")
+    return view
 
 
 def real_array(values: Any, name: str, *, copy: bool = True) -> Array:

@@ -24,13 +24,13 @@ class DevicePosterior(Posterior):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
-        here = self.step(arms, rewards, masked)
+        here, gained = self.step(arms, rewards, masked), masked.mask * rewards
         at = (self.everyone.positions, arms)
         self.logdet += masked.mask * self.actions.xp.log1p(here)
         self.counts[at] += masked.mask
-        self.sums[at] += masked.mask * rewards
+        self.sums[at] += gained
         self.pulls += masked.mask
-        self.squares += masked.mask * rewards * rewards
+        self.squares.addcmul_(gained, rewards)
 
     @abstractmethod
     def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
