@@ -20,6 +20,7 @@ from adadim.backend.arrays import (
     namespace,
     read_only,
     real_array,
+    squared_lengths,
     to_torch,
 )
 from adadim.backend.state import unchanging
@@ -203,7 +204,7 @@ class ActionSet:
         """Squared length of every arm, (R, K)."""
         xp = self.xp
         pieces = [self.base[:, :, lo:hi] for lo, hi in self.segments()]
-        parts = [xp.vecdot(piece, piece) for piece in pieces]
+        parts = [squared_lengths(piece) for piece in pieces]
         for b in range(1, len(parts)):
             parts[b] = parts[b] + parts[b - 1]
         return xp.concat(parts, axis=-1)
@@ -293,7 +294,7 @@ def _checked(features: Array) -> Array:
     if is_numpy(array):
         array = read_only(_owned(_feature_major(array), features))  # policies share it
     with np.errstate(over="ignore"):
-        squared = as_numpy(xp.vecdot(array, array))  # finite where every entry is, and is not huge
+        squared = as_numpy(squared_lengths(array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
         if not bool(xp.all(xp.isfinite(array[r, k]))):
             raise InvalidValueError(

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from adadim import InvalidTypeError
-from adadim.backend.arrays import as_numpy, clamp, indices, is_array, is_numpy, like, namespace, surely_all, zeros
+from adadim.backend import arrays
+from adadim.backend.arrays import (
+    as_numpy,
+    clamp,
+    indices,
+    is_array,
+    is_numpy,
+    like,
+    namespace,
+    squared_lengths,
+    surely_all,
+    zeros,
+)
 
 libraries = pytest.mark.parametrize("library", ["numpy", "torch"])
 
@@ -27,6 +39,17 @@ def test_clamp(own, bounds):
     clamped = clamp(own(numbers), *whole)
     np.testing.assert_array_equal(clamped, np.clip(numbers, *whole))
     assert "int64" in str(clamped.dtype)
+
+
+@libraries
+@pytest.mark.parametrize("at_a_time", [1, 30, 10**6])
+def test_squared_lengths(own, at_a_time, monkeypatch):
+    """In parts of one arm, of three (the last has one), and in one."""
+    monkeypatch.setattr(arrays, "AT_A_TIME", at_a_time)
+    vectors = np.random.default_rng(5).normal(size=(2, 7, 5))
+    found = squared_lengths(own(vectors))
+    np.testing.assert_allclose(found, np.linalg.norm(vectors, axis=-1) ** 2, rtol=1e-14)
+    assert found.shape == (2, 7)
 
 
 @libraries

@@ -61,6 +61,16 @@ def test_arms_go_to_the_gpu_without_a_copy_on_the_host(gpu):
     np.testing.assert_array_equal(moved.problem.actions.base.cpu().numpy(), features)
 
 
+@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinUCBPlusPlus()], ids=["linucb", "linucb++"])
+def test_no_second_copy_of_the_arms_is_made_on_the_gpu(gpu, policy):
+    instance = small(range(1), horizon=30, arms=20_000, dim=256).to("cuda")
+    features = instance.problem.actions.base
+    before = gpu.cuda.memory_allocated()
+    gpu.cuda.reset_peak_memory_stats()
+    adadim.simulate(policy, instance)
+    assert gpu.cuda.max_memory_allocated() - before < features.element_size() * features.numel() / 2
+
+
 @pytest.mark.parametrize("levels", [None, [40, 100, 150]], ids=["plain", "expressive"])
 @pytest.mark.parametrize("dims", [(1, 2, 4, 8, 16, 32, 64, 128), (33, 150)], ids=["powers", "others"])
 def test_gpu_kernels_equal_torch_operations(gpu, levels, dims):

@@ -34,10 +34,14 @@ __all__ = [
     "namespace",
     "read_only",
     "real_array",
+    "squared_lengths",
     "surely_all",
     "to_torch",
     "zeros",
 ]
+
+
+AT_A_TIME = 2**20  # numbers
 
 
 def namespace(*arrays: Array) -> Any:
@@ -201,6 +205,22 @@ def clamp(array: Array, lowest: float | None = None, highest: float | None = Non
         return array.clamp(lowest, highest)
     raised = array if lowest is None else np.maximum(array, lowest)
     return raised if highest is None else np.minimum(raised, highest)
+
+
+def squared_lengths(vectors: Array) -> Array:
+    """Squared length of every vector of an array (R, K, d), (R, K).
+
+    Examples
+    --------
+    >>> squared_lengths(np.array([[[3.0, 4.0], [1.0, 1.0]]]))
+    array([[25.,  2.]])
+    """
+    xp = namespace(vectors)
+    if is_numpy(vectors):
+        return xp.vecdot(vectors, vectors)
+    count, _, dim = vectors.shape
+    parts = vectors.split(max(1, AT_A_TIME // max(1, count * dim)), dim=1)  # on a GPU vecdot copies what it is given
+    return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
 
 
 def surely_all(mask: Array) -> bool:

@@ -29,12 +29,11 @@ class DevicePosterior(Posterior):
         self.logdet += masked.mask * self.actions.xp.log1p(here)
         self.counts[at] += masked.mask
         self.sums[at] += gained
-        self.pulls += masked.mask
         self.squares.addcmul_(gained, rewards)
 
     @abstractmethod
     def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
-        """Update means, widths and the form's own state by a pull in every replication of `rows`; gives g_x, (R,)."""
+        """Count a pull in every replication of `rows`; update means, widths and own state; gives g_x, (R,)."""
 
 
 class DeviceGram(DevicePosterior):
@@ -60,6 +59,7 @@ class DeviceGram(DevicePosterior):
         self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
         self._h.index_copy_(1, self._slot, (xp.sqrt(c)[:, None] * g)[:, None, :])
         self._slot += 1
+        self.pulls += rows.mask
         on_host(self._fold)
         return here
 
@@ -79,6 +79,10 @@ class DeviceGram(DevicePosterior):
 
 class DeviceFeature(DevicePosterior):
     """Ridge posterior held as a d x d matrix: the only lane of `Lanes`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        self.pulls = self._lanes.pulls[:, 0]
 
     def prior(self) -> tuple[Array, Array]:
         self._lanes = Lanes(self.actions, [self.actions.dim], self.ridge)
