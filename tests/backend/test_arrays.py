@@ -15,6 +15,7 @@ from adadim.backend.arrays import (
     namespace,
     squared_lengths,
     surely_all,
+    to_torch,
     zeros,
 )
 
@@ -90,3 +91,15 @@ def test_surely_all(own, library):
     """On a device it would have to be asked, so there the answer is no."""
     assert surely_all(own(np.array([True, True]))) == (library == "numpy")
     assert not surely_all(own(np.array([True, False])))
+
+
+@pytest.mark.parametrize("own_memory", [True, False], ids=["its own memory", "somebody else's"])
+def test_arrays_that_may_only_be_read_go_to_a_device(torch, own_memory, recwarn, monkeypatch):
+    """Without torch's warning that it knows no such arrays, and they stay as they are; "meta" needs no GPU."""
+    monkeypatch.setattr(arrays, "check_device", lambda device: device)
+    array = np.arange(6.0).reshape(2, 3) if own_memory else np.frombuffer(bytes(48)).reshape(2, 3)
+    array.flags.writeable = False
+    moved = to_torch(array, "meta")
+    assert (moved.shape, moved.device.type) == ((2, 3), "meta")
+    assert not array.flags.writeable
+    assert not recwarn.list
