@@ -128,3 +128,25 @@ def test_children_are_where_their_parent_is(torch):
     drawn = parent.child(2).source(3).uniforms()
     assert isinstance(drawn, torch.Tensor)
     np.testing.assert_array_equal(drawn, Streams(7, Purpose.POLICY, [3, 4]).child(2).uniforms())
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+def test_a_draw_is_two_operations(torch, masked):
+    """Reading the number and moving the cursor: on a GPU each operation costs as much as hundreds of numbers."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names = []
+
+    class Listed(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, kinds, given=(), options=None):
+            onto_itself = "copy_" in operation.__name__ and given[0].data_ptr() == given[1].data_ptr()
+            if not operation.is_view and not onto_itself:
+                names.append(operation.__name__)
+            return operation(*given, **(options or {}))
+
+    source = Streams(7, Purpose.POLICY, [0, 1, 2], reference=torch.zeros((3, 1))).source(10)
+    everyone = Rows.all(torch.zeros(3))
+    rows = MaskedRows(torch.tensor([True, False, True]), everyone.positions) if masked else everyone
+    with Listed():
+        source.uniforms(rows)
+    assert names == ["index.Tensor", "add_.Tensor"]
