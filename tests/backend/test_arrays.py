@@ -1,5 +1,7 @@
 """Arrays of either library: which one it is, moving between them, and the few operations that both need."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -93,12 +95,26 @@ def test_surely_all(own, library):
     assert not surely_all(own(np.array([True, False])))
 
 
-@pytest.mark.parametrize("own_memory", [True, False], ids=["its own memory", "somebody else's"])
-def test_arrays_that_may_only_be_read_go_to_a_device(torch, own_memory, recwarn, monkeypatch):
+@pytest.mark.parametrize("copied", [False, True], ids=["views", "others"])
+def test_arrays_that_may_only_be_read_go_to_a_device(torch, copied, recwarn, monkeypatch):
     """Without torch's warning that it knows no such arrays, and they stay as they are; "meta" needs no GPU."""
     monkeypatch.setattr(arrays, "check_device", lambda device: device)
-    array = np.arange(6.0).reshape(2, 3) if own_memory else np.frombuffer(bytes(48)).reshape(2, 3)
+    array = np.zeros((200, 300)) if copied else np.zeros((300, 200)).T
     array.flags.writeable = False
+    to_torch(array, "meta")  # what torch imports on the way does not count
+    tracemalloc.start()
+    moved = to_torch(array, "meta")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (moved.shape, moved.device.type) == ((200, 300), "meta")
+    assert (peak >= array.nbytes) == copied
+    assert not array.flags.writeable
+    assert not recwarn.list
+
+
+def test_memory_of_others_that_may_only_be_read_goes_to_a_device(torch, recwarn, monkeypatch):
+    monkeypatch.setattr(arrays, "check_device", lambda device: device)
+    array = np.frombuffer(bytes(48)).reshape(2, 3)
     moved = to_torch(array, "meta")
     assert (moved.shape, moved.device.type) == ((2, 3), "meta")
     assert not array.flags.writeable

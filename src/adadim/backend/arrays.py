@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-AT_A_TIME = 2**20  # numbers
+AT_A_TIME = 2**20  # numbers of which `squared_lengths` may make a copy
 
 
 def namespace(*arrays: Array) -> Any:
@@ -119,11 +119,14 @@ def to_torch(array: Array, device: str) -> Array:
 
 
 def _writable(array: Array) -> Array:
-    """A view of an array that may only be read, for callers that want to be allowed to write and do not."""
+    """An array that may only be read, for callers that want to be allowed to write and do not.
+
+    A view of it where it is itself a view of memory that may be written, as features are; otherwise a copy.
+    """
     view = array.view()
     try:
         view.setflags(write=True)
-    except ValueError:  # the memory is somebody else's
+    except ValueError:
         return array.copy(order="K")
     return view
 
@@ -219,7 +222,8 @@ def squared_lengths(vectors: Array) -> Array:
     if is_numpy(vectors):
         return xp.vecdot(vectors, vectors)
     count, _, dim = vectors.shape
-    parts = vectors.split(max(1, AT_A_TIME // max(1, count * dim)), dim=1)  # on a GPU vecdot copies what it is given
+    # On a GPU vecdot copies what it is given.
+    parts = vectors.split(max(1, AT_A_TIME // max(1, count * dim)), dim=1)
     return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
 
 

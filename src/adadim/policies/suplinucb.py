@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, at_each, like, namespace
+from adadim.backend.arrays import Array, as_numpy, at_each, like, namespace, squared_lengths
 from adadim.backend.rows import Rows
 from adadim.backend.state import saved_keys
 from adadim.backend.ties import TOLERANCE, Ties, argmax, check_ties
@@ -274,7 +274,7 @@ class ContextLevels(Climb):
         assert rows.features is not None
         seen, state = rows.features[..., : self.dim], self.regressions[level]
         if state is None:
-            return seen[..., 0] * 0.0, namespace(seen).vecdot(seen, seen) / self.ridge
+            return seen[..., 0] * 0.0, squared_lengths(seen) / self.ridge
         return state.predict(seen, rows)
 
     def absorb(self, features: Array, rewards: Array, rows: Rows, levels: Array) -> None:

@@ -24,7 +24,8 @@ class DevicePosterior(Posterior):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
-        here, gained = self.step(arms, rewards, masked), masked.mask * rewards
+        here = self.step(arms, rewards, masked)
+        gained = masked.mask * rewards
         at = (self.everyone.positions, arms)
         self.logdet += masked.mask * self.actions.xp.log1p(here)
         self.counts[at] += masked.mask
