@@ -58,7 +58,9 @@ def test_linucb_in_lock_step_with_the_textbook(contextual, rule, late):
     for t, (features, gained) in enumerate(zip(rounds, rewards, strict=True), 1):
         seen = np.array(x).reshape(-1, 4)
         v = RIDGE * np.eye(4) + seen.T @ seen
-        width = np.sqrt(np.vecdot(features, np.linalg.solve(v, features.T).T))
+        unanswered = np.array([pulled for _, pulled, _ in waiting]).reshape(-1, 4)
+        asked = v + unanswered.T @ unanswered  # a pull counts in the widths from its decision on
+        width = np.sqrt(np.vecdot(features, np.linalg.solve(asked, features.T).T))
         scores = features @ np.linalg.solve(v, seen.T @ np.array(r)) + anytime_radius(rule, t, 9, v) * width
         decision = learner.ask(*([features] if contextual else []))
         arm = decision.arms

@@ -70,9 +70,25 @@ class DisjointLinUCBLearner(Learner):
         return chosen, {"context": contexts}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._pull(self.posterior, arms, rewards, rows, memo)
+        if self.posterior.asked is not None:
+            self._pull(self.posterior.asked, arms, rewards * 0.0, rows, memo)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.posterior.asked is None:
+            self.posterior.asked = self.posterior.without_rewards()
+        self._pull(self.posterior.asked, arms, np.zeros(len(arms)), rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._pull(self.posterior, arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.posterior.drop_expected()
+
+    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         count, contexts, chosen, gained = self.problem.arms, memo["context"], arms.tolist(), rewards.tolist()
         for i, r in enumerate(rows.ids.tolist()):
-            self.posterior.pull(r * count + chosen[i], contexts[i], gained[i])
+            state.pull(r * count + chosen[i], contexts[i], gained[i])
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each arm, in each replication."""

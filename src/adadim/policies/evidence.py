@@ -147,8 +147,7 @@ class EvidenceLearner(LinUCBLearner):
         """Current multiplier of the width, one per replication (by default all)."""
         return _radius_now(self, self.radii, rows or self.everyone)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, memo)
+    def learned(self, rows: Rows) -> None:
         on_host(lambda: self._count_round(rows.ids))
 
     def sequence(self) -> str:
@@ -234,7 +233,9 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
             rows.put(self.extent, np.maximum(rows.of(self.extent), largest))
             for r in rows.ids.tolist():
                 if not self.posterior.pulls[r]:
-                    self.units[r] = like_units(self.extent[r])
+                    self._change_units(r, like_units(self.extent[r]))
+                    if self.posterior.asked is not None:
+                        self.posterior.refresh(r, float(self.posterior.ridge[r]))
         lengths = np.vecdot(offered, offered) if (self.units == 1).all() else self._lengths(offered, rows)
         for r, squared in zip(rows.ids.tolist(), lengths.max(axis=1).tolist(), strict=True):
             if squared > self.longest[r]:
@@ -254,17 +255,40 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
     def _seen(self, features: Array) -> Array:
         return self._scaled(features, self.everyone.to_numpy())
 
+    def _change_units(self, r: int, units: FloatArray) -> bool:
+        """Use other units from now on, for what was pulled before too; gives whether they differ."""
+        if (units == self.units[r]).all():
+            return False
+        self.posterior.rescale(r, self.units[r] / units)
+        self.units[r] = units
+        return True
+
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         rows = rows.to_numpy()
-        super().absorb(arms, as_numpy(rewards), rows, {"features": self._scaled(as_numpy(memo["features"]), rows)})
+        self.posterior.absorb(self._scaled(as_numpy(memo["features"]), rows), as_numpy(rewards), rows)
+        self._learned(rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        rows = rows.to_numpy()
+        self.posterior.expect(self._scaled(as_numpy(memo["features"]), rows), rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        rows = rows.to_numpy()
+        self.posterior.answer(self._scaled(as_numpy(memo["features"]), rows), as_numpy(rewards), rows)
+        self._learned(rows)
+
+    def _learned(self, rows: Rows) -> None:
         pulls = rows.of(self.posterior.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
-            units = like_units(self.extent[r])
-            if (units != self.units[r]).any():
-                self.posterior.rescale(r, self.units[r] / units)
+            if self._change_units(r, like_units(self.extent[r])):
                 # Nobody kept the arms: no value is above 1 now, and so no square above their number.
-                self.units[r], self.longest[r] = units, np.count_nonzero(self.extent[r])
+                self.longest[r] = np.count_nonzero(self.extent[r])
+                self.posterior.refresh(r, RIDGES[0] * float(self.longest[r]))
             self._take_stock(r, int(self.posterior.pulls[r]))
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, {"features": features[None]})
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. It takes stock now, whatever their number."""

@@ -95,8 +95,16 @@ class LinTSLearner(Learner):
         """A parameter for each replication of `rows`, drawn from its posterior."""
         generators = self.normal_streams.generators
         drawn = np.array([generators[r].standard_normal(self.dim) for r in rows.ids.tolist()])
-        whitened = rows.of(self.factor.w) + self.deviation * like(drawn, self.problem.reference)
-        return (whitened[:, None, :] @ rows.of(self.factor.inverse))[:, 0, :] * self.factor.weights
+        mean, spread = rows.of(self.factor.w), self.deviation * like(drawn, self.problem.reference)
+        return self._parameters(mean, spread, rows) * self.factor.weights
+
+    def _parameters(self, mean: Array, spread: Array, rows: Rows) -> Array:
+        """theta = mean L^-1 + spread L^-1, (n, d); open pulls count in the second L."""
+        factor = self.factor
+        if factor.asked is None:
+            return ((mean + spread)[:, None, :] @ rows.of(factor.inverse))[:, 0, :]
+        centre = (mean[:, None, :] @ rows.of(factor.inverse))[:, 0, :]
+        return centre + (spread[:, None, :] @ rows.of(factor.asked.inverse))[:, 0, :]
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         theta = self.sample(rows)
@@ -110,14 +118,31 @@ class LinTSLearner(Learner):
         return self.largest(scores, rows, self.policy.ties), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._count(arms, rewards, rows)
+        self.factor.absorb(self._features(arms, rows, memo), rewards, rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.factor.expect(self._features(arms, rows, memo), rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._count(arms, rewards, rows)
+        self.factor.answer(self._features(arms, rows, memo), rewards, rows)
+
+    def drop_expected(self) -> None:
+        self.factor.drop_expected()
+
+    def _count(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        if not self.problem.contextual:
+            rows.add(self.counts, arms, 1)
+            rows.add(self.sums, arms, rewards)
+
+    def _features(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        """Features (n, dim) of the arms pulled."""
         if "features" in memo:
-            self.factor.absorb(memo["features"], rewards, rows)
-            return
-        rows.add(self.counts, arms, 1)
-        rows.add(self.sums, arms, rewards)
+            return memo["features"]
         pulled = self.zeros(integers=True)
         rows.put(pulled, arms)
-        self.factor.absorb(rows.of(self.actions.vectors(pulled))[:, : self.dim], rewards, rows)
+        return rows.of(self.actions.vectors(pulled))[:, : self.dim]
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if not self.problem.contextual:
@@ -131,11 +156,24 @@ class LinTSLearner(Learner):
         second, moment = sums.seen(self.dim, None)
         squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
         self.factor.rebuild(second[None], moment[None], squares, pulls, self.everyone)
+        self.factor.drop_expected()
+        if sums.asked is not None:
+            asked, nothing = sums.without_rewards().seen(self.dim, None)
+            self.factor.asked = self.factor.without_rewards()
+            self.factor.asked.rebuild(asked[None], nothing[None], squares * 0.0, pulls, self.everyone)
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.factor.expect(features[None, : self.dim], self.everyone)
 
     def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
-        drawn = generator.standard_normal((draws, self.dim))
-        thetas = (self.factor.w + self.deviation * drawn) @ self.factor.inverse[0] * self.factor.weights
+        factor, drawn = self.factor, generator.standard_normal((draws, self.dim))
+        if factor.asked is None:
+            thetas = (factor.w + self.deviation * drawn) @ factor.inverse[0] * factor.weights
+        else:
+            spread = self.deviation * drawn @ factor.asked.inverse[0]
+            thetas = (factor.w @ factor.inverse[0] + spread) * factor.weights
         return thetas @ features[:, : self.dim].T
 
     def estimates(self, features: Array) -> tuple[Array, Array]:

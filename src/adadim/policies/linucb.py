@@ -191,7 +191,7 @@ class LinUCBLearner(Learner):
     def scores(self, rows: Rows | None = None) -> Array:
         """Optimistic score of every arm of the (truncated) set, in each replication (by default all)."""
         state, rows = self.posterior, rows or self.everyone
-        known = (rows.of(state.mean), rows.of(state.width2))
+        known = (rows.of(state.mean), rows.of(state.open_width2))
         return self.policy.scores(*known, self.radius(rows), rows.of(state.pulls))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
@@ -208,6 +208,21 @@ class LinUCBLearner(Learner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
+        self.learned(rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.expect(arms if self._all_arms else self._within[arms], rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.answer(arms if self._all_arms else self._within[arms], rewards, rows)
+        self.learned(rows)
+
+    def drop_expected(self) -> None:
+        self.posterior.drop_expected()
+
+    def learned(self, rows: Rows) -> None:
+        """Take note that a reward of each replication of `rows` was learned."""
+        return
 
     def arms_added(self) -> None:
         state = self.posterior
@@ -296,6 +311,15 @@ class ContextLinUCBLearner(Learner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.posterior.absorb(memo["features"], rewards, rows)
 
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.expect(memo["features"], rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.posterior.answer(memo["features"], rewards, rows)
+
+    def drop_expected(self) -> None:
+        self.posterior.drop_expected()
+
     def learn(self, arms: Array, rewards: Array) -> None:
         for x, gained in logged_features(self.problem, arms, rewards):
             self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
@@ -312,6 +336,10 @@ class ContextLinUCBLearner(Learner):
         self.posterior.restart(0, sums, self.weights)
         self.posterior.refresh(0, float(self.posterior.ridge[0]))
 
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, {"features": self._seen(features[None])})
+
     def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
         if self.clock is not None:
@@ -320,7 +348,7 @@ class ContextLinUCBLearner(Learner):
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
         """Estimated mean (K,) of arms (K, d) and its standard deviation."""
-        mean, width2 = self.posterior.predict(self._seen(features[None]), self.everyone)
+        mean, width2 = self.posterior.predict_answered(self._seen(features[None]), self.everyone)
         return mean[0], deviations(width2[0], self.problem, self.posterior.residual(0), int(self.posterior.pulls[0]))
 
     def _seen(self, features: Array) -> Array:

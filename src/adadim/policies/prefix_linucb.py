@@ -118,6 +118,19 @@ class PrefixLearner(Learner):
         for r, arm, reward in pulls:
             self.models[r].absorb(arm, reward)
 
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm in zip(rows.ids.tolist(), as_numpy(arms).tolist(), strict=True):
+            self.models[r].expect(arm)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        pulls = zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
+        for r, arm, reward in pulls:
+            self.models[r].answer(arm, reward)
+
+    def drop_expected(self) -> None:
+        for model in self.models:
+            model.drop_expected()
+
     def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums = (np.array([getattr(m, name) for m in self.models]) for name in ("counts", "sums"))
         return counts, sums, np.array([m.squares for m in self.models])

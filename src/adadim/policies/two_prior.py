@@ -101,6 +101,18 @@ class TwoPriorLearner(Learner):
         self.fading.absorb(arms, rewards, rows, memo)
         self.prefix.absorb(arms, rewards, rows, memo)
 
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.fading.expect(arms, rows, memo)
+        self.prefix.expect(arms, rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.fading.answer(arms, rewards, rows, memo)
+        self.prefix.answer(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.fading.drop_expected()
+        self.prefix.drop_expected()
+
     def pull_sums(self) -> tuple[Array, Array, Array]:
         return self.prefix.pull_sums()
 
