@@ -118,7 +118,7 @@ def test_the_radius_of_evidence_grows_between_stocktakings(contextual):
 def test_pulls_from_a_log_count_as_rounds():
     learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=None, noise=0.1))
     learner.learn([0, 1, 2, 0], [0.1, 0.2, 0.3, 0.4])
-    assert float(learner.radius()[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
+    assert float(learner.radius(learner.everyone)[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
 
 
 @every_policy

@@ -103,8 +103,8 @@ def check_fixed(name, learner, features, raw=None):
     def linear(part, ridge, scale):
         def look(asked, newest):
             mean, width2 = expected(asked, scaled, ridge(), scale, but=[newest])
-            close(part.posterior.mean[0], mean)
-            close(part.posterior.open_width2[0], width2)
+            close(part.model.state.mean[0], mean)
+            close(part.model.state.open_width2[0], width2)
 
         return look
 
@@ -112,11 +112,11 @@ def check_fixed(name, learner, features, raw=None):
         # Its posterior has ridge 1 on features divided by the root of the ridge and by the longest arm.
         def look(asked, newest):
             size = np.sqrt(np.vecdot(scaled, scaled).max())
-            scale = tapers(1.75) / np.sqrt(part.ridge[0]) / size
+            scale = tapers(1.75) / np.sqrt(part.model.ridge[0]) / size
             mean, width2 = expected(asked, scaled, 1.0, scale, but=[newest])
-            close(part.posterior.mean[0], mean)
-            close(part.posterior.open_width2[0], width2)
-            assert part.rounds[0] == len(asked.rewards)
+            close(part.model.state.mean[0], mean)
+            close(part.model.state.open_width2[0], width2)
+            assert part.model.answered[0] == len(asked.rewards)
 
         return look
 
@@ -215,11 +215,11 @@ def test_contexts(name, library, raw):
         elif name == "LinUCB dim":
             scale = (np.arange(DIM) < 3) * 1.0
         elif name == "Evidence":
-            scale, ridge = tapers(1.75) / learner.units[0], float(learner.posterior.ridge[0])
+            scale, ridge = tapers(1.75) / learner.model.units[0], float(learner.model.state.ridge[0])
         mean, width2 = expected(asked, features, ridge, scale, but=[newest])
-        seen = learner._seen(features[None] if name == "Evidence" else like(features[None], problem.reference))
+        seen = learner.model.seen(features[None] if name == "Evidence" else like(features[None], problem.reference))
         rows = learner.everyone.to_numpy() if name == "Evidence" else learner.everyone
-        found = learner.posterior.predict(seen, rows)
+        found = learner.model.state.predict(seen, rows)
         close(found[0][0], mean)
         close(found[1][0], width2)
 
@@ -241,7 +241,7 @@ def test_a_parameter_for_each_arm(policy):
     def look(asked, newest):
         wide = np.array([x_of(last["context"], arm) for arm in range(3)])
         mean, width2 = expected(asked, wide, RIDGE, np.ones(3 * DIM), but=[newest])
-        found = learner.predict(last["context"][None], learner.everyone)
+        found = learner.model.predict_contexts(last["context"][None], learner.everyone)
         close(found[0][0], mean)
         close(found[1][0], width2)
 
@@ -287,7 +287,7 @@ def test_asked_and_told_in_turn_is_select_and_update(name):
         reward = float(features[arm] @ THETA + NOISE * rng.standard_normal())
         one.update(arm, reward)
         other.tell(decision, reward)
-    parts = [getattr(learner, "posterior", None) for learner in (one, other)]
+    parts = [getattr(getattr(learner, "model", None), "state", None) for learner in (one, other)]
     if parts[0] is not None:
         assert (parts[0].mean == parts[1].mean).all()
         assert (parts[0].width2 == parts[1].width2).all()
@@ -361,12 +361,12 @@ def test_clicks_whose_first_hundred_are_all_zero(raw):
     pulled = np.array(pulled)
     spread = np.linalg.eigvalsh(pulled.T @ pulled)
     assert spread[0] > spread[-1] / 50  # no direction is left out
-    seen = x / learner.units[0] * learner.tapers
-    v = float(learner.posterior.ridge[0]) * np.eye(6) + (
-        (pulled[:-1] * units / learner.units[0] * learner.tapers).T
-        @ (pulled[:-1] * units / learner.units[0] * learner.tapers)
+    seen = x / learner.model.units[0] * learner.model.tapers
+    v = float(learner.model.state.ridge[0]) * np.eye(6) + (
+        (pulled[:-1] * units / learner.model.units[0] * learner.model.tapers).T
+        @ (pulled[:-1] * units / learner.model.units[0] * learner.model.tapers)
     )
-    found = learner.posterior.predict(seen[None], learner.everyone)[1][0]
+    found = learner.model.state.predict(seen[None], learner.everyone)[1][0]
     close(found, np.vecdot(seen, np.linalg.solve(v, seen.T).T))
 
 

@@ -14,9 +14,10 @@ from adadim.backend.ties import Ties, check_ties
 from adadim.checks import not_negative, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
-from adadim.policies.evidence import RAW, RIDGES, check_factor
+from adadim.policies.evidence import check_factor
 from adadim.policies.tapered import check_taper
 from adadim.posterior.averaged import AveragedPrefixes
+from adadim.posterior.evidence import RAW, RIDGES
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -87,7 +87,7 @@ class TwoPriorLearner(Learner):
 
     def ends(self, r: int) -> bool:
         """Whether the features more likely stop mattering than fade, in one replication."""
-        return bool(self.prefix.models[r].total + self.advantage > self.fading.totals[r] + EVEN)
+        return bool(self.prefix.models[r].total + self.advantage > self.fading.model.totals[r] + EVEN)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         ends = np.array([self.ends(r) for r in rows.ids.tolist()])
