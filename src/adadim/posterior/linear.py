@@ -47,6 +47,7 @@ class Model(ABC):
 
     def __init__(self, problem: Problem, dim: int) -> None:
         self.problem, self.dim, self.arms = problem, dim, problem.arms
+        self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
 
     @property
     def reference(self) -> Array:
@@ -77,7 +78,7 @@ class Model(ABC):
 
     def here(self, rows: Rows) -> Rows:
         """The rows, and what they are offered, in the library that the model computes with."""
-        return rows.to_numpy() if self.on_host else rows
+        return rows.to_numpy() if self.converts else rows
 
     def offered(self, rows: Rows) -> Rows:
         """The rows with a mask over the arms that `predict` speaks of."""
@@ -272,8 +273,8 @@ class DisjointModel(ContextModel):
     state: ContextPosterior
 
     def regression(self, ridge: float) -> ContextPosterior:
-        self._blocks = np.arange(len(self.problem) * self.arms)
-        return ContextPosterior(len(self._blocks), self.dim, ridge)
+        self._answered = np.zeros(len(self.problem), dtype=np.int64)
+        return ContextPosterior(len(self.problem) * self.arms, self.dim, ridge)
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
@@ -290,29 +291,38 @@ class DisjointModel(ContextModel):
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         assert rows.features is not None
-        context, reference = self.seen(rows.features).copy(), self.problem.reference
-        if is_numpy(reference):
+        context = self.seen(rows.features).copy()
+        if not self.converts:
             return chosen, {"features": context}
+        reference = self.problem.reference
         return like(chosen, reference), {"features": like(context, reference)}
 
-    def _of_arms(self, arms: Array, rows: Rows) -> Rows:
-        return Rows(rows.ids * self.arms + as_numpy(arms), self._blocks)
-
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.state.absorb(self.pulled(arms, rows, memo), as_numpy(rewards), self._of_arms(arms, rows))
+        self.answer(arms, rewards, rows, memo)
+        if self.state.asked is not None:
+            self._pull(self.state.asked, arms, rewards * 0.0, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        self.state.expect(self.pulled(arms, rows, memo), self._of_arms(arms, rows))
+        if self.state.asked is None:
+            self.state.asked = self.state.without_rewards()
+        self._pull(self.state.asked, arms, np.zeros(len(arms)), rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.state.answer(self.pulled(arms, rows, memo), as_numpy(rewards), self._of_arms(arms, rows))
+        self._pull(self.state, arms, rewards, rows, memo)
+        for r in rows.ids.tolist():
+            self._answered[r] += 1
+
+    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        count, contexts, chosen, gained = self.arms, self.pulled(arms, rows, memo), arms.tolist(), rewards.tolist()
+        for i, r in enumerate(rows.ids.tolist()):
+            state.pull(r * count + chosen[i], contexts[i], gained[i])
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return as_numpy(memo["features"])
 
     @property
     def pulls(self) -> Array:
-        return self.state.pulls.reshape(len(self.problem), -1).sum(axis=1)
+        return self._answered
 
     @property
     def logdet(self) -> Array:
