@@ -149,13 +149,15 @@ class Locks(Claims):
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
-        this_run = _line(os.getpid())
+        this_run = line_of(os.getpid())
         with self.exclusive() as handle:
-            lines = _read_lines(handle)
-            for line in lines:
-                if _is_gone(line):
-                    _remove_shared(line.partition(" ")[0])
-            self._write_lines(handle, [*(line for line in lines if is_alive(line)), this_run])
+            alive = []
+            for line in _read_lines(handle):
+                if is_alive(line):
+                    alive.append(line)
+                else:
+                    _remove_shared(line)
+            self._write_lines(handle, [*alive, this_run])
         try:
             yield
         finally:
@@ -168,7 +170,7 @@ class Locks(Claims):
             handle = _open(self.path)
             lines = _read_lines(handle)
             _close(handle)
-        runs = [line.partition(" ") for line in lines if line != _line(os.getpid()) and is_alive(line)]
+        runs = [line.partition(" ") for line in lines if line != line_of(os.getpid()) and is_alive(line)]
         named = [f"process {number} on {host}{_stopped(number, host)}" for number, _, host in runs]
         return " and ".join(named) or "another process"
 
@@ -241,7 +243,7 @@ def _read_lines(handle: int) -> list[str]:
     return os.pread(handle, MOST_BYTES, 0).decode("utf-8", "replace").splitlines() if handle >= 0 else []
 
 
-def _line(process: int | str) -> str:
+def line_of(process: int | str) -> str:
     """What the list of runs says about a process of this machine."""
     return f"{process} {socket.gethostname()}"
 
@@ -258,18 +260,15 @@ def is_alive(line: str) -> bool:
     except ProcessLookupError:
         return False
     except OSError:  # another user's
-        return True
+        pass
     return True
 
 
-def _is_gone(line: str) -> bool:
-    """Whether a line names a run of this machine that ended without taking itself off the list."""
+def _remove_shared(line: str) -> None:
+    """Remove what joblib kept in shared memory for a run of this machine that was killed with all its processes."""
     number, _, host = line.partition(" ")
-    return number.isascii() and number.isdigit() and host == socket.gethostname() and not is_alive(line)
-
-
-def _remove_shared(number: str) -> None:
-    """Remove what joblib kept in shared memory for a run that was killed together with all its processes."""
+    if not number.isascii() or not number.isdigit() or host != socket.gethostname():
+        return
     for folder in {Path("/dev/shm"), Path(tempfile.gettempdir())}:
         for path in folder.glob(f"joblib_memmapping_folder_{number}_*"):
             shutil.rmtree(path, ignore_errors=True)

@@ -98,13 +98,15 @@ class Cluster:
             workers = {address: fact for address, fact in workers.items() if fact.gpus}
             if not workers:
                 raise RunError("no worker of the cluster offers a GPU; start some with: dask worker --resources GPU=1")
-            self.batch = batch or self._device_batch(list(workers))
+            if batch is None:
+                free = client.run(free_gpu, device, workers=list(workers))
+                self.batch = device_batch(study.cells, device, min(free.values()))
         else:
             self._check_memory(workers)
         self._slots = {address: fact.gpus if device != "cpu" else fact.threads for address, fact in workers.items()}
         self.jobs = sum(self._slots.values())
         # `plan` divides memory between jobs; what is known here is the memory for one.
-        self.memory: float | None = self.jobs * min(fact.memory / fact.threads for fact in workers.values())
+        self.memory = self.jobs * min(fact.memory / fact.threads for fact in workers.values())
         self._described: dict[str, Description] = {}
         self._made = self._begun = self._counted = time.monotonic()
         self._done = self._replications = 0
@@ -272,10 +274,6 @@ class Cluster:
                 f"{largest.instance}: a replication needs about {largest.replication_bytes / GIB:.3g} GiB, and worker "
                 f"{address} has {SHARE * workers[address].memory / GIB:.3g} for blocks; use workers with more memory"
             )
-
-    def _device_batch(self, addresses: list[str]) -> int:
-        free = self.client.run(free_gpu, self.device, workers=addresses)
-        return device_batch(self.study.cells, self.device, min(free.values()))
 
 
 def _restart_workers(cluster: Any) -> None:

@@ -69,20 +69,17 @@ def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | N
 class GpuEngine:
     """An engine: a GPU of this machine, with at most `batch` replications in lock step."""
 
-    jobs = 1
-    memory: float | None = None
+    jobs, memory = 1, None
     rounds: Path | None = None
 
     def __init__(self, store: Store, device: str, batch: int) -> None:
-        self.store, self.device = store, device
-        self.batch: int | None = batch
-        self._most = batch
+        self.store, self.device, self.batch = store, device, batch
 
     def pace(self) -> str:
         return ""
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
-        for together in _batches(units, self._most):
+        for together in _batches(units, self.batch):
             made: dict[InstanceKey, Instance] = {}
             for of_one_policy in _by_policy(together):
                 with ExitStack() as claims:

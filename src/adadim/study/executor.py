@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import itertools
 import math
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -27,7 +27,7 @@ from adadim.errors import RunError, StudyError
 from adadim.files import Place
 from adadim.progress import Bar, somebody_looks
 from adadim.study.cells import Cell, Span, Unit
-from adadim.study.claims import is_alive
+from adadim.study.claims import is_alive, line_of
 from adadim.study.device import GpuEngine, device_batch
 from adadim.study.processes import REPORT, SHARE, Engine, Processes, WorkersDiedError
 from adadim.study.results import Results
@@ -316,7 +316,7 @@ def _folder_prefix() -> str:
 
 def _remove_left_folders() -> None:
     """Remove the folders of runs of this machine that were killed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{glob.escape(_folder_prefix())}*-*"):
-        number = path.name.removeprefix(_folder_prefix()).partition("-")[0]
-        if not is_alive(f"{number} {socket.gethostname()}"):
+    for path in Path(tempfile.gettempdir()).glob("adadim-rounds-*"):
+        match = re.fullmatch(rf"{re.escape(_folder_prefix())}(\d+)-\w+", path.name)
+        if match and not is_alive(line_of(match[1])):
             shutil.rmtree(path, ignore_errors=True)

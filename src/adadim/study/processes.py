@@ -40,17 +40,19 @@ REPORT = 0.25  # seconds between two reports of rounds played
 class Engine(Protocol):
     """Who computes the units of a study: processes here, a GPU (`device`), or a cluster (`cluster`)."""
 
-    jobs: int
-    """Units computed at the same time."""
+    rounds: Path | None  # folder in which to write how many rounds of a unit are played, see `reporter`; not all do
 
-    batch: int | None
-    """Largest number of replications in a unit, if it is not for `executor.plan` to choose."""
+    @property
+    def jobs(self) -> int:
+        """Units computed at the same time."""
 
-    memory: float | None
-    """Bytes for all units together; None are those of this machine."""
+    @property
+    def batch(self) -> int | None:
+        """Largest number of replications in a unit, if it is not for `executor.plan` to choose."""
 
-    rounds: Path | None
-    """Folder in which to write how many rounds of a unit are played, see `reporter`; not all engines do."""
+    @property
+    def memory(self) -> float | None:
+        """Bytes for all units together; None are those of this machine."""
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         """Compute and store units, and yield each with what became of it; closing it stops the work."""
@@ -66,7 +68,7 @@ class WorkersDiedError(Exception):
 class Processes:
     """An engine: `jobs` processes of this machine; 1 is this process itself."""
 
-    memory: float | None = None
+    memory = None
     rounds: Path | None = None
 
     def __init__(self, store: Store, jobs: int, batch: int | None) -> None:
