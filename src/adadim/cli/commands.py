@@ -16,7 +16,7 @@ from rich.text import Text
 
 from adadim import report, study
 from adadim.errors import StoreError, StudyError
-from adadim.files import as_place, write_whole
+from adadim.files import as_place, write_atomic
 from adadim.report.console import (
     EXIT_FAILED,
     client_of,
@@ -158,7 +158,7 @@ def export(
                 results.frame().write_csv(buffer)
             else:
                 results.frame().write_parquet(buffer)
-            print_written([write_whole(target, buffer.getvalue())], quiet=False)
+            print_written([write_atomic(target, buffer.getvalue())], quiet=False)
 
 
 def policies(as_json: AsJson = False) -> None:

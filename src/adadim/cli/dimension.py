@@ -13,7 +13,7 @@ import typer
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
 from adadim.errors import InvalidValueError
-from adadim.files import write_whole
+from adadim.files import write_atomic
 from adadim.frames import number_columns, read_frame
 from adadim.report.console import errors, print_written
 from adadim.report.options import AsJson
@@ -89,7 +89,7 @@ def _draw(found: Dimension, path: Path) -> None:
         figure = Figure(figsize=PANEL, layout="constrained")
         found.plot(figure.subplots())
         figure.savefig(buffer, format=kind, dpi=200)
-    write_whole(path, buffer.getvalue())
+    write_atomic(path, buffer.getvalue())
 
 
 def _entry(found: Dimension, names: list[str]) -> dict[str, Any]:

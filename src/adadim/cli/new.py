@@ -11,7 +11,7 @@ import typer
 
 from adadim import study
 from adadim.errors import InvalidValueError, StoreError
-from adadim.files import write_whole
+from adadim.files import write_atomic
 from adadim.report.console import errors, print_written, typed_as
 
 __all__ = ["policy"]
@@ -79,7 +79,7 @@ def policy(
         if file.exists():
             raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
         text = SKELETON.format(name=name, file=file.as_posix(), adadim=typed_as())
-        print_written([write_whole(file, text.encode())], quiet=False)
+        print_written([write_atomic(file, text.encode())], quiet=False)
     typer.echo(f"Try it: {typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from adadim import study
 from adadim.errors import RunError, StoreError, StoreWarning
-from adadim.files import Place, as_place, exists, is_folder, names, write_whole
+from adadim.files import Place, as_place, exists, is_folder, names, write_atomic
 
 __all__ = [
     "EXIT_FAILED",
@@ -182,7 +182,7 @@ def as_json_text(rows: Sequence[Any]) -> str:
 
 def write_texts(folder: Place, texts: Mapping[str, str]) -> list[Place]:
     """Write files of text into a folder, by name; gives their paths."""
-    return [write_whole(folder / name, text.encode()) for name, text in texts.items()]
+    return [write_atomic(folder / name, text.encode()) for name, text in texts.items()]
 
 
 def print_written(paths: Iterable[Place], quiet: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from adadim import study
+from adadim.codec import parse_policy, parse_value
 from adadim.errors import InvalidValueError
 from adadim.report.figures import Band
 
@@ -102,7 +102,7 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
 
 def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
     """Policies named on the command line, by what was written."""
-    return {text: study.from_spec(_spec(text), plugins) for text in written or []}
+    return {text: study.from_spec(parse_policy(text), plugins) for text in written or []}
 
 
 def read_settings(written: Sequence[str] | None) -> dict[str, Any]:
@@ -120,27 +120,8 @@ def read_settings(written: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
         if key.strip() in found:
             raise InvalidValueError(f"--set {text}: {key.strip()} is set twice")
-        found[key.strip()] = _value(value.strip())
+        found[key.strip()] = parse_value(value.strip())
     return found
-
-
-def _spec(text: str) -> dict[str, Any]:
-    """Read KIND:KEY=VALUE,... with values as in JSON, or else plain text."""
-    kind, _, rest = text.partition(":")
-    table: dict[str, Any] = {"kind": kind}
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
-        table[key.strip()] = _value(value)
-    return table
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def band_of(choice: WhichBand) -> Band:

@@ -6,7 +6,7 @@ import io
 
 import polars as pl
 
-from adadim.files import Place, as_place, write_whole
+from adadim.files import Place, as_place, write_atomic
 from adadim.report.drawing import Figure
 from adadim.report.figures import Band, draw, summary
 from adadim.report.labels import title
@@ -34,7 +34,7 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> 
         contents[kind] = buffer.getvalue()
     table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
     contents["csv"] = table.write_csv().encode()
-    return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+    return [write_atomic(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
 def draw_and_save(results: Results, stem: str | Place, band: Band = "ci", titled: bool = True) -> list[Place]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.checks import suggestion
+from adadim.codec import read_toml
 from adadim.errors import StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
@@ -43,7 +44,7 @@ from adadim.report.options import (
     Trials,
     load_plugins,
 )
-from adadim.study import Results, Study, toml
+from adadim.study import Results, Study
 
 __all__ = ["regret"]
 
@@ -141,7 +142,7 @@ def _candidates(file: Path | None) -> dict[str, object]:
     """Policies that a file describes."""
     if file is None:
         return {}
-    tables = toml.read(file)
+    tables = read_toml(file)
     if list(tables) != ["policies"] or not isinstance(tables["policies"], dict):
         raise StudyError(f"{file}: candidates are tables [policies.NAME] and nothing else, got {list(tables)}")
     return tables["policies"]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from adadim.codec import finite
+from adadim.codec import finite, to_toml
 from adadim.errors import InvalidValueError
 from adadim.report.labels import instance_label, policy_label, title
 from adadim.report.looks import looks_of
-from adadim.study import Results, toml
+from adadim.study import Results
 from adadim.theory import hardness
 
 __all__ = ["FLOATS", "study_content"]
@@ -62,7 +62,7 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
         ],
         "cells": written,
         "note": note,
-        "toml": toml.dumps(results.study),
+        "toml": to_toml(results.study),
         "rerun": list(rerun),
     }
 

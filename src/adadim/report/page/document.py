@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from adadim.errors import StoreError
-from adadim.files import write_whole
+from adadim.files import write_atomic
 from adadim.report.page.blocks import HeatMap, Table
 from adadim.report.page.content import FLOATS, study_content
 from adadim.report.page.machine import machine
@@ -48,7 +48,7 @@ def write_page(
     >>> size < 100_000
     True
     """
-    return write_whole(Path(path), html_page(studies, title, blocks, reruns).encode())
+    return write_atomic(Path(path), html_page(studies, title, blocks, reruns).encode())
 
 
 def html_page(
