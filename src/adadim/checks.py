@@ -24,6 +24,7 @@ __all__ = [
     "is_integer",
     "is_number",
     "not_negative",
+    "number",
     "numbers",
     "one_of",
     "positive",
@@ -77,6 +78,20 @@ def is_number(value: object) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < LARGEST_FLOAT
     return isinstance(value, float | np.integer | np.floating)
+
+
+def number(value: float, name: str) -> float:
+    """A real number as it is, NaN and infinity included.
+
+    Examples
+    --------
+    >>> number("0.5", "beta")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: beta must be a number, got '0.5'
+    """
+    if not is_number(value):
+        raise InvalidTypeError(f"{name} must be a number, got {shown(value)}")
+    return value
 
 
 def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
