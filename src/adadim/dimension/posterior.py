@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, FloatArray, as_numpy
+from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars, without_frame
@@ -78,7 +78,7 @@ class Dimension:
     noise: Any
     choices: Any
     prior: FloatArray
-    support: np.ndarray[Any, np.dtype[np.int64]]
+    support: IntArray
     dim: int
     levels: dict[str, int] | None = None
     names: tuple[str, ...] | None = None
@@ -295,7 +295,7 @@ class _Question:
     """What is asked: the possible d*, their prior, and the prior of the coefficients."""
 
     dim: int
-    support: np.ndarray[Any, np.dtype[np.int64]]
+    support: IntArray
     names: dict[str, int] | None
     prior: FloatArray
     taper: float
@@ -403,7 +403,7 @@ def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[
     return dict(zip(names, map(int, ends), strict=True))
 
 
-def checked_prior(prior: Prior, support: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
     """Prior probabilities of the possible values of d*."""
     if isinstance(prior, str):
         one_of(prior, "prior", ("uniform",))

@@ -133,18 +133,16 @@ def _page(text: str) -> HTMLResponse:
 
 def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     text = f"<p>{escape(operation['description'])}</p>"
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    if body:
-        text += f"<pre>{escape(json.dumps(_example(body, schemas)))}</pre>"
-    answer = operation["responses"]["200"].get("content", {}).get("application/json", {}).get("schema")
-    if answer and "$ref" in answer:
-        text += f"<p>Answer: {escape(_resolved(answer, schemas)['description'])}</p>"
-        text += f"<pre>{escape(json.dumps(_example(answer, schemas)))}</pre>"
+    if "requestBody" in operation:
+        text += _example_of(operation["requestBody"]["content"]["application/json"]["schema"], schemas)
+    answer = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
+    if "$ref" in answer:
+        text += f"<p>Answer: {escape(_resolved(answer, schemas)['description'])}</p>{_example_of(answer, schemas)}"
     return text
 
 
-def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    return dict(schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema)
+def _example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    return f"<pre>{escape(json.dumps(_example(schema, schemas)))}</pre>"
 
 
 def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
@@ -154,12 +152,15 @@ def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
         return schema["examples"][0]
     if "anyOf" in schema:
         return _example(schema["anyOf"][0], schemas)
-    kind = schema.get("type")
-    if kind == "object" and "properties" in schema:
+    if "properties" in schema:
         parts = {name: _example(part, schemas) for name, part in schema["properties"].items()}
         return {name: part for name, part in parts.items() if part is not None}
-    if kind == "object":
+    if schema["type"] == "object":
         return {"...": _example(schema["additionalProperties"], schemas)}
-    if kind == "array":
+    if schema["type"] == "array":
         return [_example(schema["items"], schemas)]
-    return {"number": 0.5, "integer": 3, "string": "..."}.get(str(kind))
+    return {"number": 0.5, "integer": 3, "string": "..."}[schema["type"]]
+
+
+def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Any:
+    return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

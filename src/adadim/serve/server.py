@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import threading
 from pathlib import Path
@@ -165,18 +164,13 @@ class TimedProtocol(H11Protocol):
 
 
 def _listener(settings: Settings) -> socket.socket:
-    listener = None
+    address = (settings.host, settings.port)
     try:
-        addresses = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, number, _, address = addresses[0]
-        # The number of TCP is needed: without it asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
-        listener = socket.socket(family, kind, number or socket.IPPROTO_TCP)
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        return listener
-    except OSError as error:
-        if listener is not None:
-            listener.close()
+        family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:  # a name that cannot be a name of a machine is the latter
         raise InvalidValueError(f"cannot listen on {settings.host}, port {settings.port}: {error}") from error
+    # Connections inherit it: asyncio would leave Nagle's algorithm on, with which every answer takes 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
