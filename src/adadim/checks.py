@@ -24,7 +24,6 @@ __all__ = [
     "is_integer",
     "is_number",
     "not_negative",
-    "number",
     "numbers",
     "one_of",
     "positive",
@@ -81,14 +80,7 @@ def is_number(value: object) -> bool:
 
 
 def number(value: float, name: str) -> float:
-    """A real number as it is, NaN and infinity included.
-
-    Examples
-    --------
-    >>> number("0.5", "beta")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: beta must be a number, got '0.5'
-    """
+    """A real number as it is, NaN and infinity included."""
     if not is_number(value):
         raise InvalidTypeError(f"{name} must be a number, got {shown(value)}")
     return value

@@ -16,22 +16,6 @@ if TYPE_CHECKING:
     import pandas
     import polars as pl
 
-__all__ = [
-    "Frame",
-    "Table",
-    "checked_names",
-    "column",
-    "column_names",
-    "distinct",
-    "is_frame",
-    "is_missing",
-    "number_columns",
-    "read_frame",
-    "to_pandas",
-    "to_polars",
-    "without_frame",
-]
-
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
 

@@ -30,8 +30,8 @@ def serve(
     ] = DEFAULTS.rate,
     largest_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = DEFAULTS.largest_body,
     most_arms: Annotated[int, typer.Option(min=1, help="Arms in one request.")] = DEFAULTS.most_arms,
-    request_timeout: Annotated[
-        float, typer.Option("--patience", min=0.1, help="Seconds that a client has for sending a request.")
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
     ] = DEFAULTS.request_timeout,
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
@@ -57,7 +57,7 @@ def serve(
 
         token = find_token(token_file)
         burst = max(DEFAULTS.burst, int(2 * rate))
-        service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, request_timeout))
+        service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
         guard = "with a token" if token else "without a token, so for this machine only"
         text = f"serving {file} at {service.url} ({guard}); Ctrl-C stops it"
         stdout().print(text, markup=False, highlight=False, soft_wrap=True)
