@@ -353,8 +353,8 @@ def _choices(data: Pooled | Moments) -> float:
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
     """Features (n, d) and rewards (n,) of past choices as floats."""
     arrays = []
-    for name, given in (("features", features), ("rewards", rewards)):
-        array = as_numpy(given)
+    for name, values in (("features", features), ("rewards", rewards)):
+        array = as_numpy(values)
         if array.dtype.kind not in "biuf":
             raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
         arrays.append(array.astype(np.float64))

@@ -200,24 +200,24 @@ def evaluate(
     """
     between(level, "level", 0.0, 1.0, "()")
     between(warmup, "warmup", 0.0, 1.0, "[)")
-    table = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
+    log = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
     with threadpool_limits(1, user_api="blas"):
-        predicted = predictions(table) if model is None else _checked_model(model, table)
+        predicted = predictions(log) if model is None else _checked_model(model, log)
         if isinstance(policy, Policy) or callable(policy):
-            problem = _problem(table, noise)
-            given = policy if isinstance(policy, Policy | type) else policy(problem)
-            if not isinstance(given, Policy):
-                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(given)}")
-            chances = _chances(_walk(given, problem, table, seed, True), table)
-            alone = _walk(given, problem, table, seed, False) if table.uniform else None
-            first = int(warmup * len(table))
+            problem = _problem(log, noise)
+            made = policy if isinstance(policy, Policy | type) else policy(problem)
+            if not isinstance(made, Policy):
+                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
+            chances = _chances(_walk(made, problem, log, seed, True), log)
+            alone = _walk(made, problem, log, seed, False) if log.uniform else None
+            first = int(warmup * len(log))
         else:
-            chances, alone = _fixed_rule(policy, table)
+            chances, alone = _fixed_rule(policy, log)
             first = 0
-    found = _judge(table, chances, alone, predicted, first, level)
-    for text in found.warnings:
+    evaluation = _judge(log, chances, alone, predicted, first, level)
+    for text in evaluation.warnings:
         warnings.warn(text, EvaluationWarning, stacklevel=2)
-    return found
+    return evaluation
 
 
 def _judge(
@@ -306,22 +306,22 @@ def _chances(choices: IntArray, log: Log) -> FloatArray:
 
 def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
     """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
-    given = as_numpy(rule)
-    if given.dtype.kind not in "biuf":
+    choices = as_numpy(rule)
+    if choices.dtype.kind not in "biuf":
         raise InvalidTypeError(
             f"policy must be a Policy, a function that makes one, arms (n,) or probabilities (n, K), got {shown(rule)}"
         )
     n, arms = len(log), log.arms
-    if given.shape == (n,) and given.dtype.kind in "iu":
-        if (given < 0).any() or (given >= log.sizes).any():
+    if choices.shape == (n,) and choices.dtype.kind in "iu":
+        if (choices < 0).any() or (choices >= log.sizes).any():
             raise InvalidValueError(f"the arms of the policy must be in 0..{arms - 1}, by their position in the row")
-        return _chances(given, log), given if log.uniform else None
-    if given.shape != (n, arms):
+        return _chances(choices, log), choices if log.uniform else None
+    if choices.shape != (n, arms):
         raise InvalidValueError(
             f"the policy must have an arm for each of the {n} rows of the log, int ({n},), or probabilities ({n}, "
-            f"{arms}), got {given.dtype} of shape {given.shape}"
+            f"{arms}), got {choices.dtype} of shape {choices.shape}"
         )
-    chances = given.astype(np.float64)
+    chances = choices.astype(np.float64)
     outside = np.arange(arms) >= log.sizes[:, None]
     if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
         raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
@@ -330,11 +330,11 @@ def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
 
 
 def _checked_model(model: Array, log: Log) -> FloatArray:
-    given = as_numpy(model)
+    predicted = as_numpy(model)
     wanted = (len(log), log.arms)
-    if given.dtype.kind not in "biuf" or given.shape != wanted or not np.isfinite(given).all():
+    if predicted.dtype.kind not in "biuf" or predicted.shape != wanted or not np.isfinite(predicted).all():
         raise InvalidValueError(f"model must hold finite predicted rewards, {wanted}, got {shown(model)}")
-    return given.astype(np.float64)
+    return predicted.astype(np.float64)
 
 
 def predictions(log: Log) -> FloatArray:

@@ -121,11 +121,11 @@ def read_log(
     if by_row:
         chosen, offers = _row_offers(table, arm, rows)
         sizes = np.array([len(offer) for offer in offers])
-        given = _probabilities(table, propensity, rows, sizes)
-        return Log(chosen, rewards, given, sizes, offers[0].shape[1], lambda start, stop: offers[start:stop])
+        propensities, dim = _probabilities(table, propensity, rows, sizes), offers[0].shape[1]
+        return Log(chosen, rewards, propensities, sizes, dim, lambda start, stop: offers[start:stop])
     names, chosen = distinct(table.column(arm)[rows], arm)
     sizes = np.full(len(rewards), len(names))
-    given = _probabilities(table, propensity, rows, sizes)
+    propensities = _probabilities(table, propensity, rows, sizes)
     if features is None:
         taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
         features = [name for name in table.names if name not in taken]
@@ -143,7 +143,7 @@ def read_log(
 
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
-    return Log(chosen, rewards, given, sizes, dim, table_offers, tuple(names))
+    return Log(chosen, rewards, propensities, sizes, dim, table_offers, tuple(names))
 
 
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:
@@ -175,12 +175,12 @@ def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray
     """Probability of each choice."""
     if not isinstance(propensity, str):
         return 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
-    given = table.numbers(propensity, rows)
-    for row in np.flatnonzero((given <= 0) | (given > 1))[:1].tolist():
+    chances = table.numbers(propensity, rows)
+    for row in np.flatnonzero((chances <= 0) | (chances > 1))[:1].tolist():
         raise InvalidValueError(
-            f"column {propensity!r} of {table} must hold probabilities in (0, 1], got {given[row]:g} in row {row + 1}"
+            f"column {propensity!r} of {table} must hold probabilities in (0, 1], got {chances[row]:g} in row {row + 1}"
         )
-    return given
+    return chances
 
 
 def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[FloatArray]]:
@@ -196,8 +196,8 @@ def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list
             raise InvalidValueError(
                 f"{where}: column {arm!r} must be one of the arms offered, {shown(offered.tolist())}, got {shown(name)}"
             )
-        own, size = _numbers(values), len(offered)
-        if own is None or not own.size or own.size % size:
+        flat, size = _numbers(values), len(offered)
+        if flat is None or not flat.size or flat.size % size:
             raise InvalidValueError(
                 f"{where}: {OFFERED_FEATURES} must hold finite features for each of the {size} arms"
             )
@@ -205,7 +205,7 @@ def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list
         before = _numbers(context)
         if before is None or any(map(np.ndim, context)):
             raise InvalidValueError(f"{where}: {CONTEXT} must be a list of finite numbers")
-        offers.append(np.column_stack([np.broadcast_to(before, (size, before.size)), own.reshape(size, -1)]))
+        offers.append(np.column_stack([np.broadcast_to(before, (size, before.size)), flat.reshape(size, -1)]))
         if offers[row].shape[1] != offers[0].shape[1]:
             context_too = " with its context" if CONTEXT in table.names else ""
             raise InvalidValueError(

@@ -109,8 +109,8 @@ class Client:
 
     def tell(self, id: int, reward: float) -> bool:
         """Report what a decision earned; gives whether that was new. Doing so twice is harmless."""
-        told = self._call("POST", "/tell", {"id": int(id), "reward": _plain(reward, "reward")})
-        return bool(told["told"])
+        content = {"id": int(id), "reward": _plain(reward, "reward")}
+        return bool(self._call("POST", "/tell", content)["told"])
 
     def tell_many(self, rewards: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
         """Report what many decisions earned, all or none; gives how many were new."""

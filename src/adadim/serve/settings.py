@@ -74,8 +74,8 @@ class Settings:
 def find_token(file: Path | None) -> str | None:
     """The token in a file, or else that in the environment; None if there is neither."""
     if file is None:
-        found = os.environ.get(TOKEN_VARIABLE)
-        return None if found is None else _check_token(found.strip(), TOKEN_VARIABLE)
+        token = os.environ.get(TOKEN_VARIABLE)
+        return None if token is None else _check_token(token.strip(), TOKEN_VARIABLE)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -173,11 +173,11 @@ def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
         raise ConditionError(f"Theorem 1 needs alpha_easy < alpha, but {alpha_easy:g} >= {alpha:g}")
     hard, easy = float(horizon**alpha), float(horizon**alpha_easy)
     count = math.floor(hard / 2.0 * ONE)
-    found = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
+    but = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
     if count < 2:  # and count >= 2 implies count >= T^alpha / 4
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {found}; take T^alpha >= 4")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {but}; take T^alpha >= 4")
     if easy > count * ONE:
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {found}")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {but}")
     return count
 
 
@@ -185,5 +185,4 @@ def _check_budget(horizon: int, alpha: float, budget: float) -> None:
     require(0.0 < number(budget, "budget") < math.inf, "budget", "be positive and finite", budget)
     hard = horizon**alpha
     if hard > budget * ONE:
-        found = f"{horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}"
-        raise ConditionError(f"Theorem 1 needs T^alpha <= budget, but {found}")
+        raise ConditionError(f"Theorem 1 needs T^alpha <= budget, but {horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}")

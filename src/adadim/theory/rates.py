@@ -81,10 +81,10 @@ def _rates(rate: Callable[[FloatArray], ArrayLike], name: str, points: FloatArra
     if not callable(rate):
         raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
     try:
-        found = rate(points)
+        rates = rate(points)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(f"{name} must map an array of alphas to as many rates, but raised: {error}") from error
-    values = np.asarray(real_array(found, name))
+    values = np.asarray(real_array(rates, name))
     ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
     require(ok, name, f"map {points.size} alphas to as many rates", values)
     return values
