@@ -3,6 +3,7 @@
 import pytest
 
 from adadim.agent import Agent
+from adadim.errors import FileError
 from adadim.serve import Settings
 
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1]}
@@ -25,7 +26,9 @@ REFUSALS = {
     409: ("post", "/tell", {"json": {"id": 1, "reward": 9.0}}),
     413: ("post", "/ask", {"content": b" " * 2**22}),
     415: ("post", "/ask", {"json": {"arms": ARMS}, "headers": {"Content-Type": "text/plain"}}),
+    421: ("get", "/status", {"headers": {"Host": "evil.example"}}),
     422: ("post", "/ask", {"json": {"arms": {"a": ["x"]}}}),
+    503: ("get", "/dimension", {}),
 }
 
 
@@ -65,9 +68,13 @@ def test_answers_fit_their_schemas(fresh):
         check(document, answer, method, path)
 
 
-def test_refusals_fit_their_schema(fresh):
+def test_refusals_fit_their_schema(fresh, monkeypatch):
+    def fail(self):
+        raise FileError("cannot be read")
+
     fresh.post("/ask", json={"arms": ARMS})
     fresh.post("/tell", json={"id": 1, "reward": 0.5})
+    monkeypatch.setattr(Agent, "dimension", fail)
     document = fresh.get("/openapi.json").json()
     for status, (method, path, content) in REFUSALS.items():
         answer = fresh.request(method, path, **{"headers": {"Content-Type": "application/json"}, **content})

@@ -45,8 +45,10 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         409: "Another reward was told for this decision.",
         413: "The request is too large.",
         415: "The content type is not application/json.",
+        421: "Without a token the service answers to names of its own machine only.",
         422: "A field is wrong; the answer names it.",
         429: "Too many requests; Retry-After says how many seconds to wait.",
+        503: "The file of the agent cannot be read or written just now; come back.",
     }.items()
 }
 
