@@ -296,8 +296,11 @@ class ContextEvidenceLearner(ContextLinUCBLearner):
         raw = (self.units[0] != 1).any()
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
         self.noise[0], self.radii[0] = np.nan, 1.0
+        if sums.asked is None:
+            self.drop_expected()
         self.posterior.restart(0, sums, self.tapers / self.units[0])
-        self.posterior.refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
+        if not sums.squares:  # otherwise taking stock chooses a ridge, and makes V^-1 with that one
+            self.posterior.refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
         self._take_stock(0, sums.weight)
 
     def _take_stock(self, r: int, n: float) -> None:

@@ -333,6 +333,8 @@ class ContextLinUCBLearner(Learner):
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""
+        if sums.asked is None:
+            self.drop_expected()
         self.posterior.restart(0, sums, self.weights)
         self.posterior.refresh(0, float(self.posterior.ridge[0]))
 
