@@ -10,6 +10,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent.model import KEEP_EVERY, Model
+from adadim.agent.sums import Sums
 from agent_runs import Hands, numbers, offers, scores_of
 from refusals import assert_refuses
 
@@ -252,6 +253,44 @@ def test_an_expired_decision_of_huge_features_leaves_nothing_behind(tmp_path):
         assert one.status()["expired"] == 1
         assert np.abs(scores_of(one, GRID) - truth.scores()).max() < 1e-9
     assert other.rebuild() < 1e-9
+
+
+def test_what_a_difference_cannot_take_back_is_said():
+    def counted(*rows, half_life=None):
+        sums = Sums.empty(1, half_life)
+        for number, x, reward in rows:
+            if reward is None:
+                sums.expect(np.array([number]), np.array([[x]]))
+            else:
+                sums.add(np.array([number]), np.array([[x]]), np.array([reward]), own=1)
+        return sums
+
+    small, large = (np.array([2]), np.array([[1.0]])), (np.array([3]), np.array([[5.0]]))
+    rows = [(1, 2.0, 1.0), (2, 1.0, None), (3, 5.0, None), (4, 1.5, None)]
+    assert counted(*rows).withdraw(*small)  # two larger ones are left
+    assert not counted(*rows).withdraw(*large)  # it was the largest, and nobody kept the second
+    assert counted((0, 5.0, 1.0), *rows).withdraw(*large)  # one with a reward is as large
+    # An answered decision was as large, but is nearly forgotten: 1 is left of 5e11.
+    rows = [(1, 1e6, 1.0), (60, 1e6, None), (61, 1.0, None)]
+    assert not counted(*rows, half_life=1.0).withdraw(np.array([60]), np.array([[1e6]]))
+
+
+def test_a_look_that_fails_half_way_is_made_up_for(tmp_path, monkeypatch):
+    one = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
+    two = Agent.open(tmp_path / "a.db")
+    for arms in offers(9):
+        decision = one.ask(arms)
+        if decision.id % 3:
+            one.tell(decision.id, 1.0)
+
+    def failing(seq):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(two._view.log, "rewards_since", failing)
+    assert_refuses(FileError, "disk I/O error", two.status)
+    monkeypatch.undo()
+    assert np.abs(scores_of(two, GRID) - scores_of(one, GRID)).max() < 1e-12
+    assert two.rebuild() < 1e-9
 
 
 def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
