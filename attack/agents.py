@@ -47,6 +47,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "ask": {"arms": ARMS, "costs": {"a": 0.1}},
     "ask with a context": {"arms": {"a": [1.0, 0.2], "b": [0.5, 0.7]}, "context": [1.0]},
     "ask of the catalogue": {"arms": ["x", "y"], "costs": {"x": 0.1}},
+    "ask_many": {"contexts": [[1.0], [0.5]], "arms": {"a": [1.0, 0.2], "b": [0.5, 0.7]}, "costs": {"a": 0.1}},
+    "ask_many of the catalogue": {"contexts": [None, None], "arms": ["x", "y"]},
     "tell": {"id": 1, "reward": 0.5},
     "tell_many": {"answers": {1: 0.5, 2: 0.25}},
     "tell_many by pairs": {"answers": [[1, 0.5], [2, 0.25]]},
@@ -93,6 +95,8 @@ class Ledger:
         """Take down what a call acknowledged."""
         if isinstance(found, AgentDecision):
             self.arms[found.id] = found.arm
+        elif method == "ask_many" and found:
+            self.arms |= {decision.id: decision.arm for decision in found}
         elif method in ("tell", "correct") and found is True:
             self.rewards[int(options["id"])] = float(options["reward"])
         elif method.startswith("tell_many") and found:
@@ -231,7 +235,7 @@ def _lived(path: Path, decisions: int = 120) -> Ledger:
     """An agent's file with something in every table, and what was acknowledged."""
     ledger, draw = Ledger(path), np.random.default_rng(3)
     clock = iter(range(10**6))
-    with adadim.Agent.create(path, dim=DIM, clock=lambda: float(next(clock)), expire_after=500.0) as agent:
+    with adadim.Agent.create(path, dim=DIM, clock=lambda: float(next(clock)), expire_after=100.0) as agent:
         agent.set_arms(ARMS)
         agent.learn(LOG)
         for i in range(decisions):

@@ -84,6 +84,52 @@ def batches(agent: adadim.Agent, count: int) -> float:
     return count / (time.perf_counter() - begun)
 
 
+def together(folder: Path, policy: adadim.Policy | None, count: int, many: int = 100) -> dict[str, Any]:
+    """Decisions per second asked one by one and in batches of `many`, the same ones, nothing told in between."""
+    dims = 5  # of the context
+    contexts = np.random.default_rng(5).normal(size=(count, dims)) / np.sqrt(DIM)
+    arms = {name: row[: DIM - dims] for name, row in rounds(1, 7)[0].items()}
+    seconds, chosen = {}, {}
+    for how in ("one by one", "together"):
+        path = folder / f"{how}-{type(policy).__name__}.db"
+        with adadim.Agent.create(path, dim=DIM, policy=policy, noise=1.0) as agent:
+            agent.set_arms(arms)
+            begun = time.perf_counter()
+            if how == "together":
+                batches = [agent.ask_many(contexts[at : at + many]) for at in range(0, count, many)]
+                decisions = [decision for batch in batches for decision in batch]
+            else:
+                decisions = [agent.ask(context=context) for context in contexts]
+            seconds[how] = time.perf_counter() - begun
+            chosen[how] = [decision.arm for decision in decisions]
+    assert chosen["together"] == chosen["one by one"]
+    return {
+        "policy": type(policy or adadim.EvidenceLinUCB()).__name__,
+        "batch": many,
+        "asks_per_second": count / seconds["one by one"],
+        "asks_per_second_together": count / seconds["together"],
+        "ratio": seconds["one by one"] / seconds["together"],
+    }
+
+
+def late(folder: Path, dim: int, count: int) -> dict[str, float]:
+    """Milliseconds of processor time of an ask while 100 decisions wait, after a reward of one of them and without."""
+    after = alone = 0.0
+    with adadim.Agent.create(folder / f"late-{dim}.db", dim=dim) as agent:
+        waiting = [agent.ask(arms).id for arms in rounds(100, 4, dim)]
+        agent.tell_many([(waiting.pop(0), 0.5), (waiting.pop(0), -0.5)])
+        for at, arms in enumerate(rounds(2 * count, 3, dim)):
+            begun = time.process_time()
+            waiting.append(agent.ask(arms).id)
+            spent = time.process_time() - begun
+            if at % 2:
+                alone += spent
+                agent.tell_many({waiting.pop(0): float(np.sin(at)), waiting.pop(0): float(np.cos(at))})
+            else:
+                after += spent
+    return {"dim": dim, "ask_after_a_reward_ms": after / count * 1e3, "ask_without_one_ms": alone / count * 1e3}
+
+
 def processor(folder: Path, dim: int, count: int) -> dict[str, float]:
     """Milliseconds of processor time of an ask that takes in one new reward, and of a tell."""
     asks = tells = 0.0
@@ -191,6 +237,9 @@ def main() -> None:
             agent.set_arms(rounds(1, 7)[0])
             batched = batches(agent, max(options.calls // 100 * 100, 100))
         by_dim = [processor(folder, dim, max(options.calls // 5, 10)) for dim in DIMS]
+        waiting = [late(folder, dim, max(options.calls // 10, 10)) for dim in DIMS]
+        count = max(options.calls // 200, 1) * 100
+        many = [together(folder, policy, count) for policy in (None, adadim.LinUCB(), adadim.LinTS())]
         logs = [
             long_log(folder, options.decisions, False, options.calls),
             long_log(folder, options.fresh, True, options.calls),
@@ -202,6 +251,8 @@ def main() -> None:
         "rows": rows,
         "tells_per_second_in_batches_of_100": batched,
         "processor_time": by_dim,
+        "processor_time_while_rewards_are_late": waiting,
+        "asked_together": many,
         "logs": logs,
         "machine": machine() | {"load": load()},
     }
@@ -231,6 +282,14 @@ def show(report: dict[str, Any]) -> None:
     for row in report["processor_time"]:
         times = f"{row['ask_ms']:.2f} ms of processor time for an ask, {row['tell_ms']:.2f} ms for a tell"
         print(f"{row['dim']} features: {times}")
+    for row in report["processor_time_while_rewards_are_late"]:
+        times = f"{row['ask_after_a_reward_ms']:.2f} ms after a reward, {row['ask_without_one_ms']:.2f} ms without one"
+        print(f"{row['dim']} features, 100 decisions open: an ask takes {times}")
+    for row in report["asked_together"]:
+        print(
+            f"{row['policy']}: {row['asks_per_second']:.0f} decisions/s one by one, "
+            f"{row['asks_per_second_together']:.0f} in batches of {row['batch']} ({row['ratio']:.1f} times as many)"
+        )
     for log in report["logs"]:
         print(
             f"\n{log['decisions']:,} decisions, features {log['features']}: {log['bytes'] / 1e6:.0f} MB "

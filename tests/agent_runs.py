@@ -47,3 +47,11 @@ def ridge(features, rewards, ridge, weights=None):
 def numbers(estimates):
     """Means and widths as one array."""
     return np.array(list(estimates.values()))
+
+
+def scores_of(agent, arms):
+    """Optimistic scores by which the agent's next decision among these arms would be made."""
+    agent.status()  # what is overdue expires
+    view = agent._view
+    table = np.array(list(arms.values()), dtype=float)
+    return view.decider.prepare(view.last + 1).scores_of(table, view.last, np.random.default_rng(0))[0]

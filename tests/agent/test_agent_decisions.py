@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim import Agent, DecisionError, UnknownDecisionError
-from agent_runs import numbers, offers, played, ridge
+from agent_runs import Hands, numbers, offers, played, ridge
 from refusals import assert_refuses
 
 ARMS = {"a": [1.0, 0.0, 0.0, 0.0], "b": [0.2, 1.0, 0.0, 0.5], "c": [-1.0, 0.3, 0.8, 0.0]}
@@ -46,8 +46,9 @@ def test_probabilities_of_ties_and_of_random_choices(tmp_path):
     assert decision.arm in "ab"
     assert decision.probability == 0.5
     agent.replace_policy(adadim.LinUCB(radius=1.0, ties="lowest"))
-    assert [agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0]}).arm for _ in range(5)] == ["a"] * 5
-    assert agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0]}).probability == 1.0
+    twins = {"a": [1.0, 0.5], "b": [1.0, 0.5]}
+    assert [agent.ask(twins).arm for _ in range(5)] == ["a"] * 5
+    assert agent.ask(twins).probability == 1.0
     agent.replace_policy(adadim.Random())
     drawn = [agent.ask({name: [1.0, 0.0] for name in "abcde"}, costs={"a": 9.0}) for _ in range(400)]
     assert {decision.probability for decision in drawn} == {0.2}
@@ -56,10 +57,15 @@ def test_probabilities_of_ties_and_of_random_choices(tmp_path):
 
 
 def test_thompson_sampling_chooses_as_often_as_it_says(tmp_path):
-    agent = Agent.create(tmp_path / "a.db", dim=2, policy=adadim.LinTS(ridge=1.0), noise=1.0)
+    clock = Hands()
+    options = {"noise": 1.0, "expire_after": 1.0, "clock": clock}
+    agent = Agent.create(tmp_path / "a.db", dim=2, policy=adadim.LinTS(ridge=1.0), **options)
     agent.learn(([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.2]))
     arms = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
-    drawn = [agent.ask(arms) for _ in range(300)]
+    drawn = []
+    for _ in range(300):
+        drawn.append(agent.ask(arms))
+        clock.now += 2.0  # it expires, or the next draw would be narrower
     # theta_a - theta_b ~ N(0.5 - 0.1, 1/2 + 1/2)
     truth = 0.6554
     stated = np.array([d.probability if d.arm == "a" else 1 - d.probability for d in drawn])

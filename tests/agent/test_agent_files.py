@@ -9,7 +9,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent import schema
-from agent_runs import numbers, played
+from agent_runs import Hands, numbers, played, scores_of
 from refusals import assert_refuses
 
 GRID = {"x": [1.0, 0.0, 0.5, 0.0], "y": [0.0, 1.0, 0.0, 0.3]}
@@ -51,8 +51,13 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path):
 
 @pytest.mark.parametrize("version", range(1, schema.VERSION))
 def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, monkeypatch):
-    agent, _, _ = played(tmp_path / "new.db")
-    before = numbers(agent.estimate(GRID))
+    clock = Hands(0.0)
+    agent, _, _ = played(tmp_path / "new.db", expire_after=10.0, clock=clock)
+    agent.ask(GRID)  # expires
+    clock.now = 11.0
+    for _ in range(3):
+        agent.ask(GRID)  # these wait
+    before, scores = numbers(agent.estimate(GRID)), scores_of(agent, GRID)
     agent.close()
     with monkeypatch.context() as patch:  # the file as the earlier version would have made it
         patch.setattr(schema, "STEPS", schema.STEPS[:version])
@@ -61,17 +66,24 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     with sqlite3.connect(tmp_path / "old.db") as old:
         assert old.execute("PRAGMA user_version").fetchone() == (version,)
         tables = [row[0] for row in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        assert "arms" not in tables
+        assert ("arms" in tables) == (version > 1)
         old.execute("ATTACH ? AS new", (str(tmp_path / "new.db"),))
         for table in tables:
-            if table != "sqlite_sequence":
-                old.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+            if table not in ("sqlite_sequence", "snapshot"):
+                columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+                old.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}")
+        assert len(old.execute("SELECT * FROM expired").fetchone()) == 2
     old.close()
-    agent = Agent.open(tmp_path / "old.db")
-    assert np.array_equal(numbers(agent.estimate(GRID)), before)
+    agent = Agent.open(tmp_path / "old.db", clock=clock)
+    assert agent.status() | {"outstanding": 3, "expired": 1, "rewards": 40} == agent.status()
+    assert np.abs(numbers(agent.estimate(GRID)) - before).max() < 1e-12
+    assert np.abs(scores_of(agent, GRID) - scores).max() < 1e-12  # those that wait count
     assert agent.rebuild() < 1e-9
     agent.set_arm("x", GRID["x"])
-    assert agent.ask().id == 41
+    assert agent.ask().id == 45
+    clock.now = 30.0
+    assert agent.status() | {"outstanding": 0, "expired": 5} == agent.status()
+    assert agent.rebuild() < 1e-9
     agent.close()
     with sqlite3.connect(tmp_path / "old.db") as file:
         assert file.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)

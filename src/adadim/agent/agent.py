@@ -13,8 +13,17 @@ from adadim.agent import logged
 from adadim.agent.arms import Arm, State, checked_arms
 from adadim.agent.decision import AgentDecision
 from adadim.agent.file import File
-from adadim.agent.inputs import checked_id, checked_moment, checked_name, checked_pairs, checked_reward, checked_time
+from adadim.agent.inputs import (
+    checked_contexts,
+    checked_id,
+    checked_moment,
+    checked_name,
+    checked_pairs,
+    checked_reward,
+    checked_time,
+)
 from adadim.agent.policy import checked_policy, write_policy
+from adadim.agent.rounds import Round
 from adadim.agent.schema import create_file
 from adadim.agent.settings import checked_settings
 from adadim.agent.snapshots import Snapshots
@@ -28,12 +37,15 @@ __all__ = ["Agent"]
 
 Features = Any  # a sequence of numbers
 
+DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
+
 
 class Agent:
     """A bandit that lives in a file.
 
     Every decision and every reward is a row of a log in SQLite, on disk before the call returns; the model is a
-    function of that log. Rewards may come late, in any order, twice, or never. Several processes, and several threads
+    function of that log. Rewards may come late, in any order, twice, or never: widths count a decision as soon as it is
+    made, means wait for its reward. Several processes, and several threads
     of each, may use one file. Make one with `Agent.create`, come back to it with `Agent.open`, and close it or use it
     in a ``with`` block.
 
@@ -102,7 +114,9 @@ class Agent:
         arms : int
             Most arms in a round; more are refused. Confidence radii grow with the root of its logarithm.
         expire_after : float, optional
-            Seconds after which a decision no longer waits for its reward.
+            Seconds after which a decision no longer waits for its reward. Until its reward comes, a decision counts in
+            the widths, so that its arm is not asked for again and again; one that expires without a reward counts no
+            longer. By default decisions wait, and count, for ever: give it where some rewards never come.
         expired_reward : float, optional
             The reward that such a decision is given, 0 for clicks that did not come, say. By default none.
         plugins : mapping, optional
@@ -206,6 +220,51 @@ class Agent:
                 view.log.decide(now, asked, chosen, probability, version)
             return AgentDecision(number, asked.names[chosen], probability, version, now)
 
+    def ask_many(
+        self,
+        contexts: Iterable[Features | None],
+        arms: Mapping[str, Features] | Iterable[str] | None = None,
+        *,
+        costs: Mapping[str, float] | None = None,
+    ) -> list[AgentDecision]:
+        """Choose an arm for each of many contexts, all or none, say for a batch of users; on disk when this returns.
+
+        The decisions are those that `ask` would make one after the other, each counting the ones before it. They take a
+        fraction of the time, since they are written in one transaction.
+
+        Parameters
+        ----------
+        contexts : sequence
+            A context for each decision, as in `ask`; all must have as many numbers. Where the arms have all `dim`
+            features themselves, each is None: ``[None] * 5`` asks five times.
+        arms, costs : optional
+            As in `ask`, the same for every decision.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=3) as agent:
+        ...     agent.set_arms({"red": [1.0, 0.0], "blue": [0.0, 1.0]})
+        ...     decisions = agent.ask_many([[0.5], [0.7], [0.2]])
+        >>> [decision.id for decision in decisions], sorted({decision.arm for decision in decisions})
+        ([1, 2, 3], ['blue', 'red'])
+        >>> folder.cleanup()
+        """
+        checked = checked_contexts(contexts)
+        if not checked:
+            return []
+        with self._lock:
+            now, view = self._now(), self._view
+            rounds = view.rounds(arms, checked, costs, now)
+            view.decider.prepare(view.last + 1)
+            try:
+                with self._file.transaction():
+                    return self._decide_each(rounds, now)
+            except BaseException:
+                view.model.unlearn()  # it has counted decisions that were not written
+                raise
+
     def tell(self, id: int, reward: float) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
 
@@ -300,9 +359,10 @@ class Agent:
     ) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
-        The second number is sigma sqrt(x^T V^-1 x), so that mean plus or minus twice it is an interval of about 95 % if
-        the model holds; sigma is the noise that was given, or estimated from the residuals, and infinite before there
-        is any reward. Costs do not enter. Under `Random`, which learns nothing, the recommended policy's model answers.
+        Both are by the decisions that have a reward. The second number is sigma sqrt(x^T V^-1 x), so that mean plus or
+        minus twice it is an interval of about 95 % if the model holds; sigma is the noise that was given, or estimated
+        from the residuals, and infinite before there is any reward. Costs do not enter. Under `Random`, which learns
+        nothing, the recommended policy's model answers.
         """
         with self._lock:
             asked = self._view.round(arms, context)
@@ -336,7 +396,7 @@ class Agent:
         with self._lock:
             status = self.status()
             return {
-                **{key: status[key] for key in ("policy", "policy_version", "dim", "memory", "decisions", "rewards")},
+                **{key: status[key] for key in DESCRIBED},
                 "levels": self.levels,
                 "learner": self._view.decider.describe(self._view.last + 1),
                 "features_that_matter": str(self.dimension()),
@@ -390,6 +450,20 @@ class Agent:
             return self._view.model.renew()
 
     # Inside
+
+    def _decide_each(self, rounds: list[Round], now: float) -> list[AgentDecision]:
+        """Decide and write down one round after the other, each counting the ones before; in a transaction."""
+        view, made = self._view, []
+        view.model.look()  # what came meanwhile, so that the decisions are counted in their order
+        view.model.keep_if_behind()
+        version, offer = view.decider.version, view.log.offer(rounds[0])
+        for asked in rounds:
+            number = view.model.place.number + 1
+            chosen, probability = view.decider.choose(asked.features, asked.costs, number)
+            view.log.decide(now, asked, chosen, probability, version, offer)
+            view.model.decided(number, asked.features[chosen])
+            made.append(AgentDecision(number, asked.names[chosen], probability, version, now))
+        return made
 
     def _now(self) -> float:
         return checked_time(self._clock)

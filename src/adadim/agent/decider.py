@@ -56,10 +56,14 @@ class Decider:
     def prepare(self, number: int) -> LearnsFromSums:
         """The learner, brought to what the log says, for decision `number`."""
         model = self.model
-        state = (model.rebuilds, model.generation, model.seq, number if model.half_life else None)
+        state = (model.version, number if model.half_life else None)
         if state != self._known:
             self._learner.restart(model.sums.at(number))
             self._known = state
+        else:  # only decisions have been made since
+            for features in model.expected:
+                self._learner.expect_features(features)
+        model.expected.clear()
         return self._learner
 
     def choose(self, features: FloatArray, costs: FloatArray | None, number: int) -> tuple[int, float]:

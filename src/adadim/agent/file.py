@@ -8,11 +8,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
-from adadim.agent.schema import CONTRADICTIONS, connect, transaction
+from adadim.agent.schema import CONTRADICTIONS, connect, seal, transaction
 from adadim.checks import shown
 from adadim.errors import FileError, InvalidValueError
 
@@ -31,22 +30,6 @@ def as_bytes(features: Any) -> bytes:
 def as_matrix(stored: bytes, columns: int) -> FloatArray:
     """Rows of numbers that were stored one after the other."""
     return np.frombuffer(stored, dtype=STORED).reshape(-1, columns)
-
-
-def seal(*values: Any) -> int:
-    """Check value of a row, by which damage that SQLite does not see is noticed.
-
-    Examples
-    --------
-    >>> seal(1, 0.5, None) == seal(1, 0.5, None), seal(1, 0.5, None) == seal(1, 0.75, None)
-    (True, False)
-    """
-    check = 0
-    for value in values:
-        if isinstance(value, float):
-            value += 0.0  # SQLite stores -0.0 as 0.0
-        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
-    return check
 
 
 def sealed(*values: Any) -> tuple[Any, ...]:

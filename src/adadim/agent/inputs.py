@@ -15,6 +15,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 __all__ = [
     "LARGEST",
     "LONGEST_NAME",
+    "checked_contexts",
     "checked_costs",
     "checked_id",
     "checked_moment",
@@ -70,6 +71,20 @@ def vector(values: Any, name: str) -> FloatArray:
         wanted = f"at most {LARGEST:g} in size" if np.isfinite(array[at]) else "finite"
         raise InvalidValueError(f"{name} must be {wanted}, but number {at + 1} is {array[at]}")
     return array
+
+
+def checked_contexts(contexts: Any) -> list[FloatArray | None]:
+    """A context for each decision of a batch, None where there is none.
+
+    Examples
+    --------
+    >>> checked_contexts([[1, 2], None])
+    [array([1., 2.]), None]
+    """
+    rows = None if isinstance(contexts, Mapping) else listed(contexts)
+    if rows is None:
+        raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
+    return [None if row is None else vector(row, f"context {at}") for at, row in enumerate(rows, 1)]
 
 
 def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:

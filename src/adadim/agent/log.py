@@ -28,6 +28,14 @@ SINCE = f"""
     SELECT {REWARD}, {DECISION} FROM rewards r JOIN decisions d ON d.number = r.decision
     WHERE r.seq > ? ORDER BY r.seq LIMIT ?
 """
+OPEN = f"""
+    SELECT {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
+    WHERE o.number > ? ORDER BY o.number LIMIT ?
+"""
+EXPIRED = f"""
+    SELECT e.seq, e.number, e.time, e.seal, {DECISION} FROM expired e JOIN decisions d ON d.number = e.number
+    WHERE e.seq > ? ORDER BY e.seq LIMIT ?
+"""
 EVERY = f"""
     SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest
     FROM decisions d LEFT JOIN offers o ON o.id = d.offer
@@ -58,16 +66,22 @@ class Log:
         first = self.file.value("SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1", time)
         return self.last_number() if first is None else int(first) - 1
 
-    def decide(self, time: float, asked: Round, chosen: int, probability: float, policy: int) -> int:
-        """Write down which of the arms was chosen, and by which version of the policy; gives the decision's number."""
+    def decide(
+        self, time: float, asked: Round, chosen: int, probability: float, policy: int, offer: int | None = None
+    ) -> int:
+        """Write down which of the arms was chosen, and by which version of the policy; gives the decision's number.
+
+        `offer` is what `offer` gave for the same arms, if that is known.
+        """
         number, before = self.last_number() + 1, None if asked.context is None else as_bytes(asked.context)
         arm, features = asked.names[chosen], as_bytes(asked.features[chosen])
-        row = (number, float(time), arm, self._offer(asked), before, features, float(probability), policy)
+        offered = self.offer(asked) if offer is None else offer
+        row = (number, float(time), arm, offered, before, features, float(probability), policy)
         self.file.run(ADD_DECISION, *sealed(*row))
         self.file.run("INSERT INTO outstanding (number, time) VALUES (?, ?)", number, float(time))
         return number
 
-    def _offer(self, asked: Round) -> int | None:
+    def offer(self, asked: Round) -> int | None:
         """Number of what was offered, which is written if it is new."""
         names, stored = json.dumps(asked.names), as_bytes(asked.own)
         digest = _offer_digest(names, stored)
@@ -112,7 +126,7 @@ class Log:
     def correct(self, number: int, reward: float, now: float) -> bool:
         """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""
         known = self.reward_of(number)
-        if known is None and self.file.row("SELECT 1 FROM expired WHERE number = ?", number) is None:
+        if known is None and not self.has_expired(number):
             raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
         if known != reward:
             self._add_reward(number, now, reward, known)
@@ -125,7 +139,8 @@ class Log:
             return
         for (number,) in self.file.rows("SELECT number FROM outstanding WHERE time < ?", before):
             self.file.run("DELETE FROM outstanding WHERE number = ?", number)
-            self.file.run("INSERT INTO expired (number, time) VALUES (?, ?)", number, now)
+            row = sealed(self.last_expired() + 1, number, float(now))
+            self.file.run("INSERT INTO expired (seq, number, time, seal) VALUES (?, ?, ?, ?)", *row)
             if reward is not None:
                 self._add_reward(number, now, reward)
 
@@ -150,7 +165,29 @@ class Log:
         if replaces is None:
             self.file.run("DELETE FROM outstanding WHERE number = ?", number)
 
-    # Reading rewards
+    # Reading what is new
+
+    def open_since(self, number: int) -> Iterator[list[Any]]:
+        """Rows (number, features) of the decisions after `number` that wait for their reward, in batches."""
+        while rows := self.file.rows(OPEN, number, BATCH):
+            number = self._next(number, rows[-1][0])
+            yield [(row[0], row[5]) for row in self.file.intact(rows, "decision")]
+
+    def last_expired(self) -> int:
+        """Number of the last row of expired decisions."""
+        return int(self.file.value("SELECT seq FROM sqlite_sequence WHERE name = 'expired'") or 0)
+
+    def expired_since(self, seq: int) -> Iterator[list[Any]]:
+        """Rows (seq, number, features) of decisions that expired after `seq`, in batches."""
+        while rows := self.file.rows(EXPIRED, seq, BATCH):
+            seq = self._next(seq, rows[-1][0])
+            expired = self.file.intact([row[:4] for row in rows], "expired decision")
+            decisions = self.file.intact([row[4:] for row in rows], "decision")
+            yield [(e[0], e[1], d[5]) for e, d in zip(expired, decisions, strict=True)]
+
+    def has_expired(self, number: int) -> bool:
+        """Whether a decision waited too long."""
+        return self.file.row("SELECT 1 FROM expired WHERE number = ?", number) is not None
 
     def last_reward(self) -> int:
         """Number of the last row of rewards."""

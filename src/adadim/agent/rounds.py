@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,17 @@ class Round:
             return self.own
         return np.column_stack([np.broadcast_to(self.context, (len(self.own), len(self.context))), self.own])
 
+    def in_contexts(self, contexts: list[FloatArray | None]) -> list[Round]:
+        """The same arms in each of these contexts, which must have as many numbers as this one's."""
+        length = _length(self.context)
+        for at, context in enumerate(contexts, 1):
+            if _length(context) != length:
+                raise InvalidValueError(
+                    f"contexts must all have as many numbers: context 1 has {length}, context {at} has "
+                    f"{_length(context)}"
+                )
+        return [replace(self, context=context) for context in contexts]
+
 
 def given(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
     """A round of arms that come with their features; with a context of c numbers, they have `dim` - c each.
@@ -49,7 +60,7 @@ def given(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, setti
     """
     _check_count(len(arms), settings)
     names = [checked_name(name) for name in arms]
-    shape = (settings.dim - (0 if context is None else len(context)),)
+    shape = (settings.dim - _length(context),)
     found = list(arms.values())
     own = None
     if all(type(values) is np.ndarray and values.shape == shape and values.dtype == float for values in found):
@@ -92,6 +103,10 @@ def from_catalogue(
     return Round(names, np.array([arm.features for arm in chosen]), prices if prices.any() else None, context)
 
 
+def _length(context: FloatArray | None) -> int:
+    return 0 if context is None else len(context)
+
+
 def _check_count(count: int, settings: Settings) -> None:
     if not count:
         raise InvalidValueError("arms must not be empty: name at least one to choose from")
@@ -101,7 +116,7 @@ def _check_count(count: int, settings: Settings) -> None:
 
 
 def _check_length(own: FloatArray, name: str, context: FloatArray | None, settings: Settings) -> None:
-    dim, before = settings.dim, 0 if context is None else len(context)
+    dim, before = settings.dim, _length(context)
     if len(own) + before != dim:
         rest = f"dim = {dim}" if not before else f"dim = {dim} less the {before} of the context"
         raise InvalidValueError(f"features of {name!r} must be {max(dim - before, 0)} numbers ({rest}), got {len(own)}")

@@ -8,11 +8,23 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 from adadim.errors import FileError
 from adadim.files import explained
 
-__all__ = ["APPLICATION", "CONTRADICTIONS", "STEPS", "VERSION", "connect", "create_file", "migrate", "transaction"]
+__all__ = [
+    "APPLICATION",
+    "CONTRADICTIONS",
+    "STEPS",
+    "VERSION",
+    "connect",
+    "create_file",
+    "migrate",
+    "seal",
+    "transaction",
+]
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
 THERE = "exists already; open it with Agent.open, or choose another name"
@@ -57,7 +69,24 @@ CREATE TABLE arms (
 );
 """
 
-STEPS = (LOG, CATALOGUE)
+LATE = """
+-- Decisions that waited too long, in the order in which they were given up: a process reads those it has not seen.
+ALTER TABLE expired RENAME TO expired_before;
+CREATE TABLE expired (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL UNIQUE, time REAL NOT NULL, seal INTEGER NOT NULL
+);
+INSERT INTO expired (seq, number, time, seal) SELECT seq, number, time, seal(seq, number, time)
+    FROM (SELECT row_number() OVER (ORDER BY number) AS seq, number, time FROM expired_before);
+DROP TABLE expired_before;
+-- The sums over the log up to a decision, a reward and an expiry: `body` over the decisions that have a reward, `asked`
+-- over those that wait for theirs too (empty if none does), `peak` as in sums.py. A shortcut: it is made anew.
+DROP TABLE snapshot;
+CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, number INTEGER NOT NULL,
+    seq INTEGER NOT NULL, expired INTEGER NOT NULL, body BLOB NOT NULL, asked BLOB NOT NULL, peak BLOB NOT NULL,
+    seal INTEGER NOT NULL);
+"""
+
+STEPS = (LOG, CATALOGUE, LATE)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)
@@ -72,6 +101,9 @@ CONTRADICTIONS = {
     "waiting decisions that are not there or have a reward": """
         SELECT 1 FROM outstanding o LEFT JOIN decisions d ON d.number = o.number
             WHERE d.time IS NOT o.time OR o.number IN (SELECT decision FROM rewards)""",
+    "expired decisions that are not there or wait": """
+        SELECT 1 FROM expired WHERE number IN (SELECT number FROM outstanding)
+            OR (number > (SELECT upto FROM folded) AND number NOT IN (SELECT number FROM decisions))""",
     "two first rewards of one decision": """
         SELECT 1 FROM rewards WHERE replaces IS NULL GROUP BY decision HAVING count(*) > 1""",
     "decisions out of count": """
@@ -81,10 +113,30 @@ CONTRADICTIONS = {
     "arms out of count": """
         SELECT 1 FROM (SELECT count(*) AS changes, ifnull(min(seq), 1) AS first, ifnull(max(seq), 0) AS last FROM arms)
             WHERE first != 1 OR last != changes""",
+    "expired decisions out of count": """
+        SELECT 1 FROM (SELECT count(*) AS all_of_them, ifnull(max(seq), 0) AS last FROM expired)
+            WHERE last != all_of_them
+            OR ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'expired'), 0) IS NOT last""",
     "rewards out of count": """
         SELECT 1 WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'rewards'), 0) <
             max((SELECT ifnull(max(seq), 0) FROM rewards), (SELECT ifnull(max(seq), 0) FROM snapshot))""",
 }
+
+
+def seal(*values: Any) -> int:
+    """Check value of a row, by which damage that SQLite does not see is noticed.
+
+    Examples
+    --------
+    >>> seal(1, 0.5, None) == seal(1, 0.5, None), seal(1, 0.5, None) == seal(1, 0.75, None)
+    (True, False)
+    """
+    check = 0
+    for value in values:
+        if isinstance(value, float):
+            value += 0.0  # SQLite stores -0.0 as 0.0
+        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
+    return check
 
 
 @contextlib.contextmanager
@@ -168,6 +220,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     """Take the steps that the file has not taken yet, all or none."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
+    connection.create_function("seal", -1, seal)
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
         for step in STEPS[version:]:

@@ -29,7 +29,8 @@ class View:
         with file.transaction(write=False):
             self.settings = Settings.read(file)
         self.log, self.snapshots = Log(file), Snapshots(file, self.settings)
-        self.model, self.catalogue = Model(self.log, self.snapshots), Catalogue(file, self.settings.dim)
+        self.model = Model(self.log, self.snapshots, self.settings)
+        self.catalogue = Catalogue(file, self.settings.dim)
         self.decider = Decider(file, self.model, self.settings, plugins)
         self.look()
 
@@ -42,7 +43,7 @@ class View:
             self.model.look()
             self.catalogue.look()
             self.decider.look()
-            self.last = self.log.last_number()
+            self.last = self.model.place.number
 
     def expire(self, now: float) -> None:
         """Let decisions expire that have waited too long."""
@@ -52,13 +53,17 @@ class View:
 
     def round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
         """What is asked, by the latest look; arms that come with their features are checked before that."""
-        before = None if context is None else vector(context, "context")
+        return self.rounds(arms, [None if context is None else vector(context, "context")], costs, now)[0]
+
+    def rounds(self, arms: Any, contexts: list[Any], costs: Any = None, now: float | None = None) -> list[Round]:
+        """The same for one round in each of several contexts, already checked."""
+        before = contexts[0]
         if isinstance(arms, Mapping):
-            asked = given(arms, before, costs, self.settings)
+            asked = given(arms, before, costs, self.settings).in_contexts(contexts)
             self.look(now)
             return asked
         self.look(now)
-        return from_catalogue(self.catalogue, arms, before, costs, self.settings)
+        return from_catalogue(self.catalogue, arms, before, costs, self.settings).in_contexts(contexts)
 
     def status(self) -> dict[str, Any]:
         """How things stand, as `Agent.status` says."""

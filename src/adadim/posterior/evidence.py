@@ -222,8 +222,11 @@ class TunedContextModel(Tuned, ContextModel):
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
         self.noise[0] = np.nan
         self.changed.append(0)
+        if sums.asked is None:
+            self.drop_expected()
         self.state.restart(0, sums, self.tapers / self.units[0])
-        self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
+        if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
+            self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
         self._update_prior(0, sums.weight)
 
     def _change_units(self, r: int, units: FloatArray) -> bool:

@@ -246,6 +246,8 @@ class ContextModel(Model):
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say (one replication)."""
+        if sums.asked is None:
+            self.drop_expected()
         self.state.restart(0, sums, self.weights)
         self.state.refresh(0, float(self.state.ridge[0]))
 
