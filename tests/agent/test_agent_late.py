@@ -161,7 +161,7 @@ def test_one_that_was_answered_at_once_leaves_the_second_sums_empty(tmp_path):
     assert agent._view.model.sums.at(3).asked is None
     agent.ask(GRID)
     learner = agent._view.decider.prepare(3)
-    assert learner.posterior.asked is None  # nothing is computed twice
+    assert learner.model.state.asked is None  # nothing is computed twice
 
 
 @pytest.mark.parametrize("memory", [None, 25.0])
