@@ -1,39 +1,29 @@
 """The guards of the library: each returns the value in its plain type, or says what is wrong with it.
 
-Messages follow one pattern: the name, what it must be, and what it was.
+Messages follow one pattern: the name, what it must be, and what it was. `check_fields` finds the guards of a
+dataclass in the annotations of its fields.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import reprlib
+import types
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = [
-    "between",
-    "file_name",
-    "flag",
-    "integer",
-    "is_integer",
-    "is_number",
-    "not_negative",
-    "numbers",
-    "one_of",
-    "positive",
-    "printable",
-    "require",
-    "shown",
-    "suggestion",
-]
-
 T = TypeVar("T")
+
+Guard = Callable[[Any, str], object]
+"""Raises unless a value is possible for what is called so."""
 
 MOST_SHOWN = 200
 LARGEST_INTEGER = 2**63 - 1
@@ -237,3 +227,51 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {lower[close[0]]!r}?"
     return f"choose from {', '.join(names)}" if names else "there are none to choose from"
+
+
+def check_fields(value: object) -> None:
+    """Raise unless every field of a dataclass is what its annotation says.
+
+    ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
+    ``| None`` None is possible too. Other annotations say nothing here.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> @dataclasses.dataclass
+    ... class Ridge:
+    ...     weight: Annotated[float, partial(positive, meaning="e.g. 0.1")] = 0.1
+    ...     solver: Literal["host", "device"] = "host"
+    >>> check_fields(Ridge(weight=2.0))
+    >>> check_fields(Ridge(solver="cloud"))
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: solver must be 'host' or 'device', got 'cloud'
+    """
+    kind: Any = type(value)  # to mypy a class has no hash
+    for name, guard in _guards(kind):
+        guard(getattr(value, name), name)
+
+
+@cache
+def _guards(kind: type) -> tuple[tuple[str, Guard], ...]:
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # somebody's own class may name types that only a type checker sees: it is checked as its parent
+        return _guards(kind.__mro__[1])
+    guards = ((name, _guard(hint)) for name, hint in hints.items())
+    known = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return tuple((name, guard) for name, guard in guards if guard is not None and name in known)
+
+
+def _guard(hint: Any) -> Guard | None:
+    kind, parts = get_origin(hint), get_args(hint)
+    if hint is bool:
+        return flag
+    if kind is Annotated:
+        return next(filter(callable, parts[1:]), None)
+    if kind is Literal:
+        return lambda value, name: one_of(value, name, parts)
+    if kind in (Union, types.UnionType) and len(parts) == 2 and types.NoneType in parts:
+        guard = _guard(parts[0] if parts[1] is types.NoneType else parts[1])
+        return guard and (lambda value, name: value is None or guard(value, name))
+    return None

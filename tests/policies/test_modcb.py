@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import adadim
 from adadim import ModCB, estimate_residual
 from adadim.backend.rows import Rows
-from adadim.policies.class_learners import Exp4IX, inverse_gap_weights
-from adadim.policies.explored import ExploredSums
-from adadim.policies.residual import residual_error, residual_form, residual_value
-from adadim.policies.rounds import Offers
+from adadim.policies.linear.modcb import Exp4IX, inverse_gap_weights
+from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
+from adadim.policies.linear.round_learner import Offers
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets

@@ -9,7 +9,7 @@ import adadim
 import reference
 from adadim import ActionSet, ForeignArmError, Problem, SupLinUCB, instances
 from adadim.backend.rows import Rows
-from adadim.policies.suplinucb import Levels
+from adadim.policies.linear.suplinucb import Levels
 
 both_forms = pytest.mark.parametrize("form", ["gram", "feature"])
 

@@ -9,8 +9,6 @@ from adadim.backend.arrays import Array, device_of, namespace
 from adadim.backend.rows import EVERY
 from adadim.policies.base import Memo
 
-__all__ = ["marked", "merged", "part_of", "unmarked"]
-
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
     """One memo of `count` replications from those of some of them each; what a part lacks is zero.

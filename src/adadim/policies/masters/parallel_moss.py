@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, argmax, check_ties
+from adadim.backend.ties import Ties, argmax
 from adadim.checks import is_number, require
+from adadim.policies.arms.moss import MOSS, MOSSScale
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.masters.statistics import CountingMasterLearner
-from adadim.policies.moss import MOSS, check_scale
+from adadim.policies.masters.counting import CountingMasterLearner
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["ParallelMOSS", "parallel_sizes"]
+
+def check_best_mean(value: Any, name: str) -> None:
+    """Raise unless `value` is a finite number."""
+    known = is_number(value) and math.isfinite(value)
+    require(known, name, "be the mean reward of a best arm, e.g. 0.9", value)
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,12 @@ class ParallelMOSS(Policy):
     600
     """
 
-    best_mean: float = 1.0
-    scale: float | None = None
+    best_mean: Annotated[float, check_best_mean] = 1.0
+    scale: MOSSScale | None = None
     ties: Ties = "random"
+    reward_scale: ClassVar[float] = 1.0  # copies are compared by their rewards as they are
 
-    def __post_init__(self) -> None:
-        known = is_number(self.best_mean) and math.isfinite(self.best_mean)
-        require(known, "best_mean", "be the mean reward of a best arm, e.g. 0.9", self.best_mean)
-        check_scale(self.scale)
-        check_ties(self.ties)
-
-    def copies(self, problem: Problem) -> list[MOSS]:
+    def policies(self, problem: Problem) -> list[MOSS]:
         """The copies of MOSS on a problem."""
         sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
         return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
@@ -82,9 +81,10 @@ def parallel_sizes(horizon: int) -> list[int]:
 class ParallelMOSSLearner(CountingMasterLearner):
     """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
 
+    policy: ParallelMOSS
+
     def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.copies(problem), 1.0, problem, streams)
-        self.policy = policy
+        super().__init__(policy, problem, streams)
         self.interval = math.ceil(math.sqrt(problem.horizon))
         self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.checks import between, flag, one_of, positive
+from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
-from adadim.policies.rounds import RoundLearner, RoundRegression
+from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
+from adadim.policies.parameters import Delta, ThetaNorm
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["OSOM", "BallRadius"]
-
 RIDGE = 1.0
+LeastEigenvalue = Annotated[
+    float, partial(positive, meaning="the least eigenvalue of the features' covariance, or None for 1/d")
+]
 
 
 @dataclass(frozen=True)
@@ -128,20 +131,10 @@ class OSOM(Policy):
 
     model: Literal["both", "simple", "complex"] = "both"
     variant: Literal["ellipsoid", "ball"] = "ellipsoid"
-    delta: float | None = None
-    rho: float | None = None
+    delta: Delta | None = None
+    rho: LeastEigenvalue | None = None
     corrected: bool = False
-    theta_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        one_of(self.model, "model", ("both", "simple", "complex"))
-        one_of(self.variant, "variant", ("ellipsoid", "ball"))
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        if self.rho is not None:
-            positive(self.rho, "rho", "the least eigenvalue of the features' covariance, or None for 1/d")
-        flag(self.corrected, "corrected")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+    theta_norm: ThetaNorm = 1.0
 
     def radius(self, problem: Problem) -> BallRadius:
         """The source's functions for a problem."""

@@ -9,11 +9,10 @@ from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius
 from adadim.policies.linucb import LinUCB
+from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
 from adadim.posterior import Form
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["RegretBalancingLinear", "empirical_regrets"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,7 @@ class RegretBalancingLinear(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of the least squares.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    radius, scale, theta_norm, form, ties
+    ridge, dim, radius, scale, theta_norm, form, ties
         As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
 
     Notes
@@ -47,16 +42,13 @@ class RegretBalancingLinear(Policy):
     0
     """
 
-    ridge: float = 0.1
-    dim: int | None = None
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
     radius: Radius = "oful"
-    scale: float = 1.0
-    theta_norm: float = 1.0
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        self.linucb()
 
     def linucb(self) -> LinUCB:
         """The LinUCB that it is, up to the score of an arm."""

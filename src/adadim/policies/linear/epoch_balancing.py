@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.checks import between, flag, positive, require
+from adadim.checks import positive, require
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
-from adadim.policies.masters.learner import nested_dims
-from adadim.policies.rounds import RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.linear.round_learner import RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.masters.base import nested_dims
+from adadim.policies.parameters import Delta, RadiusScale, Ridge
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["EpochBalancing"]
-
 LARGEST_NORM = 1e70
+
+
+def check_norm(value: Any, name: str) -> None:
+    """Raise unless `value` is a positive number whose square is one."""
+    positive(value, name, "a bound on the norm of theta or of the arms, e.g. 1")
+    require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
 
 
 @dataclass(frozen=True)
@@ -68,28 +74,13 @@ class EpochBalancing(Policy):
     """
 
     ambient: bool = False
-    ridge: float = 1.0
-    theta_norm: float = 1.0
-    arm_norm: float = 1.0
-    reward_bound: float | None = None
-    scale: float = 1.0
-    delta: float | None = None
-    c: float = 1.0
-
-    def __post_init__(self) -> None:
-        flag(self.ambient, "ambient")
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
-        positive(self.arm_norm, "arm_norm", "a bound on the norms of the arms, e.g. 1")
-        for name in ("theta_norm", "arm_norm"):
-            value = getattr(self, name)
-            require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
-        if self.reward_bound is not None:
-            positive(self.reward_bound, "reward_bound", "a bound on mean rewards, or None")
-        positive(self.scale, "scale", "a factor on the radius")
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        positive(self.c, "c", "a factor on the slack")
+    ridge: Ridge = 1.0
+    theta_norm: Annotated[float, check_norm] = 1.0
+    arm_norm: Annotated[float, check_norm] = 1.0
+    reward_bound: Annotated[float, partial(positive, meaning="a bound on mean rewards, or None")] | None = None
+    scale: RadiusScale = 1.0
+    delta: Delta | None = None
+    c: Annotated[float, partial(positive, meaning="a factor on the slack")] = 1.0
 
     def most_reward(self) -> float:
         """Rmax."""

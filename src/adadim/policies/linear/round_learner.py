@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from adadim.posterior import Posterior, posterior
 from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["Offers", "RoundLearner", "RoundRegression", "check_class_dims", "class_dims", "drawn_arm"]
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
@@ -43,18 +41,19 @@ def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
     return dims
 
 
-def check_class_dims(dims: tuple[int, ...] | None) -> None:
-    """Raise unless `dims` is None or a tuple of increasing numbers of features."""
-    if dims is None:
-        return
-    if not isinstance(dims, tuple) or not dims:
+def check_class_dims(value: Any, name: str) -> None:
+    """Raise unless `value` is a tuple of increasing numbers of features."""
+    if not isinstance(value, tuple) or not value:
         raise InvalidTypeError(
-            f"dims must be a tuple of increasing integers, e.g. (1, 2, 4), or None, got {shown(dims)}"
+            f"{name} must be a tuple of increasing integers, e.g. (1, 2, 4), or None, got {shown(value)}"
         )
-    for d in dims:
-        integer(d, "dims", meaning="a number of features")
-    if any(b <= a for a, b in itertools.pairwise(dims)):
-        raise InvalidValueError(f"dims must increase, got {dims}")
+    for d in value:
+        integer(d, name, meaning="a number of features")
+    if any(b <= a for a, b in itertools.pairwise(value)):
+        raise InvalidValueError(f"{name} must increase, got {value}")
+
+
+ClassDims = Annotated[tuple[int, ...], check_class_dims]
 
 
 def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
