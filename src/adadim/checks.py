@@ -36,13 +36,7 @@ _short.maxstring = _short.maxother = _short.maxlong = MOST_SHOWN
 
 
 def shown(value: object) -> str:
-    """`repr` of a value, cut where it is long.
-
-    Examples
-    --------
-    >>> len(shown("x" * 10_000)) <= 200, shown(10**400), shown(10**6000)
-    (True, '10000000000000000000... (an int of 401 digits)', 'an int of more than 1000 digits')
-    """
+    """`repr` of a value, cut where it is long."""
     if isinstance(value, int) and abs(value) >= 10**1000:
         return "an int of more than 1000 digits"
     if isinstance(value, int) and abs(value) >= LONG_INTEGER:
@@ -76,14 +70,7 @@ def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
 
 
 def integer(value: Any, name: str, least: int = 1, most: int | None = None, meaning: str = "") -> int:
-    """A whole number of at least `least`, and at most `most` if that is given.
-
-    Examples
-    --------
-    >>> integer(3, "dim", most=2, meaning="the number of features")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: dim must be an integer in 1..2 (the number of features), got 3
-    """
+    """A whole number of at least `least`, and at most `most` if that is given."""
     if not is_integer(value) or value < least or value > (LARGEST_INTEGER if most is None else most):
         allowed = f"in {least}..{most}" if most is not None else f"of at least {least}"
         if most is None and is_integer(value) and value > LARGEST_INTEGER:
@@ -95,28 +82,14 @@ def integer(value: Any, name: str, least: int = 1, most: int | None = None, mean
 
 
 def positive(value: Any, name: str, meaning: str) -> float:
-    """A positive finite number.
-
-    Examples
-    --------
-    >>> positive(0, "ridge", "the regularisation lambda, e.g. 0.1")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: ridge must be a positive finite number (the regularisation lambda, ...), got 0
-    """
+    """A positive finite number."""
     if not is_number(value) or not 0 < value < np.inf:
         raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
     return float(value)
 
 
 def numbers(values: Any, name: str) -> tuple[float, ...]:
-    """A sequence of finite numbers.
-
-    Examples
-    --------
-    >>> numbers([1, float("nan")], "scalings")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: scalings must be a sequence of finite numbers, got [1, nan]
-    """
+    """A sequence of finite numbers."""
     given = values.tolist() if isinstance(values, np.ndarray) else values
     fits = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in given):
@@ -131,14 +104,7 @@ def not_negative(value: Any, name: str) -> float:
 
 
 def between(value: Any, name: str, low: float, high: float, ends: str = "[]") -> float:
-    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)".
-
-    Examples
-    --------
-    >>> between(1, "beta", 0.5, 1, "[)")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: beta must be a number in [0.5, 1), got 1
-    """
+    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)"."""
     inside = is_number(value) and (
         (low <= value if ends[0] == "[" else low < value) and (value <= high if ends[1] == "]" else value < high)
     )
@@ -147,14 +113,7 @@ def between(value: Any, name: str, low: float, high: float, ends: str = "[]") ->
 
 
 def one_of(value: T, name: str, options: Sequence[T]) -> T:
-    """One of several options.
-
-    Examples
-    --------
-    >>> one_of("newest", "ties", ("random", "lowest"))
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: ties must be 'random' or 'lowest', got 'newest'
-    """
+    """One of several options."""
     if not any(type(value) is type(option) and value == option for option in options):
         *first, last = [repr(option) for option in options]
         allowed = f"{', '.join(first)} or {last}" if first else last
@@ -163,28 +122,14 @@ def one_of(value: T, name: str, options: Sequence[T]) -> T:
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely counts as such.
-
-    Examples
-    --------
-    >>> flag("false", "expressive")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: expressive must be True or False, got 'false'
-    """
+    """True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool):
         raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
 def file_name(value: Any, name: str) -> str:
-    """A text that can be the name of a file in a folder, and of none anywhere else.
-
-    Examples
-    --------
-    >>> file_name("../../important", "name")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: name must be the name of a file, without folders, got '../../important'
-    """
+    """A text that can be the name of a file in a folder, and of none anywhere else."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
     if {"/", os.sep, os.altsep} & set(value) or value in (".", ".."):
@@ -196,29 +141,14 @@ def file_name(value: Any, name: str) -> str:
 
 
 def printable(value: str, name: str) -> str:
-    r"""A text without control characters and halves of characters, which terminals and files choke on.
-
-    Examples
-    --------
-    >>> printable("a\x1b[2J", "policy")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: policy must have no control characters, got 'a\x1b[2J'
-    """
+    """A text without control characters and halves of characters, which terminals and files choke on."""
     if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
         raise InvalidValueError(f"{name} must have no control characters, got {shown(value)}")
     return value
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What the writer of an unknown word may have meant.
-
-    Examples
-    --------
-    >>> suggestion("linucb", ["LinUCB", "UCB"])
-    "did you mean 'LinUCB'?"
-    >>> suggestion("zzz", ["LinUCB", "UCB"])
-    'choose from LinUCB, UCB'
-    """
+    """What the writer of an unknown word may have meant."""
     names = list(known)
     if not isinstance(word, str):
         return f"choose from {', '.join(names)}"

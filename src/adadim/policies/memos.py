@@ -11,14 +11,7 @@ from adadim.policies.base import Memo
 
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
-    """One memo of `count` replications from those of some of them each; what a part lacks is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> merged([([1], {"level": np.array([7])}), ([0], {})], count=2)
-    {'level': array([0, 7])}
-    """
+    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
     if len(parts) == 1:
         return parts[0][1]
     whole: dict[str, Array] = {}

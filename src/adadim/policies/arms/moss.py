@@ -63,13 +63,7 @@ class MOSS(Policy):
 
 
 def moss_index(pulls: Array, sums: Array, horizon: float, arms: int, scale: Any) -> Array:
-    """MOSS index of arms after `pulls` pulls: mean + scale sqrt(max(ln(T / (K n)), 0) / n); infinite if never pulled.
-
-    Examples
-    --------
-    >>> moss_index(np.array([0.0, 4.0, 7.0]), np.array([0.0, 2.0, 3.5]), 8192, 36, 1.0).round(6)
-    array([     inf, 1.505124, 1.205234])
-    """
+    """MOSS index: mean + scale sqrt(max(ln(T / (K n)), 0) / n) after n pulls; infinite for arms never pulled."""
     xp, n = namespace(pulls), clamp(pulls, 1.0)
     index = sums / n + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
     return xp.where(pulls > 0, index, xp.full_like(index, math.inf))

@@ -15,7 +15,7 @@ from adadim.checks import integer, positive
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
-from adadim.policies.linear.osom import LeastEigenvalue
+from adadim.policies.linear.osom import BallRadius, LeastEigenvalue
 from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims, drawn_arm
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
 from adadim.problem import Problem
@@ -72,27 +72,13 @@ class ALBDim(Policy):
     scale: RadiusScale = 1.0
 
     def lengths(self, phase: int, dim: int) -> tuple[int, int]:
-        """Rounds of play and of exploration in a phase.
-
-        Examples
-        --------
-        >>> [ALBDim(first_phase=16).lengths(i, 4) for i in range(3)]
-        [(16, 4), (400, 20), (10000, 100)]
-        """
+        """Rounds of play and of exploration in a phase."""
         first = (dim - 1) ** 2 + 1 if self.first_phase is None else self.first_phase
         root = math.isqrt(first - 1) + 1
         return 25**phase * first, 5**phase * root
 
     def features(self, estimate: FloatArray, phase: int, dims: tuple[int, ...]) -> list[int]:
-        """Features on which a phase plays, given the coefficients estimated before it.
-
-        Examples
-        --------
-        >>> ALBDim(support="coordinates").features(np.array([0.6, -0.3, 0.2, 0.05]), 2, (1, 2, 4))
-        [0, 1, 2]
-        >>> ALBDim().features(np.array([0.6, -0.3, 0.2, 0.05]), 2, (1, 2, 4))
-        [0, 1, 2, 3]
-        """
+        """Features on which a phase plays, given the coefficients estimated before it."""
         found = np.flatnonzero(np.abs(estimate) >= 2.0 ** -(phase + 1)).tolist()
         if self.support == "coordinates" and found:
             return found
@@ -170,54 +156,18 @@ class ALBDimLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Phase and features in use of each replication."""
-        return [
-            {
-                "replication": number,
-                "phase": int(self.phase[r]),
-                "features": self.support(r),
-                "pulls": int(self.clock[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        features = [self.support(r) for r in range(len(self.problem))]
+        return self.described(phase=self.phase, features=features, pulls=self.clock)
 
 
-@dataclass(frozen=True)
-class NormRadius:
-    """Radius of the ball around the estimate of theta, in an epoch whose norm bound is b.
-
-    Examples
-    --------
-    >>> radius = NormRadius(arms=75, dim=50, horizon=2000, delta=0.01, noise=0.5**0.5, rho=1.0, bound=10.0)
-    >>> round(radius.settled, 6), round(float(radius(1000)), 6)
-    (313.809866, 16.976812)
-    """
-
-    arms: int
-    dim: int
-    horizon: int
-    delta: float
-    noise: float
-    rho: float
-    bound: float
-
-    @property
-    def settled(self) -> float:
-        """Tmin: rounds after which the design is sure to be well conditioned."""
-        log = math.log(2 * self.dim * self.horizon / self.delta)
-        return (16 / self.rho**2 + 8 / (3 * self.rho)) * log
-
-    def martingale(self, t: Any) -> Any:
-        """M(t): what noise can do."""
-        inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
-        return self.bound + np.sqrt(2 * self.noise**2 * inner)
+class NormRadius(BallRadius):
+    """Radius of the ball around the estimate of theta, in an epoch whose norm bound is `bound`."""
 
     def drift(self, t: Any) -> Any:
-        """Upsilon(t): what errors of the arms' means can do."""
         log = math.log(2 * self.arms * self.horizon / self.delta)
         return 10 / 3 * (self.bound + 2 + self.noise * math.sqrt(1 + 2 * log)) * (log + np.sqrt(t * log + log**2))
 
     def __call__(self, t: Any) -> Any:
-        """K_delta(t)."""
         t = np.asarray(t, dtype=float)
         design = 1 + 0.5 * self.rho * t
         late = self.martingale(t) / np.sqrt(design) + self.drift(t) / design
@@ -225,26 +175,13 @@ class NormRadius:
 
 
 def paired_estimate(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Least squares on the differences of consecutive pairs, in which the bias of the arm cancels.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 0], [0, 1], [1, 1], [0, 0]])
-    >>> paired_estimate(x, 0.7 + x @ [0.5, -0.25])
-    array([ 0.5 , -0.25])
-    """
+    """Least squares on the differences of consecutive pairs, in which the bias of the arm cancels."""
     pairs = len(x) // 2 * 2
     return np.asarray(np.linalg.lstsq(x[0:pairs:2] - x[1:pairs:2], y[0:pairs:2] - y[1:pairs:2], rcond=None)[0])
 
 
 def first_norm(norm: float, noise: float, dim: int, pairs: int, delta: float) -> float:
-    """b_1 = max(|theta_ls| + sqrt(2) sigma sqrt((d / pairs) ln(1/delta)), 1).
-
-    Examples
-    --------
-    >>> round(first_norm(2.0, noise=0.1, dim=2, pairs=50, delta=0.05), 6)
-    2.048955
-    """
+    """b_1 = max(|theta_ls| + sqrt(2) sigma sqrt((d / pairs) ln(1/delta)), 1)."""
     return max(norm + math.sqrt(2) * noise * math.sqrt(dim / pairs * math.log(1 / delta)), 1.0)
 
 
@@ -416,12 +353,4 @@ class ALBNormLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Epoch and norm bound of each replication."""
-        return [
-            {
-                "replication": number,
-                "epoch": int(self.epoch[r]),
-                "norm_bound": float(self.bound[r]),
-                "pulls": int(self.clock[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        return self.described(epoch=self.epoch, norm_bound=self.bound, pulls=self.clock)

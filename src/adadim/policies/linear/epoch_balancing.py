@@ -87,25 +87,13 @@ class EpochBalancing(Policy):
         return self.theta_norm * self.arm_norm if self.reward_bound is None else self.reward_bound
 
     def sizes(self, dims: Sequence[int]) -> FloatArray:
-        """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse.
-
-        Examples
-        --------
-        >>> EpochBalancing().sizes([1, 2, 4])
-        array([ 2.,  6., 20.])
-        """
+        """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse."""
         d = np.asarray(dims, dtype=float)
         values: FloatArray = (d**2 + d * self.theta_norm**2) * min(self.most_reward(), self.arm_norm**2)
         return values
 
     def dims_for(self, dim: int) -> list[int]:
-        """Dimensions of the bases: nested ones, thinned so that the z_i double.
-
-        Examples
-        --------
-        >>> EpochBalancing(ambient=True).dims_for(9)
-        [1, 2, 4, 9]
-        """
+        """Dimensions of the bases: nested ones, thinned so that the z_i double."""
         given = nested_dims(dim, self.ambient)
         kept = [given[-1]]
         for d in reversed(given[:-1]):
@@ -114,13 +102,7 @@ class EpochBalancing(Policy):
         return kept
 
     def slack(self, t: Any, delta: float) -> Any:
-        """c sqrt(t ln(max(ln t, 1) / delta)).
-
-        Examples
-        --------
-        >>> round(float(EpochBalancing().slack(100, 0.1)), 6)
-        19.569785
-        """
+        """c sqrt(t ln(max(ln t, 1) / delta))."""
         t = np.asarray(t, dtype=float)
         return self.c * np.sqrt(t * np.log(np.maximum(np.log(t), 1.0) / delta))
 
@@ -198,12 +180,5 @@ class EpochBalancingLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimensions still in, and rounds of each base, in each replication."""
-        return [
-            {
-                "replication": number,
-                "dims": self.dims[self.smallest[r] :],
-                "rounds_of_each_base": self.plays[r].tolist(),
-                "rounds_of_this_epoch": int(self.rounds[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        dims = [self.dims[smallest:] for smallest in self.smallest]
+        return self.described(dims=dims, rounds_of_each_base=self.plays, rounds_of_this_epoch=self.rounds)

@@ -115,48 +115,24 @@ class ModCB(Policy):
     loss_range: LossRange = (-1.0, 1.0)
 
     def exploration_rate(self, t: Any, arms: int) -> Any:
-        """Probability mu_t that round t pulls a random arm.
-
-        Examples
-        --------
-        >>> round(float(ModCB(exploration=None).exploration_rate(100, 10)), 6)
-        0.464159
-        """
+        """Probability mu_t that round t pulls a random arm."""
         factor = arms**self.kappa if self.exploration is None else self.exploration
         return np.minimum(1.0, factor * np.asarray(t, dtype=float) ** -self.kappa)
 
     def threshold(self, dim: int, t: float, arms: int, classes: int, horizon: int) -> float:
-        """a_{m,t} of the theory: twice this much residual makes it leave a class.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).threshold(8, 1000, arms=10, classes=4, horizon=1000), 6)
-        7.715548
-        """
+        """a_{m,t} of the theory: twice this much residual makes it leave a class."""
         log = math.log(2 / self._delta0(classes, horizon))
         spread = math.sqrt(dim) * math.log(2 * dim / self._delta0(classes, horizon)) ** 2
         first = self.tau**6 / self.gam**4 * spread / (arms**self.kappa * t ** (1 - self.kappa))
         return float(self.c1 * (first + self.tau**10 / self.gam**8 * dim * log / t))
 
     def first_test(self, dim: int, arms: int, classes: int, horizon: int) -> float:
-        """tmin_m of the theory: no test against a class of this dimension is made before.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).first_test(8, arms=10, classes=4, horizon=1000), 6)
-        288.482383
-        """
+        """tmin_m of the theory: no test against a class of this dimension is made before."""
         log = math.log(2 / self._delta0(classes, horizon))
         return float(self.c2 * (self.tau**4 / self.gam**2 * dim * log + log ** (1 / (1 - self.kappa)) + arms) + 1)
 
     def quantile(self, classes: int, horizon: int) -> float:
-        """How many standard errors of residual make it leave a class.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).quantile(4, 1000), 6)
-        4.603615
-        """
+        """How many standard errors of residual make it leave a class."""
         return math.sqrt(2 * math.log(classes * horizon / self.confidence(horizon)))
 
     def confidence(self, horizon: int) -> float:
@@ -254,16 +230,9 @@ class ModCBLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension of the class and number of explored rounds of each replication."""
-        return [
-            {
-                "replication": number,
-                "dim": self.dims[self.current[r]],
-                "dims": list(self.dims),
-                "pulls": int(self.clock[r]),
-                "explored": int(self.explored.count[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        dims = [self.dims[m] for m in self.current]
+        every = [list(self.dims) for _ in dims]
+        return self.described(dim=dims, dims=every, pulls=self.clock, explored=self.explored.count)
 
 
 class ClassLearner(Protocol):
@@ -277,14 +246,7 @@ class ClassLearner(Protocol):
 
 
 def inverse_gap_weights(predicted: FloatArray, allowed: Mask, g: FloatArray) -> FloatArray:
-    """Probabilities 1 / (K + g gap) of all arms but the best by prediction, which has the rest (SquareCB).
-
-    Examples
-    --------
-    >>> predicted = np.array([[0.5, 0.4, 0.1, 0.45]])
-    >>> inverse_gap_weights(predicted, predicted < 9, np.array([20.0])).round(4)
-    array([[0.55  , 0.1667, 0.0833, 0.2   ]])
-    """
+    """Probabilities 1 / (K + g gap) of all arms but the best by prediction, which has the rest (SquareCB)."""
     shown = np.where(allowed, predicted, -np.inf)
     best = np.argmax(shown, axis=-1)
     gaps = np.where(allowed, shown.max(axis=-1, keepdims=True) - predicted, np.inf)
@@ -333,14 +295,7 @@ class Optimist:
 
 
 class Exp4IX:
-    """Exponential weights over experts, losses divided by a probability plus half the learning rate.
-
-    Examples
-    --------
-    >>> master = Exp4IX(1, 3, 2, horizon=100, delta=0.05)
-    >>> round(master.eta, 6)
-    0.227881
-    """
+    """Exponential weights over experts, losses divided by a probability plus half the learning rate."""
 
     def __init__(self, replications: int, experts: int, arms: int, horizon: int, delta: float) -> None:
         self.eta = math.sqrt(2 * (math.log(experts) + math.log((arms + 1) / delta)) / (horizon * arms))

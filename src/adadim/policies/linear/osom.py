@@ -27,14 +27,7 @@ LeastEigenvalue = Annotated[
 
 @dataclass(frozen=True)
 class BallRadius:
-    """The functions of the source: how far theta is from its estimate, and how much optimism may cost.
-
-    Examples
-    --------
-    >>> radius = BallRadius(arms=5, dim=50, horizon=300, delta=0.1, noise=1.0, rho=0.02)
-    >>> round(radius.settled, 3), round(float(radius(100)), 6)
-    (506143.049, 1123.553057)
-    """
+    """The functions of the source: how far theta is from its estimate, and how much optimism may cost."""
 
     arms: int
     dim: int
@@ -42,6 +35,7 @@ class BallRadius:
     delta: float
     noise: float
     rho: float
+    bound: float = 1.0  # on the norm of theta
 
     @property
     def log(self) -> float:
@@ -61,7 +55,7 @@ class BallRadius:
     def martingale(self, t: Any) -> Any:
         """M(t): what noise can do."""
         inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
-        return np.sqrt(2 * self.noise**2 * inner) + 1
+        return self.bound + np.sqrt(2 * self.noise**2 * inner)
 
     def __call__(self, t: Any) -> Any:
         """K_delta(t): radius of the ball around the estimate (8d); the first branch also where it leaves t = K out."""
@@ -76,16 +70,6 @@ class BallRadius:
         noise = np.sqrt(0.5 * (1 + t) * math.log(1 / self.delta))
         means = 2 * np.sqrt(1 + 2 * np.log(self.arms * np.sqrt(t) / self.delta)) * np.sqrt(self.arms * t)
         return self.noise * (noise + means)
-
-    def budget(self, t: int) -> float:
-        """W(t): how much optimism the simple model explains by round t.
-
-        Examples
-        --------
-        >>> round(BallRadius(arms=5, dim=50, horizon=300, delta=0.1, noise=1.0, rho=0.02).budget(100), 3)
-        171784.959
-        """
-        return float(2 * self(np.arange(self.arms, t)).sum() + self.slack(t))
 
 
 @dataclass(frozen=True)
@@ -221,13 +205,10 @@ class OSOMLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Model of each replication, since when, and the pulls of its arms."""
-        return [
-            {
-                "replication": number,
-                "model": "complex" if self.complex[r] else "simple",
-                "changed_in_round": int(self.changed_at[r]) if self.complex[r] else None,
-                "pulls": int(self.pulls[r].sum()),
-                "most_pulled_arm": int(self.pulls[r].argmax()),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        changes = zip(self.complex.tolist(), self.changed_at.tolist(), strict=True)
+        return self.described(
+            model=["complex" if late else "simple" for late in self.complex],
+            changed_in_round=[at if late else None for late, at in changes],
+            pulls=self.pulls.sum(axis=1).astype(np.int64),
+            most_pulled_arm=self.pulls.argmax(axis=1),
+        )

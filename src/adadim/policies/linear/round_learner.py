@@ -27,13 +27,7 @@ from adadim.randomness import Streams
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
-    """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself.
-
-    Examples
-    --------
-    >>> class_dims(None, 10)
-    (1, 2, 4, 8, 10)
-    """
+    """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself."""
     if dims is None:
         return (*(2**i for i in range(math.ceil(math.log2(dim)))), dim)
     if dims[-1] > dim:
@@ -57,13 +51,7 @@ ClassDims = Annotated[tuple[int, ...], check_class_dims]
 
 
 def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Index drawn from each row of `probabilities`, which need not sum to exactly 1.
-
-    Examples
-    --------
-    >>> drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0]))
-    array([0, 1])
-    """
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
     steps = np.cumsum(probabilities, axis=-1)
     found: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
     return found
@@ -223,6 +211,16 @@ class RoundLearner(Learner):
             scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
         chosen: IntArray = argmax(scores, uniforms)
         return chosen
+
+    def described(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays or lists with an entry for each."""
+        shown = {
+            name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()
+        }
+        return [
+            {"replication": number, **{name: values[r] for name, values in shown.items()}}
+            for r, number in enumerate(self.problem.replications)
+        ]
 
     def _shared(self, values: Any) -> Array:
         return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

@@ -153,8 +153,7 @@ class BalancingLearner(MasterLearner):
         rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
         wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
         chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(chosen, rows)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         xp, chosen = self.xp, memo["base"]

@@ -127,13 +127,7 @@ class BanditCombiner(Master):
 
 
 def promise_factor(a: FloatArray) -> FloatArray:
-    """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a).
-
-    Examples
-    --------
-    >>> promise_factor(np.array([0.5]))
-    array([2.25])
-    """
+    """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a)."""
     power = (1 - a) / a
     return (1 - a) ** power * (1 + a) ** (1 / a) / a**power
 

@@ -24,15 +24,7 @@ from adadim.randomness import DeviceDraws, Streams
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:
-    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`.
-
-    Examples
-    --------
-    >>> nested_dims(600)
-    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    >>> nested_dims(600, ambient=True)[-1]
-    600
-    """
+    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`."""
     dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
     return [*dims, dim] if ambient and dims[-1] < dim else dims
 
@@ -92,10 +84,10 @@ class Bases:
         return len(self.learners)
 
     def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        """Arms that the chosen bases propose, one for each replication in `rows`, and what they have to know of it."""
+        """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be known of it."""
         if self.masked:
             arms = chosen * 0
-            memo: dict[str, Array] = {}
+            memo = {"base": chosen}
             every, wide = rows.masked(chosen)
             for b, learner in enumerate(self.learners):
                 proposed, own = learner.choose(every.only(wide == b))
@@ -106,7 +98,7 @@ class Bases:
         for b, members, at in rows.split(as_numpy(chosen)):
             arms[at], own = self.learners[b].choose(members)
             parts.append((at, marked(own, b)))
-        return arms, merged(parts, len(rows))
+        return arms, {"base": chosen, **merged(parts, len(rows))}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
@@ -165,7 +157,8 @@ class NestedLinUCB(Bases):
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
         if rows.allowed is not None:
             scores = xp.where(rows.allowed, scores, xp.full_like(scores, -np.inf))
-        return argmax(scores, self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None), {}
+        uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
+        return argmax(scores, uniforms), {"base": chosen}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)

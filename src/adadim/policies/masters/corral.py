@@ -106,8 +106,7 @@ class CorralLearner(MasterLearner):
         probabilities = self.master.probabilities(rows)
         chosen = sample(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
-            arms, memo = self.bases.choose(chosen, rows)
-            return arms, {"base": chosen, **memo}
+            return self.bases.choose(chosen, rows)
         proposals = [learner.choose(rows) for learner in self.bases.learners]
         proposed = self.xp.stack([arms for arms, _ in proposals], axis=1)
         each = indices(chosen)
@@ -182,13 +181,6 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     Finds lambda with sum_i 1 / (1/p_i + eta_i (l_i - lambda)) = 1 and returns those summands, and lambda. With f the
     sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
     at the pole, where f is infinite, and falls back to bisection of a bracket of the root.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> p, multiplier = log_barrier_step(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]]), np.ones((1, 2)))
-    >>> p.round(6), multiplier.round(6)
-    (array([[0.381966, 0.618034]]), array([0.381966]))
     """
     kernel = log_barrier_kernel(p)
     if kernel is not None:

@@ -121,27 +121,13 @@ class SqrtLogBound(Bound):
 
 
 def claimed(bound: Bound, complexity: Array, plays: Array) -> Array:
-    """R_i(n_i), and 0 for a base never played.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> claimed(SqrtBound(), np.array([4.0, 4.0]), np.array([0.0, 9.0]))
-    array([0., 6.])
-    """
+    """R_i(n_i), and 0 for a base never played."""
     xp, value = namespace(plays), bound(complexity, clamp(plays, 1.0))
     return xp.where(plays > 0, value, xp.zeros_like(value))
 
 
 def mean_width(plays: Array, bases: int, delta: float) -> Array:
-    """sqrt(ln(M max(ln n, 1) / delta) / n): how far a mean of n rewards in [0, 1] is from what it should be.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mean_width(np.array([1.0, 10.0, 100.0]), 3, 0.1).round(6)
-    array([1.844234, 0.650786, 0.221999])
-    """
+    """sqrt(ln(M max(ln n, 1) / delta) / n): how far a mean of n rewards in [0, 1] is from what it should be."""
     xp = namespace(plays)
     return xp.sqrt(xp.log(bases * clamp(xp.log(plays), 1.0) / delta) / plays)
 
@@ -216,9 +202,7 @@ class CountingMasterLearner(MasterLearner):
         return rows.of(self.rewards) / clamp(rows.of(self.plays), 1.0)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        chosen = argmax(self.scores(rows), self.draws.uniforms(rows))
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(argmax(self.scores(rows), self.draws.uniforms(rows)), rows)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         chosen = memo["base"]

@@ -67,13 +67,7 @@ class ParallelMOSS(Policy):
 
 
 def parallel_sizes(horizon: int) -> list[int]:
-    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T).
-
-    Examples
-    --------
-    >>> parallel_sizes(50_000)
-    [15, 39, 104, 277, 740, 1979, 5290, 14146, 37827, 50000, 50000]
-    """
+    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T)."""
     q = max(1, math.ceil(math.log(horizon)))
     return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
 
@@ -95,8 +89,7 @@ class ParallelMOSSLearner(CountingMasterLearner):
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         switch = rows.of(self.played) % self.interval == 0
         chosen = self.xp.where(switch, argmax(self.scores(rows), self.draws.uniforms(rows)), rows.of(self.base))
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(chosen, rows)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen)

@@ -149,11 +149,6 @@ def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) 
     """The single rate q of EXP3.P in Pacchiano et al. (2020): T^(-1/3), T being the rounds of the master.
 
     With a known base regret c sqrt(t) it is T^(-1/3) M^(-2/3) c^(2/3).
-
-    Examples
-    --------
-    >>> round(exploration_rate(1000, 4), 6), round(exploration_rate(1000, 4, base_regret=1.0), 6)
-    (0.1, 0.039685)
     """
     rate: float = rounds ** (-1 / 3)
     if base_regret is not None:

@@ -37,15 +37,11 @@ def rounds_of(steps: int, replay: bool) -> int:
 
 
 class MasterDistribution(Protocol):
-    """Probabilities over M bases in each replication, moved by losses in [0, 1] (or sums of two)."""
+    """Probabilities (n, M) of the bases, moved by the losses in [0, 1] (or sums of two) of those that were sampled."""
 
-    def probabilities(self, rows: Rows) -> Array:
-        """Sampling probabilities (n, M)."""
-        ...
+    def probabilities(self, rows: Rows) -> Array: ...
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
-        """Learn the loss of the base that was sampled."""
-        ...
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None: ...
 
 
 class SmoothedBases:
@@ -125,9 +121,7 @@ class SmoothedBases:
 
     def _propose(self, rows: Rows) -> tuple[Array, Memo]:
         """Step 1: what a base drawn by the master proposes."""
-        chosen = sample(self.master.probabilities(rows), self._draw(rows))
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(sample(self.master.probabilities(rows), self._draw(rows)), rows)
 
     def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
         base = memo["base"]
@@ -153,13 +147,6 @@ class PastRegression:
 
     The pulls are kept, and V^-1 and theta after every `EVERY` of them: a past regression is then made exactly, by at
     most `EVERY` - 1 rank-one steps.
-
-    Examples
-    --------
-    >>> past = PastRegression(1, 2, ridge=1.0)
-    >>> past.add(0, np.array([1.0, 0.0]), 3.0)
-    >>> past.after(0, 0).theta, past.after(0, 1).theta
-    (array([[0., 0.]]), array([[1.5, 0. ]]))
     """
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:

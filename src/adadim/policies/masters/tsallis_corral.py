@@ -74,13 +74,7 @@ class TsallisCorral(CorralMaster):
     loss_range: LossRange = (-1.0, 1.0)
 
     def penalties(self, dims: Sequence[float], horizon: int) -> list[float]:
-        """D_i = d_i^(2a) / sqrt(T).
-
-        Examples
-        --------
-        >>> TsallisCorral(penalty=0.5).penalties([1, 4, 16], 2500)
-        [0.02, 0.08, 0.32]
-        """
+        """D_i = d_i^(2a) / sqrt(T)."""
         if self.penalty is None:
             return [0.0 for _ in dims]
         try:
@@ -229,12 +223,6 @@ def tsallis_step(slack: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     With slack 1 and summed losses this is follow the regularised leader, with slack 1/sqrt(w_i) and the losses of one
     round a step of mirror descent from w. With f the sum over i, h = f^(-1/2) is concave and decreasing in nu. Newton's
     method on h starts where the largest w_i is 1, above the root, and falls to it without ever crossing.
-
-    Examples
-    --------
-    >>> w, nu = tsallis_step(np.ones((1, 3)), np.array([[3.0, 1.0, 0.0]]), np.array([[0.5, 0.4, 0.3]]))
-    >>> w.round(6), nu.round(6)
-    (array([[0.168942, 0.327896, 0.503162]]), array([-2.731757]))
     """
     xp = namespace(losses)
     nu = xp.min(losses + 2.0 * (slack - 1.0) / eta, axis=-1)

@@ -84,13 +84,7 @@ class UCBCorral(Master):
     reward_scale: RewardScale | None = None
 
     def copies_for(self, horizon: int) -> int:
-        """Number S of copies.
-
-        Examples
-        --------
-        >>> UCBCorral().copies_for(2500)
-        16
-        """
+        """Number S of copies."""
         usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
         return usual if self.copies is None else self.copies
 
@@ -158,9 +152,7 @@ class UCBCorralLearner(CountingMasterLearner):
         base = rows.of(self.base) + 0
         if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
             base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
-        chosen = base * self.copies + copy
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(base * self.copies + copy, rows)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen // self.copies)

@@ -25,19 +25,13 @@ from adadim.theory import Iteration, schedule
 
 
 class Solver(Protocol):
-    """What plays one iteration. A choice below K is that real arm; K + j is mixture-arm j."""
+    """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        """As `Learner.choose`."""
-        ...
+    def choose(self, rows: Rows) -> tuple[Array, Memo]: ...
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """As `Learner.absorb`."""
-        ...
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None: ...
 
-    def sequence(self) -> Hashable:
-        """As `Learner.sequence`."""
-        ...
+    def sequence(self) -> Hashable: ...
 
 
 class Mixtures:
@@ -51,16 +45,6 @@ class Mixtures:
 
     `q` has the flattened distribution (R, K) of each mixture, zero in replications that have not finished it, and
     `cumulative` (R, count, K) the cumulative sums; `count` is how many mixtures there may be.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mixtures = Mixtures(np.zeros((1, 1)), arms=3, count=2)
-    >>> rows = Rows.all(mixtures.cumulative)
-    >>> mixtures.add(0, np.array([[2.0, 1.0, 1.0]]), np.zeros((1, 0)), rows)
-    >>> mixtures.add(1, np.array([[1.0, 4.0, 0.0]]), np.array([[3.0]]), rows)
-    >>> mixtures.q[1]
-    array([[0.3125 , 0.59375, 0.09375]])
     """
 
     def __init__(self, reference: Array, arms: int, count: int) -> None:

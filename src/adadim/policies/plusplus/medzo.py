@@ -89,13 +89,7 @@ def cell_starts(arms: int, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def spread_over_cells(counts: Array, cells: int) -> Array:
-    """Counts of arms with those of each cell spread evenly over its arms.
-
-    Examples
-    --------
-    >>> spread_over_cells(np.array([[3.0, 0.0, 3.0, 1.0, 4.0]]), 2)
-    array([[2. , 2. , 2. , 2.5, 2.5]])
-    """
+    """Counts of arms with those of each cell spread evenly over its arms."""
     xp, arms = namespace(counts), counts.shape[-1]
     starts = cell_starts(arms, cells)
     sizes = np.diff(starts)
