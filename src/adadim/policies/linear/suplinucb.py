@@ -39,18 +39,10 @@ class SupLinUCB(Policy):
     ----------
     ridge : float
         Regularisation lambda of each level's least squares (1 in the analysis).
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    radius : {"noise", "full", "paper"} or float
-        Multiplier of the width, as in `LinUCB`.
+    dim, radius, theta_norm, form, ties
+        As in `LinUCB`, but for the radius "oful".
     scale : float
         Factor on the radius: with constants from the theory a level takes very long to leave.
-    theta_norm : float
-        Bound on the norm of theta, for "full".
-    form : {"auto", "gram", "feature"}
-        How the posteriors are held.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
 
     Notes
     -----
@@ -101,14 +93,14 @@ class SupLinUCBLearner(Learner):
         super().__init__(problem, streams)
         self.policy = policy
         dim, arms = problem.dim if policy.dim is None else policy.dim, problem.arms
-        self.levels: Climb
+        self.levels: AccuracyLevels
         if problem.contextual:
             self.dim = integer(dim, "dim", most=problem.dim)
             self.levels = ContextLevels(problem, dim, policy.ridge)
         else:
             seen, self._pull = problem.actions.truncate(dim)
             check_precision(seen, policy.ridge, problem.horizon)
-            self.levels, arms = Levels(seen, policy.ridge, policy.form, problem.horizon), seen.arms
+            self.levels, arms = ArmLevels(seen, policy.ridge, policy.form, problem.horizon), seen.arms
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
@@ -136,7 +128,7 @@ class SupLinUCBLearner(Learner):
         ]
 
 
-class Climb(ABC):
+class AccuracyLevels(ABC):
     """The levels s = 1..S of SupLinUCB, a regression for each, and the climb of every round through them.
 
     A level that was never explored is the prior: its regression is made on the first pull.
@@ -223,7 +215,7 @@ class Climb(ABC):
                 state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
 
 
-class Levels(Climb):
+class ArmLevels(AccuracyLevels):
     """The levels over one action set; what is pulled is said by its number.
 
     `extra` unrelated arms (the virtual arms of LinUCB++) may follow the real ones: each is a dimension of its own,
@@ -268,7 +260,7 @@ class Levels(Climb):
             super().learn(level, pulled[at], rewards[at], rows.pick(at))
 
 
-class ContextLevels(Climb):
+class ContextLevels(AccuracyLevels):
     """The levels where features come with each round; what is pulled is said by its features."""
 
     def __init__(self, problem: Problem, dim: int, ridge: float) -> None:

@@ -14,7 +14,7 @@ from adadim.backend.ties import Ties
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, optimism
-from adadim.policies.linear.suplinucb import Levels
+from adadim.policies.linear.suplinucb import ArmLevels
 from adadim.policies.parameters import Beta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
@@ -296,7 +296,7 @@ class _SupLinUCBSolver(_Modified):
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         policy = self.policy
-        self.levels = Levels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
+        self.levels = ArmLevels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
 
     def radii(self, rows: Rows) -> Any:
         """Radius of every real arm, then of every mixture-arm."""
