@@ -97,6 +97,12 @@ def numbers(values: Any, name: str) -> tuple[float, ...]:
     return tuple(given)
 
 
+def finite(value: Any, name: str, wanted: str = "be finite") -> float:
+    """A finite number."""
+    require(is_number(value) and -np.inf < value < np.inf, name, wanted, value)
+    return float(value)
+
+
 def not_negative(value: Any, name: str) -> float:
     """A finite number of at least 0."""
     require(is_number(value) and 0 <= value < np.inf, name, "be a finite number of at least 0", value)
@@ -119,6 +125,12 @@ def one_of(value: T, name: str, options: Sequence[T]) -> T:
         allowed = f"{', '.join(first)} or {last}" if first else last
         raise InvalidValueError(f"{name} must be {allowed}, got {shown(value)}")
     return value
+
+
+def instance_of(value: Any, name: str, kind: type, wanted: str) -> None:
+    """An object of a class, or of one derived from it."""
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{name} must be {wanted}, got {value!r}")
 
 
 def flag(value: Any, name: str) -> bool:

@@ -50,20 +50,9 @@ class RegretBalancingLinear(Policy):
     form: Form = "auto"
     ties: Ties = "random"
 
-    def linucb(self) -> LinUCB:
-        """The LinUCB that it is, up to the score of an arm."""
-        return _Balanced(
-            ridge=self.ridge,
-            dim=self.dim,
-            radius=self.radius,
-            scale=self.scale,
-            theta_norm=self.theta_norm,
-            form=self.form,
-            ties=self.ties,
-        )
-
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return self.linucb().learner(problem, streams)
+        # All its parameters are LinUCB's, and so is it but for the score of an arm.
+        return _Balanced(**vars(self)).learner(problem, streams)
 
 
 def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:

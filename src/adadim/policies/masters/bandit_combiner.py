@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.backend.arrays import Array, FloatArray, clamp, like
 from adadim.backend.rows import Rows
-from adadim.checks import is_number, positive, require
+from adadim.checks import finite, positive
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner
 from adadim.policies.masters.base import Master, dims_of
@@ -37,11 +37,6 @@ def check_targets(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be 'plain', 'theory' or a tuple of numbers, got None")
     else:
         check_numbers(value, name)
-
-
-def check_finite(value: Any, name: str) -> None:
-    """Raise unless `value` is a finite number."""
-    require(is_number(value) and math.isfinite(value), name, "be finite", value)
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class BanditCombiner(Master):
     constant: Annotated[float, partial(positive, meaning="the factor of L T h_i, e.g. 288")] = 288.0
     z: Annotated[float, partial(positive, meaning="a factor on the slack, e.g. 3")] = 3.0
     delta: Delta | None = None
-    unplayed: Annotated[float, check_finite] = 0.0
+    unplayed: Annotated[float, finite] = 0.0
     reward_scale: RewardScale | None = None
 
     def log_term(self, horizon: int, bases: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, TypeGuard
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
+from adadim.checks import instance_of
 from adadim.errors import InvalidTypeError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB
@@ -46,10 +48,9 @@ def check_bases(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be a tuple of policies (empty for nested dimensions), got {value!r}")
 
 
-def check_template(value: Any, name: str) -> None:
-    """Raise unless `value` is a LinUCB."""
-    if not isinstance(value, LinUCB):
-        raise InvalidTypeError(f"{name} must be a LinUCB, whose dim is then set for each base learner, got {value!r}")
+Template = Annotated[
+    LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Master(Policy):
     """Hyper-parameters that masters share: the bases given, or a template in nested dimensions."""
 
     bases: Annotated[tuple[Policy, ...], check_bases] = ()
-    base: Annotated[LinUCB, check_template] = field(default_factory=LinUCB)
+    base: Template = field(default_factory=LinUCB)
     ambient: bool = False
 
     def policies(self, problem: Problem) -> tuple[Policy, ...]:

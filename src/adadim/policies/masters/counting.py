@@ -18,7 +18,7 @@ import numpy as np
 from adadim.backend.arrays import Array, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
-from adadim.checks import between, check_fields, is_number, not_negative, positive
+from adadim.checks import between, check_fields, instance_of, is_number, not_negative, positive
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import MasterLearner, dims_of
@@ -132,12 +132,6 @@ def mean_width(plays: Array, bases: int, delta: float) -> Array:
     return xp.sqrt(xp.log(bases * clamp(xp.log(plays), 1.0) / delta) / plays)
 
 
-def check_bound(value: Any, name: str) -> None:
-    """Raise unless `value` is a `Bound`."""
-    if not isinstance(value, Bound):
-        raise InvalidTypeError(f"{name} must be a Bound such as SqrtBound(c=1.0), got {value!r}")
-
-
 def check_numbers(value: Any, name: str) -> None:
     """Raise unless `value` is a tuple of positive finite numbers."""
     if not isinstance(value, tuple) or not all(map(is_number, value)):
@@ -146,7 +140,7 @@ def check_numbers(value: Any, name: str) -> None:
         raise InvalidValueError(f"{name} must be finite numbers above 0, got {value!r}")
 
 
-RegretBound = Annotated[Bound, check_bound]
+RegretBound = Annotated[Bound, partial(instance_of, kind=Bound, wanted="a Bound such as SqrtBound(c=1.0)")]
 BaseNumbers = Annotated[tuple[float, ...], check_numbers]
 RewardScale = Annotated[float, partial(positive, meaning="1 for rewards in [0, 1], or None")]
 

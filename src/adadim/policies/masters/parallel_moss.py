@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, argmax
-from adadim.checks import is_number, require
+from adadim.checks import finite
 from adadim.policies.arms.moss import MOSS, MOSSScale
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.counting import CountingMasterLearner
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-
-def check_best_mean(value: Any, name: str) -> None:
-    """Raise unless `value` is a finite number."""
-    known = is_number(value) and math.isfinite(value)
-    require(known, name, "be the mean reward of a best arm, e.g. 0.9", value)
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class ParallelMOSS(Policy):
     600
     """
 
-    best_mean: Annotated[float, check_best_mean] = 1.0
+    best_mean: Annotated[float, partial(finite, wanted="be the mean reward of a best arm, e.g. 0.9")] = 1.0
     scale: MOSSScale | None = None
     ties: Ties = "random"
     reward_scale: ClassVar[float] = 1.0  # copies are compared by their rewards as they are
