@@ -179,10 +179,9 @@ def check_fields(value: object) -> None:
 
     Examples
     --------
-    >>> from functools import partial
     >>> @dataclasses.dataclass
     ... class Ridge:
-    ...     weight: Annotated[float, partial(positive, meaning="e.g. 0.1")] = 0.1
+    ...     weight: Annotated[float, not_negative] = 0.1
     ...     solver: Literal["host", "device"] = "host"
     >>> check_fields(Ridge(weight=2.0))
     >>> check_fields(Ridge(solver="cloud"))
