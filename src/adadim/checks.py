@@ -1,39 +1,29 @@
 """The guards of the library: each returns the value in its plain type, or says what is wrong with it.
 
-Messages follow one pattern: the name, what it must be, and what it was.
+Messages follow one pattern: the name, what it must be, and what it was. `check_fields` finds the guards of a
+dataclass in the annotations of its fields.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import reprlib
+import types
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = [
-    "between",
-    "file_name",
-    "flag",
-    "integer",
-    "is_integer",
-    "is_number",
-    "not_negative",
-    "numbers",
-    "one_of",
-    "positive",
-    "printable",
-    "require",
-    "shown",
-    "suggestion",
-]
-
 T = TypeVar("T")
+
+Guard = Callable[[Any, str], object]
+"""Raises unless a value is possible for what is called so."""
 
 MOST_SHOWN = 200
 LARGEST_INTEGER = 2**63 - 1
@@ -46,13 +36,7 @@ _short.maxstring = _short.maxother = _short.maxlong = MOST_SHOWN
 
 
 def shown(value: object) -> str:
-    """`repr` of a value, cut where it is long.
-
-    Examples
-    --------
-    >>> len(shown("x" * 10_000)) <= 200, shown(10**400), shown(10**6000)
-    (True, '10000000000000000000... (an int of 401 digits)', 'an int of more than 1000 digits')
-    """
+    """`repr` of a value, cut where it is long."""
     if isinstance(value, int) and abs(value) >= 10**1000:
         return "an int of more than 1000 digits"
     if isinstance(value, int) and abs(value) >= LONG_INTEGER:
@@ -93,14 +77,7 @@ def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
 
 
 def integer(value: Any, name: str, least: int = 1, most: int | None = None, meaning: str = "") -> int:
-    """A whole number of at least `least`, and at most `most` if that is given.
-
-    Examples
-    --------
-    >>> integer(3, "dim", most=2, meaning="the number of features")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: dim must be an integer in 1..2 (the number of features), got 3
-    """
+    """A whole number of at least `least`, and at most `most` if that is given."""
     if not is_integer(value) or value < least or value > (LARGEST_INTEGER if most is None else most):
         allowed = f"in {least}..{most}" if most is not None else f"of at least {least}"
         if most is None and is_integer(value) and value > LARGEST_INTEGER:
@@ -112,33 +89,25 @@ def integer(value: Any, name: str, least: int = 1, most: int | None = None, mean
 
 
 def positive(value: Any, name: str, meaning: str) -> float:
-    """A positive finite number.
-
-    Examples
-    --------
-    >>> positive(0, "ridge", "the regularisation lambda, e.g. 0.1")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: ridge must be a positive finite number (the regularisation lambda, ...), got 0
-    """
+    """A positive finite number."""
     if not is_number(value) or not 0 < value < np.inf:
         raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
     return float(value)
 
 
 def numbers(values: Any, name: str) -> tuple[float, ...]:
-    """A sequence of finite numbers.
-
-    Examples
-    --------
-    >>> numbers([1, float("nan")], "scalings")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: scalings must be a sequence of finite numbers, got [1, nan]
-    """
+    """A sequence of finite numbers."""
     given = values.tolist() if isinstance(values, np.ndarray) else values
     fits = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in given):
         raise InvalidTypeError(f"{name} must be a sequence of finite numbers, got {shown(values)}")
     return tuple(given)
+
+
+def finite(value: Any, name: str, wanted: str = "be finite") -> float:
+    """A finite number."""
+    require(is_number(value) and -np.inf < value < np.inf, name, wanted, value)
+    return float(value)
 
 
 def not_negative(value: Any, name: str) -> float:
@@ -148,14 +117,7 @@ def not_negative(value: Any, name: str) -> float:
 
 
 def between(value: Any, name: str, low: float, high: float, ends: str = "[]") -> float:
-    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)".
-
-    Examples
-    --------
-    >>> between(1, "beta", 0.5, 1, "[)")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: beta must be a number in [0.5, 1), got 1
-    """
+    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)"."""
     inside = is_number(value) and (
         (low <= value if ends[0] == "[" else low < value) and (value <= high if ends[1] == "]" else value < high)
     )
@@ -164,14 +126,7 @@ def between(value: Any, name: str, low: float, high: float, ends: str = "[]") ->
 
 
 def one_of(value: T, name: str, options: Sequence[T]) -> T:
-    """One of several options.
-
-    Examples
-    --------
-    >>> one_of("newest", "ties", ("random", "lowest"))
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: ties must be 'random' or 'lowest', got 'newest'
-    """
+    """One of several options."""
     if not any(type(value) is type(option) and value == option for option in options):
         *first, last = [repr(option) for option in options]
         allowed = f"{', '.join(first)} or {last}" if first else last
@@ -179,29 +134,21 @@ def one_of(value: T, name: str, options: Sequence[T]) -> T:
     return value
 
 
-def flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely counts as such.
+def instance_of(value: Any, name: str, kind: type, wanted: str) -> None:
+    """An object of a class, or of one derived from it."""
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{name} must be {wanted}, got {value!r}")
 
-    Examples
-    --------
-    >>> flag("false", "expressive")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: expressive must be True or False, got 'false'
-    """
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool):
         raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
 def file_name(value: Any, name: str) -> str:
-    """A text that can be the name of a file in a folder, and of none anywhere else.
-
-    Examples
-    --------
-    >>> file_name("../../important", "name")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: name must be the name of a file, without folders, got '../../important'
-    """
+    """A text that can be the name of a file in a folder, and of none anywhere else."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
     if {"/", os.sep, os.altsep} & set(value) or value in (".", ".."):
@@ -213,29 +160,14 @@ def file_name(value: Any, name: str) -> str:
 
 
 def printable(value: str, name: str) -> str:
-    r"""A text without control characters and halves of characters, which terminals and files choke on.
-
-    Examples
-    --------
-    >>> printable("a\x1b[2J", "policy")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: policy must have no control characters, got 'a\x1b[2J'
-    """
+    """A text without control characters and halves of characters, which terminals and files choke on."""
     if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
         raise InvalidValueError(f"{name} must have no control characters, got {shown(value)}")
     return value
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What the writer of an unknown word may have meant.
-
-    Examples
-    --------
-    >>> suggestion("linucb", ["LinUCB", "UCB"])
-    "did you mean 'LinUCB'?"
-    >>> suggestion("zzz", ["LinUCB", "UCB"])
-    'choose from LinUCB, UCB'
-    """
+    """What the writer of an unknown word may have meant."""
     names = list(known)
     if not isinstance(word, str):
         return f"choose from {', '.join(names)}"
@@ -244,3 +176,50 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {lower[close[0]]!r}?"
     return f"choose from {', '.join(names)}" if names else "there are none to choose from"
+
+
+def check_fields(value: object) -> None:
+    """Raise unless every field of a dataclass is what its annotation says.
+
+    ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
+    ``| None`` None is possible too. Other annotations say nothing here.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Ridge:
+    ...     weight: Annotated[float, not_negative] = 0.1
+    ...     solver: Literal["host", "device"] = "host"
+    >>> check_fields(Ridge(weight=2.0))
+    >>> check_fields(Ridge(solver="cloud"))
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: solver must be 'host' or 'device', got 'cloud'
+    """
+    kind: Any = type(value)  # to mypy a class has no hash
+    for name, guard in _guards(kind):
+        guard(getattr(value, name), name)
+
+
+@cache
+def _guards(kind: type) -> tuple[tuple[str, Guard], ...]:
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # somebody's own class may name types that only a type checker sees: it is checked as its parent
+        return _guards(kind.__mro__[1])
+    guards = ((name, _guard(hint)) for name, hint in hints.items())
+    known = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return tuple((name, guard) for name, guard in guards if guard is not None and name in known)
+
+
+def _guard(hint: Any) -> Guard | None:
+    kind, parts = get_origin(hint), get_args(hint)
+    if hint is bool:
+        return flag
+    if kind is Annotated:
+        return next(filter(callable, parts[1:]), None)
+    if kind is Literal:
+        return lambda value, name: one_of(value, name, parts)
+    if kind in (Union, types.UnionType) and len(parts) == 2 and types.NoneType in parts:
+        guard = _guard(parts[0] if parts[1] is types.NoneType else parts[1])
+        return guard and (lambda value, name: value is None or guard(value, name))
+    return None

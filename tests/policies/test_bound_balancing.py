@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import Bound, BoundBalancing, LinearBound, LinUCB, PowerBound, SqrtBound, SqrtLogBound, study
-from adadim.policies.masters.bounds import claimed, oful_constant
+from adadim.policies.masters.counting import claimed
 from counting_runs import DIMS, bases, in_lock_step, nested_bases, play_bases, plays
 from reference.counting import BoundBalancing as Reference
 from small_problems import in_torch, small
@@ -17,11 +17,6 @@ from stepping import Stepper
 
 EXACT = {"rel": 0, "abs": 1e-10}
 TOY = {"bound": LinearBound(), "complexities": (1.0, 2.0, 4.0), "reward_scale": 1.0, "c": 0.1, "delta": 0.1}
-
-
-def test_constant_of_the_theory_f4():
-    assert oful_constant(0.1, 1, 1, 1, 2500, 0.01) == pytest.approx(30.682683023498, abs=1e-10)
-    assert oful_constant(1, 1, 1, 1, 10000, 0.05) == pytest.approx(59.979789986862, abs=1e-10)
 
 
 def test_elimination_f5():

@@ -5,7 +5,7 @@ import pytest
 
 from adadim import SmoothCorral
 from adadim.backend.rows import Rows
-from adadim.policies.masters.distributions import Exp3P, exploration_rate
+from adadim.policies.masters.smooth_corral import Exp3P, exploration_rate
 from small_problems import small
 
 EXACT = {"rel": 0, "abs": 1e-10}

@@ -42,7 +42,7 @@ def test_index_of_the_mixtures(index):
     """Second-iteration scores from the counts and sums of the mixtures, their noise scale and the length 256."""
     instance = small(range(2))
     stepper = Stepper(LinUCBPlusPlusCorral(index=index), instance).run(260)
-    statistics = solver_of(stepper.learner).bases[1].statistics
+    statistics = solver_of(stepper.learner).bases.learners[1].statistics
     assert (statistics.counts > 0).all()
     n, m, horizon = statistics.counts, 2, 256
     scale = np.sqrt(0.01 + (np.ptp(instance.means, axis=1) / 2) ** 2)[:, None]
@@ -138,8 +138,8 @@ def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
                 np.testing.assert_allclose(solver.master.eta, (iteration.dim * iteration.length) ** -0.5, rtol=1e-12)
                 rounds = -(-iteration.length // 2) if replay else iteration.length
                 assert solver.master.gamma == 1 / max(3, rounds)
-                assert solver.bases[0].policy.dim == iteration.dim
-                assert solver.bases[0].problem.horizon == iteration.length
+                assert solver.bases.learners[0].policy.dim == iteration.dim
+                assert solver.bases.learners[0].problem.horizon == iteration.length
             assert isinstance(solver, SmoothedBases) == (iteration.index > 1)
             stepper.tell(decision)
         played = iteration.stop - iteration.start
@@ -151,7 +151,10 @@ def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
             steps = -(-played // 2) if replay else played
             assert (solver.counts.sum(axis=1) == steps).all()
             for r in range(2):
-                inner = solver.bases[0].posterior.counts[r].sum(), solver.bases[1].statistics.counts[r].sum()
+                inner = (
+                    solver.bases.learners[0].posterior.counts[r].sum(),
+                    solver.bases.learners[1].statistics.counts[r].sum(),
+                )
                 assert solver.counts[r].tolist() == list(inner)
     complete = [iteration for iteration in plan.iterations if iteration.complete]
     assert len(learner.mixtures.q) == len(complete)
@@ -193,7 +196,7 @@ def test_unknown_range_takes_the_spread_of_the_rewards(library, request):
     stepper = Stepper(LinUCBPlusPlusCorral(), instance).run(250)
     rewards = np.array(stepper.rewards)
     spread = np.stack([rewards[:, :64].std(axis=1), rewards[:, 64:192].std(axis=1)], axis=1)
-    scale = solver_of(stepper.learner).bases[1].statistics.scale
+    scale = solver_of(stepper.learner).bases.learners[1].statistics.scale
     np.testing.assert_allclose(np.asarray(scale), np.maximum(spread, 0.1), rtol=1e-9)
     assert (spread > 0.1).any()
 

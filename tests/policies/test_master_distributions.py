@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adadim.backend.rows import MaskedRows, Rows
-from adadim.policies.masters.bases import loss
-from adadim.policies.masters.distributions import Exp3P, LogBarrier
-from adadim.policies.masters.learner import nested_dims
-from adadim.policies.masters.smoothing import sample
+from adadim.policies.masters.base import loss, nested_dims
+from adadim.policies.masters.corral import LogBarrier, sample
+from adadim.policies.masters.smooth_corral import Exp3P
 from reference import CorralMaster
 
 ROW = Rows.all(np.zeros((1, 1)))

@@ -26,8 +26,8 @@ def instance():
 def test_a_mask_chooses_and_learns_as_an_index_does(torch, index, ties):
     rng, here = np.random.default_rng(1), instance()
     there = in_torch(here, torch)
-    plain = third_iteration(here, index=index, ties=ties)[1]
-    by_index, by_mask = (third_iteration(there, index=index, ties=ties)[1] for _ in range(2))
+    plain = third_iteration(here, index=index, ties=ties).learners[1]
+    by_index, by_mask = (third_iteration(there, index=index, ties=ties).learners[1] for _ in range(2))
     assert plain.statistics.arms == 2
     chosen = np.zeros((COUNT, 2), dtype=int)
     for _ in range(120):
@@ -79,6 +79,6 @@ def test_bases_with_mixture_arms_choose_alike_under_masks(torch):
         assert ((arms >= ARMS) == (base == 1)).all()
         plain.absorb(base, arms, rewards, rows, memo)
         masked.absorb(torch.from_numpy(base), found, torch.from_numpy(rewards), other, kept)
-    np.testing.assert_array_equal(masked[0].posterior.counts, plain[0].posterior.counts)
-    np.testing.assert_array_equal(masked[1].statistics.counts, plain[1].statistics.counts)
-    np.testing.assert_allclose(masked[0].posterior.mean, plain[0].posterior.mean, rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(masked.learners[0].posterior.counts, plain.learners[0].posterior.counts)
+    np.testing.assert_array_equal(masked.learners[1].statistics.counts, plain.learners[1].statistics.counts)
+    np.testing.assert_allclose(masked.learners[0].posterior.mean, plain.learners[0].posterior.mean, rtol=0, atol=1e-10)

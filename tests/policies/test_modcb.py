@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import adadim
 from adadim import ModCB, estimate_residual
 from adadim.backend.rows import Rows
-from adadim.policies.class_learners import Exp4IX, inverse_gap_weights
-from adadim.policies.explored import ExploredSums
-from adadim.policies.residual import residual_error, residual_form, residual_value
-from adadim.policies.rounds import Offers
+from adadim.policies.linear.modcb import Exp4IX, inverse_gap_weights
+from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
+from adadim.policies.linear.round_learner import Offers, class_dims, drawn_arm
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets
@@ -305,3 +304,8 @@ def test_bad_hyper_parameters(changes):
         ModCB(**changes)
     with pytest.raises(ValueError, match="dims must not exceed the problem's 3 features"):
         ModCB(dims=(1, 4)).start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+
+
+def test_dimensions_of_classes_and_arms_that_are_drawn():
+    assert class_dims(None, 10) == (1, 2, 4, 8, 10)
+    assert drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0])).tolist() == [0, 1]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import MOSS, EmpMOSSPlusPlus, MOSSPlusPlus, ParallelMOSS, instances
+from adadim.policies.arms.moss import moss_index
 from adadim.policies.masters.parallel_moss import parallel_sizes
-from adadim.policies.moss import moss_index, oracle_sample
 from adadim.theory import schedule
 from reference.moss import MOSSPlusPlus as Reference
 from small_problems import in_torch, small
@@ -72,7 +72,6 @@ def test_numbers_of_arms_f32():
         instance = instances.many_best(arms=20_000, horizon=50_000, alpha=alpha)
         best.append(int((instance.means == 0.9).sum()))
     assert best == [3390, 669, 45, 2]
-    assert [oracle_sample(50_000, alpha, 20_000) for alpha in (0.1, 0.25, 0.5, 0.8)] == [32, 162, 2420, 20_000]
     sizes = parallel_sizes(50_000)
     assert (len(sizes), sizes[0], sizes[2], sizes[5], sizes[10]) == (11, 15, 104, 1979, 50_000)
     assert ParallelMOSS().start(unrelated(100, 50_000)).interval == 224
@@ -203,7 +202,8 @@ def test_moss_plays_only_its_sample():
 def test_moss_has_less_regret_than_random_and_the_oracle_sample_helps():
     instance = instances.many_best(arms=2000, alpha=0.25, horizon=2000, replications=range(6))
     all_arms = adadim.simulate(MOSS(), instance).final.mean()
-    sampled = adadim.simulate(MOSS(sample=oracle_sample(2000, 0.25, 2000)), instance).final.mean()
+    sample = math.ceil(2 * 2000**0.25 * math.log(math.sqrt(2000)))
+    sampled = adadim.simulate(MOSS(sample=sample), instance).final.mean()
     adaptive = adadim.simulate(EmpMOSSPlusPlus(), instance).final.mean()
     chance = adadim.simulate(adadim.Random(), instance).final.mean()
     assert sampled < 0.6 * all_arms

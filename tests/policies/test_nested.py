@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim import paper
-from adadim.policies.masters.nested import NestedLinUCB, are_nested
+from adadim.policies.masters.base import NestedLinUCB, are_nested
 from adadim.policies.released import ReleasedLinUCB
 from recorded_policies import POLICIES
 from small_problems import in_torch, small

@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import Corral, LinUCB, SmoothCorral
-from adadim.policies.masters.distributions import Exp3P
+from adadim.policies.masters.smooth_corral import Exp3P
 from small_problems import in_torch, small
 from stepping import Stepper
 

@@ -59,6 +59,6 @@ def lane_kernels(
 
 
 def log_barrier_kernel(reference: Array) -> Any:
-    """``step(p, losses, eta, accuracy, steps)`` as `log_barrier_step` in `policies.masters.distributions`, or None."""
+    """``step(p, losses, eta, accuracy, steps)`` as `log_barrier_step` in `policies.masters.corral`, or None."""
     module = _triton(reference)
     return None if module is None else module.log_barrier_step

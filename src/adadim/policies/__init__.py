@@ -1,45 +1,42 @@
-"""One file per algorithm."""
+"""Algorithms, one file for each or for those of one paper; what they share is in files of the learner's protocol.
+
+`linear` has those for rewards linear in the features, `plusplus` those with mixture-arms, `masters` those that run
+others, and `arms` those that ignore features.
+"""
 
 from adadim.policies import released
-from adadim.policies.alb_dim import ALBDim
-from adadim.policies.alb_norm import ALBNorm
+from adadim.policies.arms.moss import MOSS
+from adadim.policies.arms.ucb import UCB
+from adadim.policies.arms.uniform import Random
 from adadim.policies.base import Decision, Learner, Policy
-from adadim.policies.emp_mosspp import EmpMOSSPlusPlus
 from adadim.policies.evidence import EvidenceLinUCB
 from adadim.policies.greedy import Greedy
+from adadim.policies.linear.alb import ALBDim, ALBNorm
+from adadim.policies.linear.epoch_balancing import EpochBalancing
+from adadim.policies.linear.modcb import ModCB
+from adadim.policies.linear.osom import OSOM
+from adadim.policies.linear.regret_balancing_linear import RegretBalancingLinear
+from adadim.policies.linear.residual import Residual, estimate_residual
+from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.lints import LinTS
 from adadim.policies.linucb import LinUCB
-from adadim.policies.linucbpp import LinUCBPlusPlus
-from adadim.policies.masters import (
-    D3RB,
-    ED2RB,
-    BanditCombiner,
-    BoundBalancing,
-    Corral,
-    DynamicBalancing,
-    EpochBalancing,
-    LinUCBPlusPlusCorral,
-    ParallelMOSS,
-    RegretBalancing,
-    SmoothCorral,
-    TsallisCorral,
-    UCBCorral,
-)
-from adadim.policies.masters.bounds import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
-from adadim.policies.medzo import MeDZO
-from adadim.policies.modcb import ModCB
-from adadim.policies.moss import MOSS
-from adadim.policies.mosspp import MOSSPlusPlus
-from adadim.policies.osom import OSOM
+from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
+from adadim.policies.masters.bandit_combiner import BanditCombiner
+from adadim.policies.masters.corral import Corral
+from adadim.policies.masters.counting import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.masters.data_driven import D3RB, ED2RB
+from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
+from adadim.policies.masters.parallel_moss import ParallelMOSS
+from adadim.policies.masters.smooth_corral import SmoothCorral
+from adadim.policies.masters.tsallis_corral import TsallisCorral
+from adadim.policies.masters.ucb_corral import UCBCorral
+from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
+from adadim.policies.plusplus.medzo import MeDZO
+from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MOSSPlusPlus
 from adadim.policies.prefix_linucb import PrefixLinUCB
-from adadim.policies.regret_balancing_linear import RegretBalancingLinear
-from adadim.policies.residual import Residual, estimate_residual
 from adadim.policies.single import Single
-from adadim.policies.suplinucb import SupLinUCB
 from adadim.policies.tapered import TaperedLinUCB
 from adadim.policies.two_prior import TwoPriorLinUCB
-from adadim.policies.ucb import UCB
-from adadim.policies.uniform import Random
 
 __all__ = [
     "D3RB",
@@ -97,7 +94,8 @@ def kinds() -> dict[str, type[Policy]]:
     >>> kinds()["UCB"](delta=0.1)
     UCB(index='self-normalised', delta=0.1, scale=1.0, ties='random')
     """
-    public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in released.__all__}
+    own = [name for name in dir(released) if name.startswith("Released")]
+    public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in own}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
     return {name: kind for name, kind in classes.items() if issubclass(kind, Policy) and kind is not Policy}
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from adadim.backend.arrays import as_numpy, like
 from adadim.backend.state import State, restore_state, take_state
+from adadim.checks import check_fields
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.notebook import card
@@ -39,6 +40,9 @@ class Policy(ABC):
     >>> adadim.LinUCB(dim=3) == adadim.LinUCB(dim=3), adadim.LinUCB(dim=3) == adadim.LinUCB(dim=4)
     (True, False)
     """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def start(self, problem: Problem, seed: int = 0) -> Learner:
         """Fresh learners for every replication of `problem`, advancing in lock step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from adadim.backend.arrays import Array, clamp, is_array, namespace
 from adadim.checks import integer, is_number, one_of, positive, shown
@@ -26,7 +26,17 @@ __all__ = [
     "ucb1_bonus",
 ]
 
-Radius = Literal["noise", "full", "paper", "oful"] | float
+
+def check_radius_rule(value: Any, name: str) -> None:
+    """Raise unless `value` is a known rule or a non-negative number."""
+    if isinstance(value, str):
+        if value not in ("noise", "full", "paper", "oful"):
+            raise InvalidValueError(f"{name} must be 'noise', 'full', 'paper', 'oful' or a number, got {value!r}")
+    elif not is_number(value) or not 0 <= value < math.inf:
+        raise InvalidValueError(f"{name} must be a non-negative finite number or a rule, got {shown(value)}")
+
+
+Radius = Annotated[Literal["noise", "full", "paper", "oful"] | float, check_radius_rule]
 Bonus = Literal["norm", "squared"]
 Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 
@@ -128,11 +138,7 @@ def _root(value: Any) -> Any:
 def check_radius(radius: Radius, scale: float) -> None:
     """Raise unless `radius` is a known rule or a non-negative number, and `scale` a positive one."""
     positive(scale, "scale", "a factor on the radius")
-    if isinstance(radius, str):
-        if radius not in ("noise", "full", "paper", "oful"):
-            raise InvalidValueError(f"radius must be 'noise', 'full', 'paper', 'oful' or a number, got {radius!r}")
-    elif not is_number(radius) or not 0 <= radius < math.inf:
-        raise InvalidValueError(f"radius must be a non-negative finite number or a rule, got {shown(radius)}")
+    check_radius_rule(radius, "radius")
 
 
 def check_bonus(bonus: str) -> None:

@@ -9,18 +9,9 @@ from adadim.backend.arrays import Array, device_of, namespace
 from adadim.backend.rows import EVERY
 from adadim.policies.base import Memo
 
-__all__ = ["marked", "merged", "part_of", "unmarked"]
-
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
-    """One memo of `count` replications from those of some of them each; what a part lacks is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> merged([([1], {"level": np.array([7])}), ([0], {})], count=2)
-    {'level': array([0, 7])}
-    """
+    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
     if len(parts) == 1:
         return parts[0][1]
     whole: dict[str, Array] = {}

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, clamp, namespace, surely_all
 from adadim.policies.linucb import LinUCB
-from adadim.policies.linucbpp import LinUCBPlusPlus
 from adadim.policies.masters.balancing import DynamicBalancing
-
-__all__ = ["ReleasedDynamicBalancing", "ReleasedLinUCB", "ReleasedLinUCBPlusPlus"]
+from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 
 
 @dataclass(frozen=True)

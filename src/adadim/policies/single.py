@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["Single", "SingleLearner", "SingleProblem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +40,12 @@ class SingleLearner(Protocol):
     def update(self, arm: int, reward: float) -> None:
         """Learn from a reward."""
         ...
+
+
+def check_make(value: Any, name: str) -> None:
+    """Raise unless `value` can be called."""
+    if not callable(value):
+        raise InvalidTypeError(f"{name} must be callable as make(problem, rng), got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,7 @@ class Single(Policy):
     array([30, 30])
     """
 
-    make: Callable[[SingleProblem, np.random.Generator], SingleLearner]
-
-    def __post_init__(self) -> None:
-        if not callable(self.make):
-            raise InvalidTypeError(f"make must be callable as make(problem, rng), got {self.make!r}")
+    make: Annotated[Callable[[SingleProblem, np.random.Generator], SingleLearner], check_make]
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return LiftedLearner(self, problem, streams)

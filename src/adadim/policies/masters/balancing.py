@@ -1,27 +1,52 @@
-"""Dynamic Balancing (Cutkosky et al. 2021): play the base whose claimed regret is least, drop claims that fail."""
+"""Masters that balance the regret that their bases claim: by candidate bounds, or by one bound of the best base."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from adadim.backend.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import TOLERANCE
-from adadim.checks import between, numbers, one_of, positive, shown
+from adadim.checks import numbers, shown
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
-from adadim.policies.iterations import check_beta
-from adadim.policies.masters.learner import Master, MasterLearner, dims_of
-from adadim.policies.masters.statistics import per_base
+from adadim.policies.masters.base import Master, MasterLearner, dims_of
+from adadim.policies.masters.counting import (
+    BaseNumbers,
+    CountingMasterLearner,
+    RegretBound,
+    RewardScale,
+    SqrtBound,
+    claimed,
+    mean_width,
+    per_base,
+)
+from adadim.policies.parameters import Beta, Delta, WidthScale
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["DynamicBalancing"]
+BoundFunction = Callable[[FloatArray, FloatArray, int], FloatArray]
 
-Bound = Callable[[FloatArray, FloatArray, int], FloatArray]
+
+def check_bound_rule(value: Any, name: str) -> None:
+    """Raise unless `value` is "log", "sqrt" or a callable."""
+    if not callable(value) and not (isinstance(value, str) and value in ("log", "sqrt")):
+        raise InvalidValueError(f"{name} must be 'log', 'sqrt' or a callable, got {shown(value)}")
+
+
+def check_scalings(value: Any, name: str) -> None:
+    """Raise unless `value` is a sequence of positive numbers."""
+    if not all(x > 0 for x in numbers(value, name)):
+        raise InvalidValueError(f"{name} must be positive, got {shown(value)}")
+
+
+def check_biases(value: Any, name: str) -> None:
+    """Raise unless `value` is a sequence of numbers of at least 0."""
+    if not all(x >= 0 for x in numbers(value, name)):
+        raise InvalidValueError(f"{name} must not be negative, got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -35,12 +60,8 @@ class DynamicBalancing(Master):
 
     Parameters
     ----------
-    bases : tuple of Policy
-        Base policies; empty for `base` in nested dimensions.
-    base : LinUCB
-        Template of the nested bases; its `dim` is set for each.
-    ambient : bool
-        Add a nested base in all d features.
+    bases, base, ambient
+        As in `Corral`.
     bound : {"log", "sqrt"} or callable
         Candidate bounds R_i(n) for a base in d_i features. "log", the paper's:
         max(sqrt(d_i n ln(max(K n^1.5 ln n, 1))^3), 1). "sqrt": max(sqrt(d_i), T^(beta - 1/2)) sqrt(n). A callable gets
@@ -71,27 +92,13 @@ class DynamicBalancing(Master):
     200
     """
 
-    bound: Literal["log", "sqrt"] | Bound = "log"
-    beta: float = 0.5
-    scalings: tuple[float, ...] | None = None
-    biases: tuple[float, ...] | None = None
-    delta: float | None = None
-    c: float = 1.0
+    bound: Annotated[Literal["log", "sqrt"] | BoundFunction, check_bound_rule] = "log"
+    beta: Beta = 0.5
+    scalings: Annotated[tuple[float, ...], check_scalings] | None = None
+    biases: Annotated[tuple[float, ...], check_biases] | None = None
+    delta: Delta | None = None
+    c: WidthScale = 1.0
     reference: Literal["lower", "upper"] = "lower"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_beta(self.beta)
-        positive(self.c, "c", "a factor on the confidence width")
-        if not callable(self.bound) and not (isinstance(self.bound, str) and self.bound in ("log", "sqrt")):
-            raise InvalidValueError(f"bound must be 'log', 'sqrt' or a callable, got {shown(self.bound)}")
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        one_of(self.reference, "reference", ("lower", "upper"))
-        if self.scalings is not None and not all(x > 0 for x in numbers(self.scalings, "scalings")):
-            raise InvalidValueError(f"scalings must be positive, got {shown(self.scalings)}")
-        if self.biases is not None and not all(x >= 0 for x in numbers(self.biases, "biases")):
-            raise InvalidValueError(f"biases must not be negative, got {shown(self.biases)}")
 
     def candidate(self, dims: Array, plays: Array, arms: int, horizon: int) -> Array:
         """R_i(n_i); 0 for a base never played."""
@@ -108,8 +115,7 @@ class DynamicBalancing(Master):
 
     def confidence(self, plays: Array, bases: int, delta: float) -> Array:
         """Width of a base's mean reward after `plays` plays (at least 1)."""
-        xp = namespace(plays)
-        return self.c * xp.sqrt(xp.log(bases * clamp(xp.log(plays), 1.0) / delta) / plays)
+        return self.c * mean_width(plays, bases, delta)
 
     def candidates(self, tied: Array, active: Array) -> Array:
         """Bases to draw from, given those whose potential is least among the active ones', and which are active."""
@@ -124,10 +130,10 @@ class BalancingLearner(MasterLearner):
 
     no_contexts = ""
     needs_sets = "iid"
+    policy: DynamicBalancing
 
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.policies(problem), problem, streams)
-        self.policy = policy
+        super().__init__(policy, problem, streams)
         count, reference = len(self.bases), problem.reference
         given = {"scalings": (policy.scalings, 1.0), "biases": (policy.biases, 0.0)}
         self.scalings, self.biases = (
@@ -147,8 +153,7 @@ class BalancingLearner(MasterLearner):
         rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
         wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
         chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(chosen, rows)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         xp, chosen = self.xp, memo["base"]
@@ -175,3 +180,157 @@ class BalancingLearner(MasterLearner):
             mean_reward_of_each_base=self.rewards / clamp(self.plays, 1.0),
             active=self.active,
         )
+
+
+@dataclass(frozen=True)
+class BoundBalancing(Master):
+    """Play the base whose claimed regret is least, and remove for ever those whose claim the data refute.
+
+    Use it for bases that come with regret bounds of which some may be false; it competes with the best base whose
+    bound holds. `DynamicBalancing` lets a base come back; `D3RB` needs no bounds.
+
+    Parameters
+    ----------
+    bases, base, ambient
+        As in `Corral`.
+    bound : Bound
+        Candidate bounds R_i(n) for rewards in [0, 1]; used as min(R_i(n), n).
+    complexities : tuple of float, optional
+        d_i in the bounds; by default the dimension of each base.
+    beta : float in [0.5, 1)
+        Bounds below T^(beta - 1/2) sqrt(n) are raised to that, which gives the cheap bases less to try.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        Factor on bounds and widths, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+
+    Notes
+    -----
+    Proved for bounds d_i C n^b, B of them false and * any true one, with probability 1 - delta at all times, on a fixed
+    set or i.i.d. ones: (M + 2 B^(1-b) d*^(1/b-1)) d* C T^b + 5 d*^(1/(2b)) c sqrt(B T ln(M ln T/delta)) + 2M. The
+    bounds must be known beforehand. With the constant that is proved for OFUL min(R_i(n), n) is n for all of a short
+    horizon, and the bases are played in turn. The claims of active bases never differ by more than one reward.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.BoundBalancing(c=0.5), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+    bound: RegretBound = field(default_factory=SqrtBound)
+    complexities: BaseNumbers | None = None
+    beta: Beta = 0.5
+    delta: Delta | None = None
+    c: WidthScale = 1.0
+    reward_scale: RewardScale | None = None
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return BoundBalancingLearner(self, problem, streams)
+
+
+class BoundBalancingLearner(CountingMasterLearner):
+    """State of `BoundBalancing`: besides plays and rewards the claims R_i(n_i) and who is still active."""
+
+    policy: BoundBalancing
+
+    def __init__(self, policy: BoundBalancing, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        self.dims = self.complexities(policy.complexities)
+        self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
+        self.floor = problem.horizon ** (policy.beta - 0.5)
+        self.potential = self.zeros(len(self.bases))
+        self.active = self.potential == 0.0
+
+    def claims(self, rows: Rows) -> Array:
+        """R_i(n_i), at most one reward for each play; 0 for a base never played."""
+        xp, plays = self.xp, rows.of(self.plays)
+        bound = claimed(self.policy.bound, self.dims, plays)
+        if self.policy.beta > 0.5:
+            bound = xp.maximum(bound, self.floor * xp.sqrt(plays))
+        return rows.of(self.scale) * xp.minimum(bound, plays)
+
+    def scores(self, rows: Rows) -> Array:
+        potential = rows.of(self.potential)
+        return self.xp.where(rows.of(self.active), -potential, self.xp.full_like(potential, -math.inf))
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        xp, plays, active = self.xp, rows.of(self.plays), rows.of(self.active)
+        bound, n, mean = self.claims(rows), clamp(plays, 1.0), self.means(rows)
+        width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
+        # Line "if every active base has been played": until then nobody is judged.
+        early = xp.any(active & (plays == 0), axis=-1)
+        best = xp.max(xp.where(active, mean - width, xp.full_like(mean, -math.inf)), axis=-1)
+        kept = early[:, None] | (mean + bound / n + width >= best[:, None])
+        rows.put(self.potential, bound)
+        rows.put(self.active, active & kept)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Plays, mean reward and state of each base, in each replication."""
+        return self.describe_counts(active=self.active)
+
+
+@dataclass(frozen=True)
+class RegretBalancing(Master):
+    """Balance the empirical regrets of several base learners, given a regret bound of the best of them.
+
+    The most optimistic value that any base supports, b = max_i (u_i + U(n_i)) / n_i, is compared with what each base
+    has earned; the base with the least n_i b - u_i is played. Nobody is ever dropped. Use it when one bound U is known
+    for the best base, but not which base that is. With a bound for each base, which may be false, use
+    `BoundBalancing`; without any bound, `D3RB`.
+
+    Parameters
+    ----------
+    bases, base, ambient
+        As in `Corral`.
+    bound : Bound
+        U(n), the same function for all bases: it is evaluated at complexity 1. Too small a U holds on to an early
+        winner, too large a U plays the bases in turn; it must grow at least as sqrt(n).
+    reward_scale : float, optional
+        Factor on U, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+
+    Notes
+    -----
+    If U bounds the regret of the best base at all times with probability 1 - delta, the regret is at most
+    M max_i U(n_i(T)) with that probability. U must be known beforehand. Not a method for the Pareto frontier: where d*
+    is beyond what U covers, nothing is promised. An unplayed base is played first, which the source leaves open.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.RegretBalancing(), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+    bound: RegretBound = field(default_factory=SqrtBound)
+    reward_scale: RewardScale | None = None
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return RegretBalancingLearner(self, problem, streams)
+
+
+class RegretBalancingLearner(CountingMasterLearner):
+    """State of `RegretBalancing`."""
+
+    policy: RegretBalancing
+
+    def regrets(self, rows: Rows) -> tuple[Array, Array]:
+        """Optimistic value b (n,) and empirical regrets G_i = n_i b - u_i (n, M); every base counts as played once."""
+        n, earned = clamp(rows.of(self.plays), 1.0), rows.of(self.rewards)
+        optimistic = (earned + rows.of(self.scale) * self.policy.bound(n * 0.0 + 1.0, n)) / n
+        best = self.xp.max(optimistic, axis=-1)
+        return best, n * best[:, None] - earned
+
+    def scores(self, rows: Rows) -> Array:
+        _, regret = self.regrets(rows)
+        return self.xp.where(rows.of(self.plays) > 0, -regret, self.xp.full_like(regret, math.inf))
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Plays, mean reward and empirical regret of each base, in each replication."""
+        return self.describe_counts(empirical_regret_of_each_base=self.regrets(self.everyone)[1])

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from adadim.backend.arrays import Array, FloatArray, clamp, like
 from adadim.backend.rows import Rows
-from adadim.checks import is_number, positive, require
+from adadim.checks import finite, positive
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner
-from adadim.policies.masters.learner import Master, dims_of
-from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
+from adadim.policies.masters.base import Master, dims_of
+from adadim.policies.masters.counting import BaseNumbers, CountingMasterLearner, RewardScale, check_numbers, per_base
+from adadim.policies.parameters import Delta
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["BanditCombiner"]
+
+def check_exponents(value: Any, name: str) -> None:
+    """Raise unless `value` is a tuple of numbers in [1/2, 1)."""
+    check_numbers(value, name)
+    if not all(0.5 <= a < 1 for a in value):
+        raise InvalidValueError(f"{name} must lie in [0.5, 1), got {value!r}")
+
+
+def check_targets(value: Any, name: str) -> None:
+    """Raise unless `value` is "plain", "theory" or a tuple of positive numbers."""
+    if isinstance(value, str):
+        if value not in ("plain", "theory"):
+            raise InvalidValueError(f"{name} must be 'plain', 'theory' or numbers, got {value!r}")
+    elif value is None:
+        raise InvalidTypeError(f"{name} must be 'plain', 'theory' or a tuple of numbers, got None")
+    else:
+        check_numbers(value, name)
 
 
 @dataclass(frozen=True)
@@ -31,12 +49,8 @@ class BanditCombiner(Master):
 
     Parameters
     ----------
-    bases : tuple of Policy
-        Base policies; empty for `base` in nested dimensions.
-    base : LinUCB
-        Template of the nested bases; its `dim` is set for each.
-    ambient : bool
-        Add a nested base in all d features.
+    bases, base, ambient
+        As in `Corral`.
     coefficients : tuple of float, optional
         C_i, for rewards in [0, 1]; by default the square root of the dimension of each base.
     exponents : tuple of float, optional
@@ -74,34 +88,15 @@ class BanditCombiner(Master):
     200
     """
 
-    coefficients: tuple[float, ...] | None = None
-    exponents: tuple[float, ...] | None = None
-    targets: Literal["plain", "theory"] | tuple[float, ...] = "plain"
-    weights: tuple[float, ...] | None = None
-    constant: float = 288.0
-    z: float = 3.0
-    delta: float | None = None
-    unplayed: float = 0.0
-    reward_scale: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counting(self.reward_scale, self.delta)
-        check_numbers(self.coefficients, "coefficients")
-        check_numbers(self.exponents, "exponents")
-        if self.exponents and not all(0.5 <= a < 1 for a in self.exponents):
-            raise InvalidValueError(f"exponents must lie in [0.5, 1), got {self.exponents!r}")
-        if isinstance(self.targets, str):
-            if self.targets not in ("plain", "theory"):
-                raise InvalidValueError(f"targets must be 'plain', 'theory' or numbers, got {self.targets!r}")
-        else:
-            if self.targets is None:
-                raise InvalidTypeError("targets must be 'plain', 'theory' or a tuple of numbers, got None")
-            check_numbers(self.targets, "targets")
-        check_numbers(self.weights, "weights")
-        positive(self.constant, "constant", "the factor of L T h_i, e.g. 288")
-        positive(self.z, "z", "a factor on the slack, e.g. 3")
-        require(is_number(self.unplayed) and math.isfinite(self.unplayed), "unplayed", "be finite", self.unplayed)
+    coefficients: BaseNumbers | None = None
+    exponents: Annotated[tuple[float, ...], check_exponents] | None = None
+    targets: Annotated[Literal["plain", "theory"] | tuple[float, ...], check_targets] = "plain"
+    weights: BaseNumbers | None = None
+    constant: Annotated[float, partial(positive, meaning="the factor of L T h_i, e.g. 288")] = 288.0
+    z: Annotated[float, partial(positive, meaning="a factor on the slack, e.g. 3")] = 3.0
+    delta: Delta | None = None
+    unplayed: Annotated[float, finite] = 0.0
+    reward_scale: RewardScale | None = None
 
     def log_term(self, horizon: int, bases: int) -> float:
         """L = ln(T^3 M / delta)."""
@@ -127,13 +122,7 @@ class BanditCombiner(Master):
 
 
 def promise_factor(a: FloatArray) -> FloatArray:
-    """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a).
-
-    Examples
-    --------
-    >>> promise_factor(np.array([0.5]))
-    array([2.25])
-    """
+    """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a)."""
     power = (1 - a) / a
     return (1 - a) ** power * (1 + a) ** (1 / a) / a**power
 
@@ -141,9 +130,10 @@ def promise_factor(a: FloatArray) -> FloatArray:
 class BanditCombinerLearner(CountingMasterLearner):
     """State of `BanditCombiner`: besides plays and rewards each base's deviation, and who is still active."""
 
+    policy: BanditCombiner
+
     def __init__(self, policy: BanditCombiner, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
-        self.policy = policy
+        super().__init__(policy, problem, streams)
         count, reference = len(self.bases), problem.reference
         dims = np.array(dims_of(self.policies, problem))
         coefficients = np.sqrt(dims) if policy.coefficients is None else np.array(policy.coefficients, dtype=float)

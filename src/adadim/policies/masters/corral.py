@@ -1,4 +1,4 @@
-"""Corral (Agarwal, Luo, Neyshabur and Schapire 2017)."""
+"""Corral (Agarwal, Luo, Neyshabur and Schapire 2017), and the log-barrier by which it spreads its trust."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array, indices
+import numpy as np
+
+from adadim.backend.arrays import Array, indices, is_numpy, like, namespace
+from adadim.backend.kernels import log_barrier_kernel
 from adadim.backend.rows import Rows
-from adadim.checks import one_of, positive
+from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.masters.bases import check_loss_range, loss
-from adadim.policies.masters.distributions import LogBarrier
-from adadim.policies.masters.learner import Master, MasterLearner
-from adadim.policies.masters.smoothing import sample
+from adadim.policies.masters.base import Master, MasterLearner, loss
 from adadim.policies.memos import marked, unmarked
+from adadim.policies.parameters import LossRange
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["Corral", "CorralLearner", "CorralMaster"]
+Feedback = Literal["stochastic", "importance"]
+LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
+
+ACCURACY = 1e-13
+MAX_STEPS = 200
+FIXED_STEPS = 16  # on torch, where asking whether all have settled would stop the device; 15 were the most ever seen
+HOST = np.zeros(0)
 
 
 class CorralMaster(Master):
     """A master that draws its bases; its classes have the two fields."""
 
-    feedback: Literal["stochastic", "importance"]
-    loss_range: tuple[float, float]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_loss_range(self.loss_range)
-        one_of(self.feedback, "feedback", ("stochastic", "importance"))
+    feedback: Feedback
+    loss_range: LossRange
 
     @abstractmethod
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> Any:
@@ -49,7 +52,7 @@ class Corral(CorralMaster):
     Parameters
     ----------
     bases : tuple of Policy
-        Base policies; empty for `base` in nested dimensions.
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
     base : LinUCB
         Template of the nested bases; its `dim` is set for each.
     ambient : bool
@@ -76,14 +79,9 @@ class Corral(CorralMaster):
     2
     """
 
-    eta: float | None = None
-    feedback: Literal["stochastic", "importance"] = "stochastic"
-    loss_range: tuple[float, float] = (-1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.eta is not None:
-            positive(self.eta, "eta", "the learning rate, e.g. 0.02")
+    eta: LearningRate | None = None
+    feedback: Feedback = "stochastic"
+    loss_range: LossRange = (-1.0, 1.0)
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
         eta = self.eta or 1 / math.sqrt(problem.horizon)
@@ -97,10 +95,10 @@ class CorralLearner(MasterLearner):
     """State of `Corral`."""
 
     no_contexts = ""
+    policy: CorralMaster
 
     def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.policies(problem), problem, streams, separate=policy.feedback == "importance")
-        self.policy = policy
+        super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
         self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)
 
@@ -108,8 +106,7 @@ class CorralLearner(MasterLearner):
         probabilities = self.master.probabilities(rows)
         chosen = sample(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
-            arms, memo = self.bases.choose(chosen, rows)
-            return arms, {"base": chosen, **memo}
+            return self.bases.choose(chosen, rows)
         proposals = [learner.choose(rows) for learner in self.bases.learners]
         proposed = self.xp.stack([arms for arms, _ in proposals], axis=1)
         each = indices(chosen)
@@ -143,3 +140,80 @@ class CorralLearner(MasterLearner):
         return self.describe_bases(
             probabilities=self.master.pbar, rounds_of_each_base=self.counts, learning_rates=self.master.eta
         )
+
+
+class LogBarrier:
+    """Probabilities of the bases by log-barrier mirror descent, learning rates rising from `eta`.
+
+    `horizon` counts the master's rounds; at least 3 is used.
+    """
+
+    def __init__(self, replications: int, bases: int, eta: float, horizon: int, reference: Array = HOST) -> None:
+        horizon = max(3, horizon)
+        self.gamma = 1.0 / horizon
+        self.growth = math.exp(1.0 / math.log(horizon))
+        self.p = like(np.full((replications, bases), 1.0 / bases), reference)
+        self.pbar = self.p + 0.0
+        self.eta = self.p * 0.0 + eta
+        self.rho = self.p * 0.0 + 2.0 * bases
+
+    def probabilities(self, rows: Rows) -> Array:
+        return rows.of(self.pbar)
+
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+        xp, pbar = namespace(self.p), rows.of(self.pbar)
+        at = (indices(pbar), chosen)
+        estimate = xp.zeros_like(pbar)
+        estimate[at] = losses / pbar[at]
+        p, _ = log_barrier_step(rows.of(self.p), estimate, rows.of(self.eta))
+        pbar = (1.0 - self.gamma) * p + self.gamma / p.shape[1]
+        rows.put(self.p, p)
+        rows.put(self.pbar, pbar)
+        rho, eta = rows.of(self.rho), rows.of(self.eta)
+        rare = 1.0 / pbar > rho
+        rows.put(self.rho, xp.where(rare, 2.0 / pbar, rho))
+        rows.put(self.eta, xp.where(rare, self.growth * eta, eta))
+
+
+def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]:
+    """One step of online mirror descent with the log-barrier, for n distributions at once.
+
+    Finds lambda with sum_i 1 / (1/p_i + eta_i (l_i - lambda)) = 1 and returns those summands, and lambda. With f the
+    sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
+    at the pole, where f is infinite, and falls back to bisection of a bracket of the root.
+    """
+    kernel = log_barrier_kernel(p)
+    if kernel is not None:
+        return kernel(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
+    xp = namespace(p)
+    inverse = 1.0 / p
+    pole = xp.min(losses + inverse / eta, axis=-1)
+    low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
+    multiplier = low + 0.0
+    eager = is_numpy(p)
+    for _ in range(MAX_STEPS if eager else FIXED_STEPS):
+        slack = inverse + eta * (losses - multiplier[:, None])
+        terms = 1.0 / slack
+        total = xp.sum(terms, axis=-1)
+        settled = xp.abs(total - 1.0) <= ACCURACY
+        if eager and settled.all():
+            break
+        below = total < 1.0  # f increases: the root lies above
+        low, high = xp.where(below, multiplier, low), xp.where(below, high, multiplier)
+        # h = 1/f: Newton step (h - 1) / (-h') with h' = -f'/f^2, f' = sum eta / slack^2.
+        step = total * (1.0 - total) / xp.sum(eta * terms * terms, axis=-1)
+        proposal = multiplier + step
+        inside = (proposal > low) & (proposal < high)
+        # A settled row stays put: its last bit must not depend on the rows beside it.
+        following = xp.where(settled, multiplier, xp.where(inside, proposal, 0.5 * (low + high)))
+        if eager and (following == multiplier).all():
+            break
+        multiplier = following
+    return terms / total[:, None], multiplier
+
+
+def sample(probabilities: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of `probabilities`."""
+    xp = namespace(probabilities)
+    steps = xp.cumulative_sum(probabilities, axis=-1)
+    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)

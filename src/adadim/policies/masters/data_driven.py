@@ -1,49 +1,45 @@
-"""What D3RB and ED2RB share (Pacchiano, Dann and Gentile 2024): balancing regret coefficients learned from the data."""
+"""Balancing regret coefficients learned from the data: D3RB and ED2RB (Pacchiano, Dann and Gentile 2024)."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from adadim.backend.arrays import Array, clamp, like
 from adadim.backend.rows import Rows
-from adadim.checks import one_of, positive
-from adadim.policies.masters.learner import Master
-from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, mean_width
+from adadim.checks import positive
+from adadim.policies.base import Learner
+from adadim.policies.masters.base import Master
+from adadim.policies.masters.counting import CountingMasterLearner, RewardScale, mean_width
+from adadim.policies.parameters import Delta, WidthScale
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["DataDriven", "DataDrivenLearner"]
-
 RELEASED_DELTA = 0.01
+LARGEST_RELEASED = 1e4  # coefficient, at which the released code stops doubling
 
 
 @dataclass(frozen=True)
 class DataDriven(Master):
-    """Hyper-parameters of either."""
+    """Hyper-parameters of D3RB and ED2RB."""
 
-    d_min: float = 1.0
-    delta: float | None = None
-    c: float = 1.0
-    reward_scale: float | None = None
+    d_min: Annotated[float, partial(positive, meaning="the least coefficient, e.g. 1")] = 1.0
+    delta: Delta | None = None
+    c: WidthScale = 1.0
+    reward_scale: RewardScale | None = None
     variant: Literal["printed", "released"] = "printed"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counting(self.reward_scale, self.delta)
-        positive(self.d_min, "d_min", "the least coefficient, e.g. 1")
-        positive(self.c, "c", "a factor on the confidence width")
-        one_of(self.variant, "variant", ("printed", "released"))
 
 
 class DataDrivenLearner(CountingMasterLearner):
     """Coefficients dhat_i and potentials phi_i; the base with the least is played, and only its own change."""
 
+    policy: DataDriven
+
     def __init__(self, policy: DataDriven, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.policies(problem), policy.reward_scale, problem, streams)
-        self.settings = policy
+        super().__init__(policy, problem, streams)
         default = RELEASED_DELTA if policy.variant == "released" else 1 / math.sqrt(problem.horizon)
         self.delta = policy.delta or default
         self.least = policy.d_min * self.scale  # in units of regret / sqrt(n)
@@ -67,14 +63,14 @@ class DataDrivenLearner(CountingMasterLearner):
     def known(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
         """n_i (at least 1), mean_i, width g(n_i), and the largest mean_j - g(n_j) as a column."""
         n, mean = clamp(rows.of(self.plays), 1.0), self.means(rows)
-        width = self.settings.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
+        width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
         return n, mean, width, self._largest_played(mean - width, rows)
 
     def released_estimate(self, rows: Rows) -> tuple[Array, Array]:
         """n_i (at least 1), and the regret estimate of the authors' code: sums are divided by sqrt(n), not n."""
         xp, n = self.xp, clamp(rows.of(self.plays), 1.0)
         # Their width has n + 1 in the logarithm, and no number of bases.
-        slack = self.settings.c * rows.of(self.scale) * xp.sqrt(n * xp.log((n + 1) / self.delta))
+        slack = self.policy.c * rows.of(self.scale) * xp.sqrt(n * xp.log((n + 1) / self.delta))
         earned, root = rows.of(self.rewards), xp.sqrt(n)
         best = self._largest_played((earned - slack) / root, rows)
         return n, n * (best - (earned + slack) / root)
@@ -86,3 +82,116 @@ class DataDrivenLearner(CountingMasterLearner):
     def descriptions(self) -> list[dict[str, Any]]:
         """Plays, mean reward and regret coefficient of each base, in each replication."""
         return self.describe_counts(regret_coefficient_of_each_base=self.coefficients)
+
+
+@dataclass(frozen=True)
+class D3RB(DataDriven):
+    """Balance the regrets of base learners by coefficients that are doubled when the data refute them.
+
+    Base i is believed to have regret dhat_i sqrt(n_i), and the base with the least is played; when its rewards fall
+    short of what another base is sure to have achieved, dhat_i doubles. Use it when no regret bounds are known, or when
+    bases do better in some runs than in others: what counts is the regret realised. `ED2RB` estimates the coefficient
+    instead of doubling it. With bounds that can be trusted, `DynamicBalancing` drops bases sooner.
+
+    Parameters
+    ----------
+    bases, base, ambient
+        As in `Corral`.
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        Factor on `d_min` and widths, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test,
+        no doubling above 10^4. The released one is far quicker to give up a base, and nothing is proved of it.
+
+    Notes
+    -----
+    With d_min >= 1, on a fixed set or i.i.d. ones, the regret is O~(d M sqrt(T) + d^2 sqrt(M T)) with probability
+    1 - delta at all times, d being the least realised coefficient (its running maximum). Nothing but the scale of the
+    rewards must be known. The largest potential is never above three times the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.D3RB(), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return D3RBLearner(self, problem, streams)
+
+
+class D3RBLearner(DataDrivenLearner):
+    """State of `D3RB`."""
+
+    def updated(self, rows: Rows) -> tuple[Array, Array]:
+        xp, dhat = self.xp, rows.of(self.coefficients)
+        if self.policy.variant == "released":
+            n, estimate = self.released_estimate(rows)
+            doubled = clamp(2.0 * dhat, None, LARGEST_RELEASED)
+            dhat = xp.where(estimate > dhat * xp.sqrt(n), doubled, dhat)
+        else:
+            n, mean, width, best = self.known(rows)
+            # The misspecification test of Algorithm 1: even dhat sqrt(n) more reward would not be enough.
+            dhat = xp.where(mean + dhat / xp.sqrt(n) + width < best, 2.0 * dhat, dhat)
+        return dhat, dhat * xp.sqrt(n)
+
+
+@dataclass(frozen=True)
+class ED2RB(DataDriven):
+    """Balance the regrets of base learners by coefficients estimated from the data.
+
+    As `D3RB`, but dhat_i is the regret per sqrt(n_i) that the rewards prove, and a potential at most doubles from one
+    play to the next. It follows a base that recovers, which D3RB's doubled coefficients do not; otherwise the two
+    differ little.
+
+    Parameters
+    ----------
+    bases, base, ambient
+        As in `Corral`.
+    d_min, delta, c, reward_scale
+        As in `D3RB`.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, and sums divided by sqrt(n) in the
+        estimate. The released one is far quicker to give up a base, and nothing is proved of it.
+
+    Notes
+    -----
+    The guarantee is that of `D3RB`, d being the least realised coefficient at the end. The largest potential is never
+    above twice the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.ED2RB(variant="released"), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return ED2RBLearner(self, problem, streams)
+
+
+class ED2RBLearner(DataDrivenLearner):
+    """State of `ED2RB`."""
+
+    def updated(self, rows: Rows) -> tuple[Array, Array]:
+        xp, phi, least = self.xp, rows.of(self.potential), rows.of(self.least)
+        if self.policy.variant == "released":
+            n, estimate = self.released_estimate(rows)
+            root = xp.sqrt(n)
+            phi = xp.maximum(xp.maximum(xp.minimum(estimate, 2.0 * phi), phi), least * root)
+            return phi / root, phi
+        n, mean, width, best = self.known(rows)
+        root = xp.sqrt(n)
+        dhat = xp.maximum(least, root * (best - mean - width))
+        # Clipped to [phi, 2 phi], so that potentials stay balanced.
+        return dhat, xp.minimum(xp.maximum(dhat * root, phi), 2.0 * phi)

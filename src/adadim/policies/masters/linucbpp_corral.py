@@ -9,20 +9,18 @@ from typing import Any
 from adadim.backend.arrays import Array, clamp
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, argmax
-from adadim.checks import flag, one_of
+from adadim.policies.arms.ucb import UCB, ArmStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
-from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
 from adadim.policies.linucb import LinUCB
-from adadim.policies.masters.bases import Bases, check_loss_range
-from adadim.policies.masters.distributions import LogBarrier
-from adadim.policies.masters.smoothing import Feedback, SmoothedBases
-from adadim.policies.ucb import UCB, ArmStatistics
+from adadim.policies.masters.base import Bases
+from adadim.policies.masters.corral import LogBarrier
+from adadim.policies.masters.smoothing import RoundFeedback, SmoothedBases, rounds_of
+from adadim.policies.parameters import Beta, LossRange, RadiusScale, Ridge
+from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
-
-__all__ = ["LinUCBPlusPlusCorral"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,8 @@ class LinUCBPlusPlusCorral(Policy):
         Of the `LinUCB` inside, whose horizon is the length of the iteration.
     index : {"self-normalised", "subgaussian", "ucb1", "released"}
         Index of the `UCB` on mixture-arms.
-    feedback : {"step2", "mean", "sum"}
-        Which losses of a two-step round the master sees.
-    loss_range : (float, float)
-        Rewards that count as loss 1 and loss 0.
-    replay : bool
-        False drops the second step of every round.
+    feedback, loss_range, replay
+        As in `SmoothCorral`.
     expressive : bool, optional
         Use only arms supported on the iteration's features; by default whatever the action set allows.
 
@@ -64,27 +58,17 @@ class LinUCBPlusPlusCorral(Policy):
     3
     """
 
-    beta: float = 0.5
-    ridge: float = 0.1
+    beta: Beta = 0.5
+    ridge: Ridge = 0.1
     bonus: Bonus = "norm"
     radius: Radius = "noise"
-    scale: float = 1.0
+    scale: RadiusScale = 1.0
     index: Index = "self-normalised"
-    feedback: Feedback = "step2"
-    loss_range: tuple[float, float] = (-1.0, 1.0)
+    feedback: RoundFeedback = "step2"
+    loss_range: LossRange = (-1.0, 1.0)
     replay: bool = True
     expressive: bool | None = None
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_loss_range(self.loss_range)
-        one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
-        flag(self.replay, "replay")
-        if self.expressive is not None:
-            flag(self.expressive, "expressive")
-        UCB(index=self.index)
-        self.linucb(1, supported=False)
 
     def linucb(self, dim: int, supported: bool) -> LinUCB:
         """The LinUCB of an iteration."""
@@ -119,16 +103,10 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner):
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))
         eta = 1 / math.sqrt(iteration.dim * iteration.length)
-        rounds = math.ceil(iteration.length / 2) if policy.replay else iteration.length
-        return SmoothedBases(
-            Bases([linucb, ucb], problem.reference),
-            LogBarrier(len(problem), 2, eta, rounds, problem.reference),
-            iteration.length,
-            streams,
-            policy.replay,
-            policy.feedback,
-            policy.loss_range,
-        )
+        rounds = rounds_of(iteration.length, policy.replay)
+        master = LogBarrier(len(problem), 2, eta, rounds, problem.reference)
+        bases = Bases([linucb, ucb], problem.reference)
+        return SmoothedBases(policy, bases, master, iteration.length, streams)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Add the corral's probabilities and rounds (LinUCB, UCB on mixture-arms) to what the iterations say."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, argmax, check_ties
-from adadim.checks import is_number, require
+from adadim.backend.ties import Ties, argmax
+from adadim.checks import finite
+from adadim.policies.arms.moss import MOSS, MOSSScale
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.masters.statistics import CountingMasterLearner
-from adadim.policies.moss import MOSS, check_scale
+from adadim.policies.masters.counting import CountingMasterLearner
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["ParallelMOSS", "parallel_sizes"]
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,12 @@ class ParallelMOSS(Policy):
     600
     """
 
-    best_mean: float = 1.0
-    scale: float | None = None
+    best_mean: Annotated[float, partial(finite, wanted="be the mean reward of a best arm, e.g. 0.9")] = 1.0
+    scale: MOSSScale | None = None
     ties: Ties = "random"
+    reward_scale: ClassVar[float] = 1.0  # copies are compared by their rewards as they are
 
-    def __post_init__(self) -> None:
-        known = is_number(self.best_mean) and math.isfinite(self.best_mean)
-        require(known, "best_mean", "be the mean reward of a best arm, e.g. 0.9", self.best_mean)
-        check_scale(self.scale)
-        check_ties(self.ties)
-
-    def copies(self, problem: Problem) -> list[MOSS]:
+    def policies(self, problem: Problem) -> list[MOSS]:
         """The copies of MOSS on a problem."""
         sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
         return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
@@ -68,13 +62,7 @@ class ParallelMOSS(Policy):
 
 
 def parallel_sizes(horizon: int) -> list[int]:
-    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T).
-
-    Examples
-    --------
-    >>> parallel_sizes(50_000)
-    [15, 39, 104, 277, 740, 1979, 5290, 14146, 37827, 50000, 50000]
-    """
+    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T)."""
     q = max(1, math.ceil(math.log(horizon)))
     return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
 
@@ -82,9 +70,10 @@ def parallel_sizes(horizon: int) -> list[int]:
 class ParallelMOSSLearner(CountingMasterLearner):
     """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
 
+    policy: ParallelMOSS
+
     def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.copies(problem), 1.0, problem, streams)
-        self.policy = policy
+        super().__init__(policy, problem, streams)
         self.interval = math.ceil(math.sqrt(problem.horizon))
         self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
 
@@ -95,8 +84,7 @@ class ParallelMOSSLearner(CountingMasterLearner):
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         switch = rows.of(self.played) % self.interval == 0
         chosen = self.xp.where(switch, argmax(self.scores(rows), self.draws.uniforms(rows)), rows.of(self.base))
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(chosen, rows)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen)

@@ -1,26 +1,31 @@
-"""Smooth Corral (Pacchiano et al. 2020): a corral of smoothed base learners."""
+"""Smooth Corral (Pacchiano et al. 2020): a corral of smoothed base learners, by log-barrier or by EXP3.P."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array
+import numpy as np
+
+from adadim.backend.arrays import Array, indices, like, namespace
 from adadim.backend.rows import Rows
-from adadim.checks import flag, one_of, positive
+from adadim.checks import positive
 from adadim.policies.base import Learner, Memo
-from adadim.policies.iterations import check_beta
-from adadim.policies.masters.bases import check_loss_range
-from adadim.policies.masters.distributions import Exp3P, LogBarrier, MasterDistribution, exploration_rate
-from adadim.policies.masters.learner import Master, MasterLearner
-from adadim.policies.masters.smoothing import Feedback, SmoothedBases
-from adadim.policies.masters.stored import StoredPolicies
+from adadim.policies.masters.base import Master, MasterLearner
+from adadim.policies.masters.corral import HOST, LearningRate, LogBarrier
+from adadim.policies.masters.smoothing import (
+    MasterDistribution,
+    RoundFeedback,
+    SmoothedBases,
+    StoredPolicies,
+    rounds_of,
+)
+from adadim.policies.parameters import Beta, LossRange
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["SmoothCorral"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,8 @@ class SmoothCorral(Master):
 
     Parameters
     ----------
-    bases : tuple of Policy
-        Base policies; empty for `base` in nested dimensions.
-    base : LinUCB
-        Template of the nested bases; its `dim` is set for each.
-    ambient : bool
-        Add a nested base in all d features (2^ceil(log2 d) - 1 powers of two need not reach d).
+    bases, base, ambient
+        As in `Corral`.
     beta : float in [0.5, 1)
         Learning rate eta = T^-beta, which is where on the Pareto frontier the guarantee lies.
     eta : float, optional
@@ -77,32 +78,19 @@ class SmoothCorral(Master):
     100
     """
 
-    beta: float = 0.5
-    eta: float | None = None
+    beta: Beta = 0.5
+    eta: LearningRate | None = None
     master: Literal["corral", "exp3p"] = "corral"
     tuning: Literal["textbook", "single-rate"] = "textbook"
-    base_regret: float | None = None
-    feedback: Feedback = "step2"
-    loss_range: tuple[float, float] = (-1.0, 1.0)
+    base_regret: Annotated[float, partial(positive, meaning="c in the bases' regret c sqrt(t), or None")] | None = None
+    feedback: RoundFeedback = "step2"
+    loss_range: LossRange = (-1.0, 1.0)
     replay: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_beta(self.beta)
-        check_loss_range(self.loss_range)
-        if self.eta is not None:
-            positive(self.eta, "eta", "the learning rate, e.g. 0.02")
-        one_of(self.master, "master", ("corral", "exp3p"))
-        one_of(self.tuning, "tuning", ("textbook", "single-rate"))
-        if self.base_regret is not None:
-            positive(self.base_regret, "base_regret", "c in the bases' regret c sqrt(t), or None")
-        one_of(self.feedback, "feedback", ("step2", "mean", "sum"))
-        flag(self.replay, "replay")
 
     def distribution(self, bases: int, horizon: int, reference: Array) -> MasterDistribution:
         """Fresh master probabilities for a run of `horizon` rounds, in the library of `reference` (R, ...)."""
         replications = int(reference.shape[0])
-        rounds = math.ceil(horizon / 2) if self.replay else horizon
+        rounds = rounds_of(horizon, self.replay)
         if self.master == "exp3p":
             if self.tuning == "textbook":
                 return Exp3P(replications, bases, rounds, reference=reference)
@@ -124,23 +112,12 @@ class SmoothCorralLearner(MasterLearner):
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="
     )
+    smoothing: type[SmoothedBases] = SmoothedBases
 
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.policies(problem), problem, streams)
-        self.smoothed = self.smoothing(
-            self.bases,
-            policy.distribution(len(self.bases), problem.horizon, problem.reference),
-            problem.horizon,
-            streams,
-            policy.replay,
-            policy.feedback,
-            policy.loss_range,
-        )
-
-    @property
-    def smoothing(self) -> type[SmoothedBases]:
-        """How the bases are smoothed."""
-        return SmoothedBases
+        super().__init__(policy, problem, streams)
+        master = policy.distribution(len(self.bases), problem.horizon, problem.reference)
+        self.smoothed = self.smoothing(policy, self.bases, master, problem.horizon, streams)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         return self.smoothed.choose(rows)
@@ -165,7 +142,51 @@ class ContextSmoothCorralLearner(SmoothCorralLearner):
 
     no_contexts = ""
     no_allowed = ""
+    smoothing = StoredPolicies
 
-    @property
-    def smoothing(self) -> type[SmoothedBases]:
-        return StoredPolicies
+
+def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) -> float:
+    """The single rate q of EXP3.P in Pacchiano et al. (2020): T^(-1/3), T being the rounds of the master.
+
+    With a known base regret c sqrt(t) it is T^(-1/3) M^(-2/3) c^(2/3).
+    """
+    rate: float = rounds ** (-1 / 3)
+    if base_regret is not None:
+        rate *= (base_regret / bases) ** (2 / 3)
+    return min(1.0, rate)
+
+
+class Exp3P:
+    """EXP3.P: exponential weights on optimistic gain estimates, mixed with the uniform distribution.
+
+    Learning rate `eta`, uniform mass `gamma` and `bias` of the estimates are by default those of the textbook, for
+    `horizon` rounds of the master.
+    """
+
+    def __init__(
+        self,
+        replications: int,
+        bases: int,
+        horizon: int,
+        eta: float | None = None,
+        gamma: float | None = None,
+        bias: float | None = None,
+        reference: Array = HOST,
+    ) -> None:
+        rate = math.sqrt(math.log(max(bases, 2)) / (horizon * bases))
+        self.eta = 0.95 * rate if eta is None else eta
+        self.gamma = min(1.0, 1.05 * bases * rate) if gamma is None else gamma
+        self.bias = rate if bias is None else bias
+        self.gains = like(np.zeros((replications, bases)), reference)
+
+    def probabilities(self, rows: Rows) -> Array:
+        xp, weights = namespace(self.gains), self.eta * rows.of(self.gains)
+        weights = xp.exp(weights - xp.max(weights, axis=-1)[:, None])
+        weights = weights / xp.sum(weights, axis=-1)[:, None]
+        return (1.0 - self.gamma) * weights + self.gamma / weights.shape[1]
+
+    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+        p = self.probabilities(rows)
+        gain = p * 0.0 + self.bias
+        gain[indices(p), chosen] += 1.0 - losses
+        rows.put(self.gains, rows.of(self.gains) + gain / p)

@@ -5,22 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from adadim.backend.arrays import Array, clamp, is_numpy
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
-from adadim.checks import integer, one_of, positive
+from adadim.checks import integer, positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linucb import LinUCB, LinUCBLearner
-from adadim.policies.masters.bounds import Bound, SqrtLogBound, check_bound
-from adadim.policies.masters.learner import Master, dims_of
-from adadim.policies.masters.statistics import CountingMasterLearner, check_counting, check_numbers, per_base
+from adadim.policies.masters.base import Master, dims_of
+from adadim.policies.masters.counting import (
+    BaseNumbers,
+    CountingMasterLearner,
+    RegretBound,
+    RewardScale,
+    SqrtLogBound,
+    per_base,
+)
 from adadim.posterior.host_runs import FewPulls
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["UCBCorral"]
 
 RELEASED_COPIES = 5
 MOST_COPIES = 1000  # each is a learner of its own; 2 ln T is 138 for T = 10^30
@@ -38,12 +43,8 @@ class UCBCorral(Master):
 
     Parameters
     ----------
-    bases : tuple of Policy
-        Base policies, whose own randomness makes copies differ; empty for `base` in nested dimensions.
-    base : LinUCB
-        Template of the nested bases; its `dim` is set for each.
-    ambient : bool
-        Add a nested base in all d features.
+    bases, base, ambient
+        As in `Corral`; what makes copies of a base differ is its own randomness.
     copies : int, optional
         S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear.
     bound : Bound
@@ -75,31 +76,15 @@ class UCBCorral(Master):
     200
     """
 
-    copies: int | None = None
-    bound: Bound = field(default_factory=SqrtLogBound)
-    complexities: tuple[float, ...] | None = None
-    factor: float = 2.0
+    copies: Annotated[int, partial(integer, most=MOST_COPIES, meaning="or None for 2 ln T of them")] | None = None
+    bound: RegretBound = field(default_factory=SqrtLogBound)
+    complexities: BaseNumbers | None = None
+    factor: Annotated[float, partial(positive, meaning="2, or the square root of 2")] = 2.0
     variant: Literal["proved", "printed", "released"] = "proved"
-    reward_scale: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counting(self.reward_scale)
-        if self.copies is not None:
-            integer(self.copies, "copies", most=MOST_COPIES, meaning="or None for 2 ln T of them")
-        check_bound(self.bound)
-        check_numbers(self.complexities, "complexities")
-        positive(self.factor, "factor", "2, or the square root of 2")
-        one_of(self.variant, "variant", ("proved", "printed", "released"))
+    reward_scale: RewardScale | None = None
 
     def copies_for(self, horizon: int) -> int:
-        """Number S of copies.
-
-        Examples
-        --------
-        >>> UCBCorral().copies_for(2500)
-        16
-        """
+        """Number S of copies."""
         usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
         return usual if self.copies is None else self.copies
 
@@ -125,12 +110,13 @@ class UCBCorral(Master):
 class UCBCorralLearner(CountingMasterLearner):
     """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
 
+    policy: UCBCorral
+
     def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
         self.originals = policy.policies(problem)
         self.copies = policy.copies_for(problem.horizon)
         every = tuple(_lean(base) for base in self.originals for _ in range(self.copies))
-        super().__init__(every, policy.reward_scale, problem, streams)
-        self.policy = policy
+        super().__init__(policy, problem, streams, every)
         given = dims_of(self.originals, problem) if policy.complexities is None else policy.complexities
         self.dims = per_base(given, len(self.originals), "complexities", problem.reference)
         # The base of the round that is on, and its copy that plays next.
@@ -166,9 +152,7 @@ class UCBCorralLearner(CountingMasterLearner):
         base = rows.of(self.base) + 0
         if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
             base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
-        chosen = base * self.copies + copy
-        arms, memo = self.bases.choose(chosen, rows)
-        return arms, {"base": chosen, **memo}
+        return self.bases.choose(base * self.copies + copy, rows)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen // self.copies)

@@ -10,21 +10,19 @@ import numpy as np
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
-from adadim.checks import flag, one_of, positive
+from adadim.backend.ties import Ties
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
-from adadim.policies.confidence import Bonus, Radius, check_bonus, check_radius, fixed_radius, optimism
-from adadim.policies.iterations import IteratedLearner, Solver, check_beta, check_expressive
+from adadim.policies.confidence import Bonus, Radius, fixed_radius, optimism
+from adadim.policies.linear.suplinucb import ArmLevels
+from adadim.policies.parameters import Beta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import largest
-from adadim.policies.suplinucb import Levels
-from adadim.posterior import Form, check_form, posterior
+from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
+from adadim.posterior import Form, posterior
 from adadim.posterior.base import check_precision
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
-
-__all__ = ["LinUCBPlusPlus"]
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,11 @@ class LinUCBPlusPlus(Policy):
     beta : float in [0.5, 1)
         Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha.
         0.5 favours easy problems; (1 + alpha) / 2 is best if alpha is known.
-    ridge : float
-        Regularisation lambda of the least squares.
-    bonus : {"norm", "squared"}
-        Width as in the theory, or squared, as in the authors' released code.
+    ridge, bonus, scale, theta_norm, form, ties
+        As in `LinUCB`.
     radius : {"noise", "full", "paper"} or float
         Multiplier of the width, as in `LinUCB`, with the length of the iteration as the horizon. Mixture-arms use the
         same rule with their own noise scale (see Notes).
-    scale : float
-        Factor on the radius.
-    theta_norm : float
-        Bound on the norm of theta, for "full".
     expressive : bool, optional
         Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
         truncation. By default whatever the action set allows.
@@ -62,10 +54,6 @@ class LinUCBPlusPlus(Policy):
     reuse : bool
         Keep the data: an iteration starts from all earlier pulls instead of none, and a mixture-arm from the rewards
         that made it. Less regret in every setting measured, and no longer the algorithm of the theorem (see Notes).
-    form : {"auto", "gram", "feature"}
-        How the posterior is held.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
 
     Notes
     -----
@@ -100,12 +88,12 @@ class LinUCBPlusPlus(Policy):
     8
     """
 
-    beta: float = 0.5
-    ridge: float = 0.1
+    beta: Beta = 0.5
+    ridge: Ridge = 0.1
     bonus: Bonus = "norm"
     radius: Radius = "noise"
-    scale: float = 1.0
-    theta_norm: float = 1.0
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
     expressive: bool | None = None
     solver: Literal["linucb", "suplinucb"] = "linucb"
     reuse: bool = False
@@ -113,19 +101,9 @@ class LinUCBPlusPlus(Policy):
     ties: Ties = "random"
 
     def __post_init__(self) -> None:
-        check_beta(self.beta)
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
-        check_bonus(self.bonus)
-        check_radius(self.radius, self.scale)
-        check_ties(self.ties)
-        check_form(self.form)
+        super().__post_init__()
         if self.radius == "oful":
             raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
-        one_of(self.solver, "solver", ("linucb", "suplinucb"))
-        flag(self.reuse, "reuse")
-        if self.expressive is not None:
-            flag(self.expressive, "expressive")
         if self.solver == "suplinucb" and self.reuse:
             raise InvalidValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
@@ -318,7 +296,7 @@ class _SupLinUCBSolver(_Modified):
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
         policy = self.policy
-        self.levels = Levels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
+        self.levels = ArmLevels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
 
     def radii(self, rows: Rows) -> Any:
         """Radius of every real arm, then of every mixture-arm."""

@@ -1,7 +1,7 @@
-"""The frame that LinUCB++ and its Corral variant share: a schedule of iterations with falling dimension.
+"""What LinUCB++, MOSS++ and their kin share: a schedule of iterations with falling dimension, and mixture-arms.
 
 Iteration i runs a fresh solver in d_i features for DeltaT_i rounds, beside the mixture-arms of the iterations before;
-what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2).
+what it did becomes mixture-arm i (lines 1-5 of the paper's Algorithms 1 and 2), a distribution over real arms.
 """
 
 from __future__ import annotations
@@ -12,36 +12,68 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like
+from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace, zeros
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.state import saved_keys
-from adadim.checks import between
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
 from adadim.policies.memos import merged, part_of
-from adadim.policies.mixtures import Mixtures
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration, schedule
 
-__all__ = ["IteratedLearner", "Solver", "check_beta", "check_expressive"]
-
 
 class Solver(Protocol):
-    """What plays one iteration. A choice below K is that real arm; K + j is mixture-arm j."""
+    """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        """As `Learner.choose`."""
-        ...
+    def choose(self, rows: Rows) -> tuple[Array, Memo]: ...
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """As `Learner.absorb`."""
-        ...
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None: ...
 
-    def sequence(self) -> Hashable:
-        """As `Learner.sequence`."""
-        ...
+    def sequence(self) -> Hashable: ...
+
+
+class Mixtures:
+    """The mixture-arms nu_1, nu_2, ... of R replications, flattened to distributions over real arms.
+
+    A mixture may contain earlier ones; with phat_j its empirical frequencies, it flattens to
+
+        q_j = phat_j[:K] + sum_{l<j} phat_j[K+l] q_l,
+
+    which has the law of drawing from phat_j until a real arm comes up, with one draw and K numbers.
+
+    `q` has the flattened distribution (R, K) of each mixture, zero in replications that have not finished it, and
+    `cumulative` (R, count, K) the cumulative sums; `count` is how many mixtures there may be.
+    """
+
+    def __init__(self, reference: Array, arms: int, count: int) -> None:
+        self.arms = arms
+        self.q: list[Array] = []
+        self.cumulative = zeros(reference, reference.shape[0], count, arms)
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make room for the mixtures that a saved state has."""
+        self.q = [self.cumulative[:, 0] * 0.0 for _ in saved_keys(saved["q"])]
+
+    def add(self, j: int, real: Array, virtual: Array, rows: Rows) -> None:
+        """Make mixture `j` (from 0) of `rows` out of pull counts of the real and the earlier virtual arms."""
+        xp = namespace(real)
+        while len(self.q) <= j:
+            self.q.append(self.cumulative[:, 0] * 0.0)
+        total = xp.sum(real, axis=-1) + xp.sum(virtual, axis=-1)
+        flat = real / total[:, None]
+        for earlier in range(virtual.shape[1]):
+            flat = flat + (virtual[:, earlier] / total)[:, None] * rows.of(self.q[earlier])
+        rows.put(self.q[j], flat)
+        rows.put(self.cumulative[:, j], xp.cumulative_sum(flat, axis=-1))
+
+    def draw(self, j: Array, uniforms: Array, rows: Rows) -> Array:
+        """Real arm drawn from mixture ``j[i]`` in the i-th of `rows`."""
+        xp = namespace(self.cumulative)
+        steps = rows.at(self.cumulative, j)
+        below = steps <= (uniforms * steps[:, -1])[:, None]
+        return xp.sum(xp.astype(below, xp.int64), axis=-1)
 
 
 class IteratedLearner(Learner):
@@ -191,11 +223,6 @@ class IteratedLearner(Learner):
                 }
             )
         return rows
-
-
-def check_beta(beta: float) -> None:
-    """Raise unless 1/2 <= beta < 1."""
-    between(beta, "beta", 0.5, 1, "[)")
 
 
 def check_expressive(expressive: bool | None, problem: Problem) -> bool:

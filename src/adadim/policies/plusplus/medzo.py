@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +9,12 @@ import numpy as np
 
 from adadim.backend.arrays import Array, like, namespace
 from adadim.backend.rows import Rows
-from adadim.checks import between, positive
 from adadim.policies.base import Learner
-from adadim.policies.iterations import Solver
-from adadim.policies.mosspp import IteratedMOSS, IteratedMOSSLearner, MOSSSolver
+from adadim.policies.plusplus.iterations import Solver
+from adadim.policies.plusplus.mosspp import IteratedMOSS, IteratedMOSSLearner, MOSSSolver
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration
-
-__all__ = ["MeDZO", "medzo_bound"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class MeDZO(IteratedMOSS):
     Notes
     -----
     For means that are a-Hoelder with constant L the regret is at most 412 log2(B)^(3/2) max(B, T L^(1/(a+1))
-    B^(-a/(a+1))) for all a and L at once (`medzo_bound`). Everything but the form of the schedule is unverified: the
+    B^(-a/(a+1))) for all a and L at once. Everything but the form of the schedule is unverified: the
     412, the constant in MOSS (here that of `MOSSPlusPlus`), and which point of a cell is played. T must be known.
 
     Examples
@@ -57,21 +53,6 @@ class MeDZO(IteratedMOSS):
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return MeDZOLearner(self, problem, streams)
-
-
-def medzo_bound(horizon: int, budget: float, smoothness: float, steepness: float) -> float:
-    """The regret bound 412 log2(B)^(3/2) max(B, T L^(1/(a+1)) B^(-a/(a+1))).
-
-    Examples
-    --------
-    >>> round(medzo_bound(10**6, 1000, 1.0, 1.0))
-    409887279
-    """
-    budget = positive(budget, "budget", "B, between sqrt(T) and T")
-    a = between(smoothness, "smoothness", 0, 1, "(]")
-    steepness = positive(steepness, "steepness", "the Hoelder constant, e.g. 1")
-    largest = max(budget, horizon * steepness ** (1 / (a + 1)) * budget ** (-a / (a + 1)))
-    return float(412 * math.log2(budget) ** 1.5 * largest)
 
 
 class MeDZOLearner(IteratedMOSSLearner):
@@ -108,13 +89,7 @@ def cell_starts(arms: int, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def spread_over_cells(counts: Array, cells: int) -> Array:
-    """Counts of arms with those of each cell spread evenly over its arms.
-
-    Examples
-    --------
-    >>> spread_over_cells(np.array([[3.0, 0.0, 3.0, 1.0, 4.0]]), 2)
-    array([[2. , 2. , 2. , 2.5, 2.5]])
-    """
+    """Counts of arms with those of each cell spread evenly over its arms."""
     xp, arms = namespace(counts), counts.shape[-1]
     starts = cell_starts(arms, cells)
     sizes = np.diff(starts)

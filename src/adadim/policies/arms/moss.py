@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
+from adadim.backend.ties import Ties
 from adadim.checks import integer, positive
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["MOSS", "check_scale", "moss_index", "oracle_sample", "sampled_arms"]
+MOSSScale = Annotated[float, partial(positive, meaning="a factor on the width, 1 for rewards in [0, 1], or None")]
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class MOSS(Policy):
     Notes
     -----
     Regret O(sqrt(KT)) over the arms in play, for sub-Gaussian noise of known scale. If m of n arms are best and
-    n/m <= 2 T^alpha, a sample of 2 T^alpha ln(sqrt(T)) arms (`oracle_sample`) holds a best one with probability
-    1 - 1/sqrt(T), and the regret is O~(T^((1 + alpha)/2)).
+    n/m <= 2 T^alpha, a sample of 2 T^alpha ln(sqrt(T)) arms holds a best one with probability 1 - 1/sqrt(T), and the
+    regret is O~(T^((1 + alpha)/2)).
 
     Examples
     --------
@@ -52,50 +53,20 @@ class MOSS(Policy):
     1
     """
 
-    sample: int | None = None
-    scale: float | None = None
+    sample: Annotated[int, partial(integer, meaning="the number of arms to play, or None for all")] | None = None
+    scale: MOSSScale | None = None
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        if self.sample is not None:
-            integer(self.sample, "sample", meaning="the number of arms to play, or None for all")
-        check_scale(self.scale)
-        check_ties(self.ties)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         everything = self.sample is None or self.sample >= problem.arms
         return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
 
 
-def check_scale(scale: float | None) -> None:
-    """Raise unless `scale` is None or a positive number."""
-    if scale is not None:
-        positive(scale, "scale", "a factor on the width, 1 for rewards in [0, 1], or None")
-
-
 def moss_index(pulls: Array, sums: Array, horizon: float, arms: int, scale: Any) -> Array:
-    """MOSS index of arms after `pulls` pulls: mean + scale sqrt(max(ln(T / (K n)), 0) / n); infinite if never pulled.
-
-    Examples
-    --------
-    >>> moss_index(np.array([0.0, 4.0, 7.0]), np.array([0.0, 2.0, 3.5]), 8192, 36, 1.0).round(6)
-    array([     inf, 1.505124, 1.205234])
-    """
+    """MOSS index: mean + scale sqrt(max(ln(T / (K n)), 0) / n) after n pulls; infinite for arms never pulled."""
     xp, n = namespace(pulls), clamp(pulls, 1.0)
     index = sums / n + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
     return xp.where(pulls > 0, index, xp.full_like(index, math.inf))
-
-
-def oracle_sample(horizon: int, alpha: float, arms: int) -> int:
-    """Number of arms to sample when n/m <= 2 T^alpha is known: ceil(2 T^alpha ln(sqrt(T))), at most n.
-
-    Examples
-    --------
-    >>> [oracle_sample(50_000, alpha, 20_000) for alpha in (0.1, 0.25, 0.5, 0.8)]
-    [32, 162, 2420, 20000]
-    """
-    wanted: int = math.ceil(2 * horizon**alpha * math.log(math.sqrt(horizon)))
-    return max(1, min(wanted, arms))
 
 
 def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> Array:

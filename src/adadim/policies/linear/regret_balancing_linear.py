@@ -9,11 +9,10 @@ from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius
 from adadim.policies.linucb import LinUCB
+from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
 from adadim.posterior import Form
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["RegretBalancingLinear", "empirical_regrets"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,7 @@ class RegretBalancingLinear(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of the least squares.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    radius, scale, theta_norm, form, ties
+    ridge, dim, radius, scale, theta_norm, form, ties
         As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
 
     Notes
@@ -47,42 +42,21 @@ class RegretBalancingLinear(Policy):
     0
     """
 
-    ridge: float = 0.1
-    dim: int | None = None
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
     radius: Radius = "oful"
-    scale: float = 1.0
-    theta_norm: float = 1.0
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
 
-    def __post_init__(self) -> None:
-        self.linucb()
-
-    def linucb(self) -> LinUCB:
-        """The LinUCB that it is, up to the score of an arm."""
-        return _Balanced(
-            ridge=self.ridge,
-            dim=self.dim,
-            radius=self.radius,
-            scale=self.scale,
-            theta_norm=self.theta_norm,
-            form=self.form,
-            ties=self.ties,
-        )
-
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return self.linucb().learner(problem, streams)
+        # All its parameters are LinUCB's, and so is it but for the score of an arm.
+        return _Balanced(**vars(self)).learner(problem, streams)
 
 
 def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:
-    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K); an arm of width 0 has much.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> empirical_regrets(np.array([[0.0, 0.5]]), np.array([[1.0, 0.25]]), 1.0)
-    (array([1.]), array([[1., 2.]]))
-    """
+    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K); an arm of width 0 has much."""
     xp = namespace(mean)
     best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
     return best, (best[:, None] - mean) / clamp(width2, 1e-300)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,17 +25,9 @@ from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["Offers", "RoundLearner", "RoundRegression", "check_class_dims", "class_dims", "drawn_arm"]
-
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
-    """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself.
-
-    Examples
-    --------
-    >>> class_dims(None, 10)
-    (1, 2, 4, 8, 10)
-    """
+    """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself."""
     if dims is None:
         return (*(2**i for i in range(math.ceil(math.log2(dim)))), dim)
     if dims[-1] > dim:
@@ -43,28 +35,23 @@ def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
     return dims
 
 
-def check_class_dims(dims: tuple[int, ...] | None) -> None:
-    """Raise unless `dims` is None or a tuple of increasing numbers of features."""
-    if dims is None:
-        return
-    if not isinstance(dims, tuple) or not dims:
+def check_class_dims(value: Any, name: str) -> None:
+    """Raise unless `value` is a tuple of increasing numbers of features."""
+    if not isinstance(value, tuple) or not value:
         raise InvalidTypeError(
-            f"dims must be a tuple of increasing integers, e.g. (1, 2, 4), or None, got {shown(dims)}"
+            f"{name} must be a tuple of increasing integers, e.g. (1, 2, 4), or None, got {shown(value)}"
         )
-    for d in dims:
-        integer(d, "dims", meaning="a number of features")
-    if any(b <= a for a, b in itertools.pairwise(dims)):
-        raise InvalidValueError(f"dims must increase, got {dims}")
+    for d in value:
+        integer(d, name, meaning="a number of features")
+    if any(b <= a for a, b in itertools.pairwise(value)):
+        raise InvalidValueError(f"{name} must increase, got {value}")
+
+
+ClassDims = Annotated[tuple[int, ...], check_class_dims]
 
 
 def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Index drawn from each row of `probabilities`, which need not sum to exactly 1.
-
-    Examples
-    --------
-    >>> drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0]))
-    array([0, 1])
-    """
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
     steps = np.cumsum(probabilities, axis=-1)
     found: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
     return found
@@ -224,6 +211,16 @@ class RoundLearner(Learner):
             scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
         chosen: IntArray = argmax(scores, uniforms)
         return chosen
+
+    def described(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays or lists with an entry for each."""
+        shown = {
+            name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()
+        }
+        return [
+            {"replication": number, **{name: values[r] for name, values in shown.items()}}
+            for r, number in enumerate(self.problem.replications)
+        ]
 
     def _shared(self, values: Any) -> Array:
         return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

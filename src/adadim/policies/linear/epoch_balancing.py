@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.checks import between, flag, positive, require
+from adadim.checks import positive, require
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
-from adadim.policies.masters.learner import nested_dims
-from adadim.policies.rounds import RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.linear.round_learner import RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.masters.base import nested_dims
+from adadim.policies.parameters import Delta, RadiusScale, Ridge
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["EpochBalancing"]
-
 LARGEST_NORM = 1e70
+
+
+def check_norm(value: Any, name: str) -> None:
+    """Raise unless `value` is a positive number whose square is one."""
+    positive(value, name, "a bound on the norm of theta or of the arms, e.g. 1")
+    require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
 
 
 @dataclass(frozen=True)
@@ -68,53 +74,26 @@ class EpochBalancing(Policy):
     """
 
     ambient: bool = False
-    ridge: float = 1.0
-    theta_norm: float = 1.0
-    arm_norm: float = 1.0
-    reward_bound: float | None = None
-    scale: float = 1.0
-    delta: float | None = None
-    c: float = 1.0
-
-    def __post_init__(self) -> None:
-        flag(self.ambient, "ambient")
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
-        positive(self.arm_norm, "arm_norm", "a bound on the norms of the arms, e.g. 1")
-        for name in ("theta_norm", "arm_norm"):
-            value = getattr(self, name)
-            require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
-        if self.reward_bound is not None:
-            positive(self.reward_bound, "reward_bound", "a bound on mean rewards, or None")
-        positive(self.scale, "scale", "a factor on the radius")
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        positive(self.c, "c", "a factor on the slack")
+    ridge: Ridge = 1.0
+    theta_norm: Annotated[float, check_norm] = 1.0
+    arm_norm: Annotated[float, check_norm] = 1.0
+    reward_bound: Annotated[float, partial(positive, meaning="a bound on mean rewards, or None")] | None = None
+    scale: RadiusScale = 1.0
+    delta: Delta | None = None
+    c: Annotated[float, partial(positive, meaning="a factor on the slack")] = 1.0
 
     def most_reward(self) -> float:
         """Rmax."""
         return self.theta_norm * self.arm_norm if self.reward_bound is None else self.reward_bound
 
     def sizes(self, dims: Sequence[int]) -> FloatArray:
-        """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse.
-
-        Examples
-        --------
-        >>> EpochBalancing().sizes([1, 2, 4])
-        array([ 2.,  6., 20.])
-        """
+        """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse."""
         d = np.asarray(dims, dtype=float)
         values: FloatArray = (d**2 + d * self.theta_norm**2) * min(self.most_reward(), self.arm_norm**2)
         return values
 
     def dims_for(self, dim: int) -> list[int]:
-        """Dimensions of the bases: nested ones, thinned so that the z_i double.
-
-        Examples
-        --------
-        >>> EpochBalancing(ambient=True).dims_for(9)
-        [1, 2, 4, 9]
-        """
+        """Dimensions of the bases: nested ones, thinned so that the z_i double."""
         given = nested_dims(dim, self.ambient)
         kept = [given[-1]]
         for d in reversed(given[:-1]):
@@ -123,13 +102,7 @@ class EpochBalancing(Policy):
         return kept
 
     def slack(self, t: Any, delta: float) -> Any:
-        """c sqrt(t ln(max(ln t, 1) / delta)).
-
-        Examples
-        --------
-        >>> round(float(EpochBalancing().slack(100, 0.1)), 6)
-        19.569785
-        """
+        """c sqrt(t ln(max(ln t, 1) / delta))."""
         t = np.asarray(t, dtype=float)
         return self.c * np.sqrt(t * np.log(np.maximum(np.log(t), 1.0) / delta))
 
@@ -207,12 +180,5 @@ class EpochBalancingLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimensions still in, and rounds of each base, in each replication."""
-        return [
-            {
-                "replication": number,
-                "dims": self.dims[self.smallest[r] :],
-                "rounds_of_each_base": self.plays[r].tolist(),
-                "rounds_of_this_epoch": int(self.rounds[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        dims = [self.dims[smallest:] for smallest in self.smallest]
+        return self.described(dims=dims, rounds_of_each_base=self.plays, rounds_of_this_epoch=self.rounds)

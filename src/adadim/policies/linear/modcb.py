@@ -1,28 +1,41 @@
-"""ModCB (Foster, Krishnamurthy and Luo 2019): go on in a larger class of features when a test asks for it."""
+"""ModCB (Foster, Krishnamurthy and Luo 2019): go on in a larger class of features when a test asks for it.
+
+Within a class it plays SquareCB, LinUCB, or Exp4-IX over linear policies.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.checks import between, integer, not_negative, one_of, positive
+from adadim.backend.ties import argmax
+from adadim.checks import between, integer, not_negative, positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.class_learners import ClassLearner, LinearPolicies, Optimist, SquareCB
-from adadim.policies.explored import ExploredSums
-from adadim.policies.masters.bases import check_loss_range
+from adadim.policies.confidence import noise_radius
+from adadim.policies.linear.residual import ExploredSums
+from adadim.policies.linear.round_learner import (
+    ClassDims,
+    Offers,
+    RoundLearner,
+    RoundRegression,
+    class_dims,
+    drawn_arm,
+)
 from adadim.policies.memos import marked, merged, unmarked
-from adadim.policies.rounds import RoundLearner, check_class_dims, class_dims, drawn_arm
+from adadim.policies.parameters import Delta, LossRange, Ridge
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["ModCB"]
-
 LEAST_EXPLORED = 20
+
+Mask = np.ndarray[Any, np.dtype[np.bool]]
+TestConstant = Annotated[float, partial(positive, meaning="a constant of the theory's test, e.g. 1")]
 
 
 @dataclass(frozen=True)
@@ -84,85 +97,42 @@ class ModCB(Policy):
     8
     """
 
-    dims: tuple[int, ...] | None = None
+    dims: ClassDims | None = None
     base: Literal["squarecb", "linucb", "exp4-ix"] = "squarecb"
     test: Literal["error", "theory"] = "error"
-    kappa: float = 1 / 3
-    exploration: float | None = 1.0
-    every: int | None = None
-    delta: float | None = None
-    ridge: float = 1.0
-    gamma: float = 1.0
-    floor: float = 0.0
-    c1: float = 1.0
-    c2: float = 1.0
-    tau: float = 1.0
-    gam: float = 1.0
-    experts: int = 100
-    loss_range: tuple[float, float] = (-1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        check_class_dims(self.dims)
-        one_of(self.base, "base", ("squarecb", "linucb", "exp4-ix"))
-        one_of(self.test, "test", ("error", "theory"))
-        between(self.kappa, "kappa", 0, 1, "()")
-        if self.exploration is not None:
-            positive(self.exploration, "exploration", "c in the probability c t^-kappa, or None for K^kappa")
-        if self.every is not None:
-            integer(self.every, "every", meaning="rounds between tests, or None")
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 1")
-        positive(self.gamma, "gamma", "a factor on SquareCB's learning rate, e.g. 1")
-        not_negative(self.floor, "floor")
-        for name in ("c1", "c2", "tau", "gam"):
-            positive(getattr(self, name), name, "a constant of the theory's test, e.g. 1")
-        integer(self.experts, "experts", most=10**6, meaning="the number of linear policies")
-        check_loss_range(self.loss_range)
+    kappa: Annotated[float, partial(between, low=0, high=1, ends="()")] = 1 / 3
+    exploration: Annotated[float, partial(positive, meaning="c in c t^-kappa, or None for K^kappa")] | None = 1.0
+    every: Annotated[int, partial(integer, meaning="rounds between tests, or None")] | None = None
+    delta: Delta | None = None
+    ridge: Ridge = 1.0
+    gamma: Annotated[float, partial(positive, meaning="a factor on SquareCB's learning rate, e.g. 1")] = 1.0
+    floor: Annotated[float, not_negative] = 0.0
+    c1: TestConstant = 1.0
+    c2: TestConstant = 1.0
+    tau: TestConstant = 1.0
+    gam: TestConstant = 1.0
+    experts: Annotated[int, partial(integer, most=10**6, meaning="the number of linear policies")] = 100
+    loss_range: LossRange = (-1.0, 1.0)
 
     def exploration_rate(self, t: Any, arms: int) -> Any:
-        """Probability mu_t that round t pulls a random arm.
-
-        Examples
-        --------
-        >>> round(float(ModCB(exploration=None).exploration_rate(100, 10)), 6)
-        0.464159
-        """
+        """Probability mu_t that round t pulls a random arm."""
         factor = arms**self.kappa if self.exploration is None else self.exploration
         return np.minimum(1.0, factor * np.asarray(t, dtype=float) ** -self.kappa)
 
     def threshold(self, dim: int, t: float, arms: int, classes: int, horizon: int) -> float:
-        """a_{m,t} of the theory: twice this much residual makes it leave a class.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).threshold(8, 1000, arms=10, classes=4, horizon=1000), 6)
-        7.715548
-        """
+        """a_{m,t} of the theory: twice this much residual makes it leave a class."""
         log = math.log(2 / self._delta0(classes, horizon))
         spread = math.sqrt(dim) * math.log(2 * dim / self._delta0(classes, horizon)) ** 2
         first = self.tau**6 / self.gam**4 * spread / (arms**self.kappa * t ** (1 - self.kappa))
         return float(self.c1 * (first + self.tau**10 / self.gam**8 * dim * log / t))
 
     def first_test(self, dim: int, arms: int, classes: int, horizon: int) -> float:
-        """tmin_m of the theory: no test against a class of this dimension is made before.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).first_test(8, arms=10, classes=4, horizon=1000), 6)
-        288.482383
-        """
+        """tmin_m of the theory: no test against a class of this dimension is made before."""
         log = math.log(2 / self._delta0(classes, horizon))
         return float(self.c2 * (self.tau**4 / self.gam**2 * dim * log + log ** (1 / (1 - self.kappa)) + arms) + 1)
 
     def quantile(self, classes: int, horizon: int) -> float:
-        """How many standard errors of residual make it leave a class.
-
-        Examples
-        --------
-        >>> round(ModCB(delta=0.1).quantile(4, 1000), 6)
-        4.603615
-        """
+        """How many standard errors of residual make it leave a class."""
         return math.sqrt(2 * math.log(classes * horizon / self.confidence(horizon)))
 
     def confidence(self, horizon: int) -> float:
@@ -260,13 +230,112 @@ class ModCBLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension of the class and number of explored rounds of each replication."""
-        return [
-            {
-                "replication": number,
-                "dim": self.dims[self.current[r]],
-                "dims": list(self.dims),
-                "pulls": int(self.clock[r]),
-                "explored": int(self.explored.count[r]),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        dims = [self.dims[m] for m in self.current]
+        every = [list(self.dims) for _ in dims]
+        return self.described(dim=dims, dims=every, pulls=self.clock, explored=self.explored.count)
+
+
+class ClassLearner(Protocol):
+    """What ModCB plays within one class of features; `uniforms` are its randomness, one for each replication."""
+
+    def decide(
+        self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray
+    ) -> tuple[IntArray, Memo]: ...
+
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None: ...
+
+
+def inverse_gap_weights(predicted: FloatArray, allowed: Mask, g: FloatArray) -> FloatArray:
+    """Probabilities 1 / (K + g gap) of all arms but the best by prediction, which has the rest (SquareCB)."""
+    shown = np.where(allowed, predicted, -np.inf)
+    best = np.argmax(shown, axis=-1)
+    gaps = np.where(allowed, shown.max(axis=-1, keepdims=True) - predicted, np.inf)
+    # With g = 0 the arms left out would have inf * 0.
+    weights = np.where(
+        allowed, 1.0 / (allowed.sum(axis=-1, keepdims=True) + g[:, None] * np.where(allowed, gaps, 0)), 0
+    )
+    each = np.arange(len(best))
+    weights[each, best] = 0.0
+    weights[each, best] = 1.0 - weights.sum(axis=-1)
+    return weights
+
+
+class SquareCB:
+    """Ridge regression, and arms drawn with less probability the worse they look (Foster and Rakhlin 2020)."""
+
+    def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float, gamma: float) -> None:
+        self.regression = RoundRegression(problem, offers, dim, ridge, widths=False)
+        horizon = max(2, problem.horizon)
+        self.g = gamma / problem.noise * math.sqrt(problem.arms * horizon / (dim * math.log(horizon)))
+
+    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+        predicted = self.regression.means(features, rows)
+        arms = drawn_arm(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
+        return arms, {"arm": arms}
+
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        self.regression.absorb(memo["arm"], x, rewards, rows)
+
+
+class Optimist:
+    """LinUCB in the first features."""
+
+    def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float) -> None:
+        self.regression = RoundRegression(problem, offers, dim, ridge)
+        self.radius = noise_radius(problem.noise, problem.horizon, problem.arms)
+
+    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+        mean, width2 = self.regression.predict(features, rows)
+        scores = np.where(allowed, mean + self.radius * np.sqrt(width2), -np.inf)
+        arms: IntArray = argmax(scores, uniforms)
+        return arms, {"arm": arms}
+
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        self.regression.absorb(memo["arm"], x, rewards, rows)
+
+
+class Exp4IX:
+    """Exponential weights over experts, losses divided by a probability plus half the learning rate."""
+
+    def __init__(self, replications: int, experts: int, arms: int, horizon: int, delta: float) -> None:
+        self.eta = math.sqrt(2 * (math.log(experts) + math.log((arms + 1) / delta)) / (horizon * arms))
+        self.losses = np.zeros((replications, experts))
+
+    def weights(self, rows: Rows) -> FloatArray:
+        """Weights q of the experts, (n, N)."""
+        losses = self.losses[rows.ids]
+        raw = np.exp(-self.eta * (losses - losses.min(axis=-1, keepdims=True)))
+        weights: FloatArray = raw / raw.sum(axis=-1, keepdims=True)
+        return weights
+
+    def update(self, advised: FloatArray, probability: FloatArray, loss: FloatArray, rows: Rows) -> None:
+        """Charge experts, which advised the arm pulled with probabilities (n, N), for its loss (n,)."""
+        self.losses[rows.ids] += advised * (loss / (probability + 0.5 * self.eta))[:, None]
+
+
+class LinearPolicies:
+    """Exp4-IX over random linear policies: expert k takes the arm with the largest product with a vector of its own."""
+
+    def __init__(
+        self, problem: Problem, dim: int, experts: int, delta: float, loss_range: tuple[float, float], streams: Streams
+    ) -> None:
+        drawn = np.stack([g.standard_normal((experts, dim)) for g in streams.generators])
+        self.vectors = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+        self.master = Exp4IX(len(problem), experts, problem.arms, problem.horizon, delta)
+        self.dim, self.loss_range = dim, loss_range
+
+    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+        values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
+        advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
+        q, probabilities = self.master.weights(rows), np.zeros((len(rows), features.shape[1]))
+        np.add.at(probabilities, (np.arange(len(rows))[:, None], advice), q)
+        arms = drawn_arm(probabilities, uniforms)
+        return arms, {
+            "advised": (advice == arms[:, None]).astype(float),
+            "probability": probabilities[np.arange(len(rows)), arms],
+        }
+
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        lo, hi = self.loss_range
+        loss = np.clip((hi - rewards) / (hi - lo), 0.0, 1.0)
+        self.master.update(memo["advised"], memo["probability"], loss, rows)

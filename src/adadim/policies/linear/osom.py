@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.backend.rows import Rows
-from adadim.checks import between, flag, one_of, positive
+from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
-from adadim.policies.rounds import RoundLearner, RoundRegression
+from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
+from adadim.policies.parameters import Delta, ThetaNorm
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["OSOM", "BallRadius"]
-
 RIDGE = 1.0
+LeastEigenvalue = Annotated[
+    float, partial(positive, meaning="the least eigenvalue of the features' covariance, or None for 1/d")
+]
 
 
 @dataclass(frozen=True)
 class BallRadius:
-    """The functions of the source: how far theta is from its estimate, and how much optimism may cost.
-
-    Examples
-    --------
-    >>> radius = BallRadius(arms=5, dim=50, horizon=300, delta=0.1, noise=1.0, rho=0.02)
-    >>> round(radius.settled, 3), round(float(radius(100)), 6)
-    (506143.049, 1123.553057)
-    """
+    """The functions of the source: how far theta is from its estimate, and how much optimism may cost."""
 
     arms: int
     dim: int
@@ -39,6 +35,7 @@ class BallRadius:
     delta: float
     noise: float
     rho: float
+    bound: float = 1.0  # on the norm of theta
 
     @property
     def log(self) -> float:
@@ -58,7 +55,7 @@ class BallRadius:
     def martingale(self, t: Any) -> Any:
         """M(t): what noise can do."""
         inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
-        return np.sqrt(2 * self.noise**2 * inner) + 1
+        return self.bound + np.sqrt(2 * self.noise**2 * inner)
 
     def __call__(self, t: Any) -> Any:
         """K_delta(t): radius of the ball around the estimate (8d); the first branch also where it leaves t = K out."""
@@ -73,16 +70,6 @@ class BallRadius:
         noise = np.sqrt(0.5 * (1 + t) * math.log(1 / self.delta))
         means = 2 * np.sqrt(1 + 2 * np.log(self.arms * np.sqrt(t) / self.delta)) * np.sqrt(self.arms * t)
         return self.noise * (noise + means)
-
-    def budget(self, t: int) -> float:
-        """W(t): how much optimism the simple model explains by round t.
-
-        Examples
-        --------
-        >>> round(BallRadius(arms=5, dim=50, horizon=300, delta=0.1, noise=1.0, rho=0.02).budget(100), 3)
-        171784.959
-        """
-        return float(2 * self(np.arange(self.arms, t)).sum() + self.slack(t))
 
 
 @dataclass(frozen=True)
@@ -128,20 +115,10 @@ class OSOM(Policy):
 
     model: Literal["both", "simple", "complex"] = "both"
     variant: Literal["ellipsoid", "ball"] = "ellipsoid"
-    delta: float | None = None
-    rho: float | None = None
+    delta: Delta | None = None
+    rho: LeastEigenvalue | None = None
     corrected: bool = False
-    theta_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        one_of(self.model, "model", ("both", "simple", "complex"))
-        one_of(self.variant, "variant", ("ellipsoid", "ball"))
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        if self.rho is not None:
-            positive(self.rho, "rho", "the least eigenvalue of the features' covariance, or None for 1/d")
-        flag(self.corrected, "corrected")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
+    theta_norm: ThetaNorm = 1.0
 
     def radius(self, problem: Problem) -> BallRadius:
         """The source's functions for a problem."""
@@ -228,13 +205,10 @@ class OSOMLearner(RoundLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Model of each replication, since when, and the pulls of its arms."""
-        return [
-            {
-                "replication": number,
-                "model": "complex" if self.complex[r] else "simple",
-                "changed_in_round": int(self.changed_at[r]) if self.complex[r] else None,
-                "pulls": int(self.pulls[r].sum()),
-                "most_pulled_arm": int(self.pulls[r].argmax()),
-            }
-            for r, number in enumerate(self.problem.replications)
-        ]
+        changes = zip(self.complex.tolist(), self.changed_at.tolist(), strict=True)
+        return self.described(
+            model=["complex" if late else "simple" for late in self.complex],
+            changed_in_round=[at if late else None for late, at in changes],
+            pulls=self.pulls.sum(axis=1).astype(np.int64),
+            most_pulled_arm=self.pulls.argmax(axis=1),
+        )

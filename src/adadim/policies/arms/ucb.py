@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 from adadim.backend.arrays import Array, as_numpy, clamp, namespace, zeros
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
-from adadim.checks import between, one_of, positive
+from adadim.backend.ties import Ties
+from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.policies.confidence import (
-    Index,
-    self_normalised_bonus,
-    subgaussian_bonus,
-    ucb1_bonus,
-)
+from adadim.policies.confidence import Index, self_normalised_bonus, subgaussian_bonus, ucb1_bonus
+from adadim.policies.parameters import Delta
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["UCB", "ArmStatistics"]
 
 
 @dataclass(frozen=True)
@@ -58,16 +53,9 @@ class UCB(Policy):
     """
 
     index: Index = "self-normalised"
-    delta: float | None = None
-    scale: float = 1.0
+    delta: Delta | None = None
+    scale: Annotated[float, partial(positive, meaning="a factor on the width")] = 1.0
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        one_of(self.index, "index", ("self-normalised", "subgaussian", "ucb1", "released"))
-        if self.delta is not None:
-            between(self.delta, "delta", 0, 1, "()")
-        positive(self.scale, "scale", "a factor on the width")
-        check_ties(self.ties)
 
     def confidence(self, horizon: Any) -> Any:
         """The delta in force for a horizon, or for each number of a round."""

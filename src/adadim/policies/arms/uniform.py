@@ -14,8 +14,6 @@ from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
-__all__ = ["Random"]
-
 
 @dataclass(frozen=True)
 class Random(Policy):

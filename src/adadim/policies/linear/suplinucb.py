@@ -1,0 +1,288 @@
+"""SupLinUCB (Chu et al. 2011, after Auer 2002): the version of LinUCB with a sqrt(dT) proof."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, as_numpy, at_each, like, namespace, squared_lengths
+from adadim.backend.rows import Rows
+from adadim.backend.state import saved_keys
+from adadim.backend.ties import TOLERANCE, Ties, argmax
+from adadim.checks import integer
+from adadim.errors import InvalidValueError
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.confidence import Radius, fixed_radius
+from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
+from adadim.posterior import Form, context_posterior, posterior
+from adadim.posterior.base import check_precision
+from adadim.problem import Problem
+from adadim.randomness import Streams
+
+
+@dataclass(frozen=True)
+class SupLinUCB(Policy):
+    """LinUCB split into about ln T levels of accuracy, each with data of its own.
+
+    A round climbs the levels: while some arm is uncertain at the level's scale it is explored there; once all are
+    certain, arms that are clearly worse are dropped and the next level looks more closely. Since the choice at a
+    level never depends on that level's own rewards, those are independent given the features, which is what
+    the proof needs. Use it for theory; in practice `LinUCB` explores far less.
+
+    Parameters
+    ----------
+    ridge : float
+        Regularisation lambda of each level's least squares (1 in the analysis).
+    dim, radius, theta_norm, form, ties
+        As in `LinUCB`, but for the radius "oful".
+    scale : float
+        Factor on the radius: with constants from the theory a level takes very long to leave.
+
+    Notes
+    -----
+    With probability 1 - delta the regret is O(sqrt(T d ln^3(K T ln T / delta))), for rewards linear in the features
+    used, norms of at most 1 and a fixed horizon. Where features come with each round they must not depend on
+    rewards seen before.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> instance = adadim.Instance(np.eye(2), theta=[0.5, 0.2], horizon=500, noise=0.1)
+    >>> outcome = adadim.simulate(adadim.SupLinUCB(radius=0.05), instance)
+    >>> int(outcome.pulls.argmax())
+    0
+    """
+
+    ridge: Ridge = 1.0
+    dim: Dim | None = None
+    radius: Radius = "full"
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.radius == "oful":
+            raise InvalidValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+
+    def width_multiplier(self, noise: float, horizon: int, arms: int) -> float:
+        """Radius in force on a sub-problem."""
+        return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return SupLinUCBLearner(self, problem, streams)
+
+
+class SupLinUCBLearner(Learner):
+    """State of `SupLinUCB`: its levels."""
+
+    no_contexts = ""
+    contexts_on_devices = True
+    needs_sets = "oblivious"
+    takes_any_arm = False
+    takes_new_arms = True
+
+    def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self.policy = policy
+        dim, arms = problem.dim if policy.dim is None else policy.dim, problem.arms
+        self.levels: AccuracyLevels
+        if problem.contextual:
+            self.dim = integer(dim, "dim", most=problem.dim)
+            self.levels = ContextLevels(problem, dim, policy.ridge)
+        else:
+            seen, self._pull = problem.actions.truncate(dim)
+            check_precision(seen, policy.ridge, problem.horizon)
+            self.levels, arms = ArmLevels(seen, policy.ridge, policy.form, problem.horizon), seen.arms
+        self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+        if rows.features is not None:
+            chosen, memo = self.levels.choose(self.radius, draws, rows)
+            return chosen, {**memo, "features": at_each(rows.features[..., : self.dim], chosen)}
+        if rows.allowed is not None:
+            rows = rows.offering(None, rows.allowed[:, self._pull])
+        chosen, memo = self.levels.choose(self.radius, draws, rows)
+        return self._pull[chosen], {**memo, "within": chosen}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.levels.absorb(memo["features"] if self.problem.contextual else memo["within"], rewards, rows, memo)
+
+    def arms_added(self) -> None:
+        self.levels.arms_added()
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Rounds spent at each level and rounds of pure exploitation."""
+        levels = self.levels
+        return [
+            {"replication": r, "rounds_per_level": sizes.tolist(), "exploit_rounds": int(exploits)}
+            for r, sizes, exploits in zip(self.problem.replications, levels.sizes, levels.exploits, strict=True)
+        ]
+
+
+class AccuracyLevels(ABC):
+    """The levels s = 1..S of SupLinUCB, a regression for each, and the climb of every round through them.
+
+    A level that was never explored is the prior: its regression is made on the first pull.
+    """
+
+    def __init__(self, horizon: int, replications: int) -> None:
+        self.count = max(1, math.ceil(math.log(horizon)))
+        self.finest = 1 / math.sqrt(horizon)
+        self.sizes = np.zeros((replications, self.count), dtype=np.int64)
+        self.exploits = np.zeros(replications, dtype=np.int64)
+        self._posteriors: list[Any] = [None] * self.count
+
+    @property
+    @abstractmethod
+    def reference(self) -> Array:
+        """An array of the library and on the device to use."""
+
+    @abstractmethod
+    def fresh(self) -> Any:
+        """A regression that has learned nothing."""
+
+    @abstractmethod
+    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm at a level (counted from 0)."""
+
+    def posterior(self, level: int) -> Any:
+        """Regression of a level (counted from 0), made when first asked for."""
+        if self._posteriors[level] is None:
+            self._posteriors[level] = self.fresh()
+        return self._posteriors[level]
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the regressions that a saved state has."""
+        for level in saved_keys(saved["_posteriors"]):
+            self.posterior(level)
+
+    def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
+        """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
+        xp, count = namespace(self.reference), len(rows)
+        chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
+        undecided = np.ones(count, dtype=bool)
+        alive = rows.allowed
+        lowest = like(0.0, self.reference) - math.inf
+        for level in range(self.count):
+            mean, width2 = self.statistics(level, rows)
+            alive = xp.ones_like(mean, dtype=xp.bool) if alive is None else alive
+            width = radius * xp.sqrt(width2)
+            ucb = xp.where(alive, mean + width, lowest)
+            wide = xp.where(alive, width, lowest)
+            widest = as_numpy(xp.max(wide, axis=-1))
+            scale = 2.0 ** -(level + 1)
+            # A width within rounding of the threshold has reached it: on unit arms they are equal after 4^s - 1 pulls.
+            exploit = undecided & (widest <= self.finest * (1 + TOLERANCE))
+            explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
+            if exploit.any():
+                chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
+            if explore.any():
+                chosen[explore] = as_numpy(argmax(wide, draws))[explore]
+                chosen_by[explore] = level
+            undecided &= ~(exploit | explore)
+            if not undecided.any():
+                break
+            alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
+        return like(chosen, self.reference), {"level": like(chosen_by, self.reference)}
+
+    def absorb(self, pulled: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Give the rewards of what was pulled to the levels that chose it; those of pure exploitation to none."""
+        for level, members, at in rows.split(as_numpy(memo["level"])):
+            if level < 0:
+                self.exploits[members.ids] += 1
+            else:
+                self.sizes[members.ids, level] += 1
+                self.learn(level, pulled[at], rewards[at], members)
+
+    def learn(self, level: int, pulled: Array, rewards: Array, rows: Rows) -> None:
+        """Let one level learn."""
+        self.posterior(level).absorb(pulled, rewards, rows)
+
+    def arms_added(self) -> None:
+        """Let arms that were added enter with what each level knows."""
+        everyone = Rows.all(self.reference)
+        for state in self._posteriors:
+            if state is not None:
+                state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
+
+
+class ArmLevels(AccuracyLevels):
+    """The levels over one action set; what is pulled is said by its number.
+
+    `extra` unrelated arms (the virtual arms of LinUCB++) may follow the real ones: each is a dimension of its own,
+    so scalars hold it.
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float, form: Form, horizon: int, extra: int = 0) -> None:
+        super().__init__(horizon, actions.replications)
+        self.actions, self.ridge, self.form, self.extra = actions, ridge, form, extra
+        self._virtual = np.zeros((self.count, 2, actions.replications, extra))
+
+    @property
+    def reference(self) -> Array:
+        return self.actions.base
+
+    def fresh(self) -> Any:
+        return posterior(self.actions, self.ridge, self.form)
+
+    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        state = self._posteriors[level]
+        if state is None:
+            width2 = rows.of(self.actions.squared_norms()) / self.ridge
+            mean = width2 * 0.0
+        else:
+            mean, width2 = rows.of(state.mean), rows.of(state.width2)
+        if self.extra:
+            pulls, sums = (rows.of(like(part, mean)) for part in self._virtual[level])
+            xp = self.actions.xp
+            mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
+            width2 = xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
+        return mean, width2
+
+    def learn(self, level: int, pulled: Array, rewards: Array, rows: Rows) -> None:
+        if not self.extra:
+            super().learn(level, pulled, rewards, rows)
+            return
+        arms, gained, real = as_numpy(pulled), as_numpy(rewards), self.actions.arms
+        for i in np.flatnonzero(arms >= real):
+            self._virtual[level, :, rows.ids[i], arms[i] - real] += (1.0, gained[i])
+        if (arms < real).any():
+            at = like(np.flatnonzero(arms < real), self.reference)
+            super().learn(level, pulled[at], rewards[at], rows.pick(at))
+
+
+class ContextLevels(AccuracyLevels):
+    """The levels where features come with each round; what is pulled is said by its features."""
+
+    def __init__(self, problem: Problem, dim: int, ridge: float) -> None:
+        super().__init__(problem.horizon, len(problem))
+        self.problem, self.dim, self.ridge = problem, dim, ridge
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        if "regressions" in saved:  # as files of version 0.2 call them
+            self.regressions = self._posteriors
+            saved = {"_posteriors": saved["regressions"]}
+        super().prepare_restore(saved)
+
+    @property
+    def reference(self) -> Array:
+        return self.problem.reference
+
+    def fresh(self) -> Any:
+        return context_posterior(self.reference, self.dim, self.ridge)
+
+    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        assert rows.features is not None
+        seen, state = rows.features[..., : self.dim], self._posteriors[level]
+        if state is None:
+            return seen[..., 0] * 0.0, squared_lengths(seen) / self.ridge
+        return state.predict(seen, rows)  # type: ignore[no-any-return]

@@ -1,0 +1,223 @@
+"""What masters share: their base learners, each with randomness of its own, asked and taught one at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, TypeGuard
+
+import numpy as np
+
+from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
+from adadim.backend.rows import Rows
+from adadim.backend.ties import argmax
+from adadim.checks import instance_of
+from adadim.errors import InvalidTypeError
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.linucb import LinUCB
+from adadim.policies.memos import marked, merged, part_of, unmarked
+from adadim.policies.plusplus.iterations import Solver
+from adadim.posterior.base import check_precision
+from adadim.posterior.lanes import Lanes
+from adadim.problem import Problem
+from adadim.randomness import DeviceDraws, Streams
+
+
+def nested_dims(dim: int, ambient: bool = False) -> list[int]:
+    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`."""
+    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
+    return [*dims, dim] if ambient and dims[-1] < dim else dims
+
+
+def dims_of(policies: Sequence[Policy], problem: Problem) -> list[float]:
+    """How many features each base policy uses: its `dim`, or all."""
+    return [float(getattr(policy, "dim", None) or problem.dim) for policy in policies]
+
+
+def loss(rewards: Array, loss_range: tuple[float, float]) -> Array:
+    """Rewards in [lo, hi] as losses in [0, 1], clipped."""
+    lo, hi = loss_range
+    return clamp((hi - rewards) / (hi - lo), 0.0, 1.0)
+
+
+def check_bases(value: Any, name: str) -> None:
+    """Raise unless `value` is a tuple of policies, maybe empty."""
+    if not isinstance(value, tuple) or not all(isinstance(base, Policy) for base in value):
+        raise InvalidTypeError(f"{name} must be a tuple of policies (empty for nested dimensions), got {value!r}")
+
+
+Template = Annotated[
+    LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
+]
+
+
+@dataclass(frozen=True)
+class Master(Policy):
+    """Hyper-parameters that masters share: the bases given, or a template in nested dimensions."""
+
+    bases: Annotated[tuple[Policy, ...], check_bases] = ()
+    base: Template = field(default_factory=LinUCB)
+    ambient: bool = False
+
+    def policies(self, problem: Problem) -> tuple[Policy, ...]:
+        """The base policies that it runs on a problem."""
+        return self.bases or tuple(replace(self.base, dim=m) for m in nested_dims(problem.dim, self.ambient))
+
+
+class Bases:
+    """Base learners under a master, each round asking and teaching one of them in each replication.
+
+    NumPy: the replications of each base are a group of their own, so that nobody pays for a base not chosen. Torch:
+    every base computes for all replications under a mask, or, for LinUCB in nested dimensions, one `Lanes` does for the
+    chosen one; either way the operations do not depend on the choices. Bases whose operations are not fixed are asked
+    in groups there too.
+    """
+
+    def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
+        self.learners, self.reference = list(learners), reference
+        self.masked = not is_numpy(reference) and all(
+            getattr(learner, "fixed_operations", False) for learner in learners
+        )
+
+    def __len__(self) -> int:
+        return len(self.learners)
+
+    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be known of it."""
+        if self.masked:
+            arms = chosen * 0
+            memo = {"base": chosen}
+            every, wide = rows.masked(chosen)
+            for b, learner in enumerate(self.learners):
+                proposed, own = learner.choose(every.only(wide == b))
+                arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
+                memo |= marked({key: rows.of(values) for key, values in own.items()}, b)
+            return arms, memo
+        arms, parts = chosen * 0, []
+        for b, members, at in rows.split(as_numpy(chosen)):
+            arms[at], own = self.learners[b].choose(members)
+            parts.append((at, marked(own, b)))
+        return arms, {"base": chosen, **merged(parts, len(rows))}
+
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let the chosen bases, and only them, learn from the rewards."""
+        if self.masked:
+            every, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
+            memo = dict(zip(memo, values, strict=True))
+            for b, learner in enumerate(self.learners):
+                own = every.only(wide == b)
+                # Arm 0 for the other replications: one that every base has.
+                learner.absorb(arms * own.mask, rewards, own, unmarked(memo, b))
+            return
+        for b, members, at in rows.split(as_numpy(chosen)):
+            self.learners[b].absorb(arms[at], rewards[at], members, part_of(unmarked(memo, b), at))
+
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`."""
+        names = tuple(learner.sequence() for learner in self.learners)
+        return names if self.masked and None not in names else None
+
+
+def are_nested(policies: Sequence[Policy]) -> TypeGuard[Sequence[LinUCB]]:
+    """Whether the policies are LinUCB with equal hyper-parameters in different dimensions."""
+    first = policies[0]
+    if not isinstance(first, LinUCB) or first.radius == "oful":
+        return False
+    return all(type(p) is type(first) and replace(p, dim=first.dim) == first for p in policies)
+
+
+class NestedLinUCB(Bases):
+    """Bases that are `LinUCB` up to their dimension, all at once (torch): what `Bases` does, with `Lanes`."""
+
+    def __init__(self, policies: Sequence[LinUCB], problem: Problem, streams: Sequence[Streams]) -> None:
+        super().__init__((), problem.reference)
+        self.policy = policies[0]
+        dims = [problem.dim if p.dim is None else p.dim for p in policies]
+        check_precision(problem.actions, self.policy.ridge, problem.horizon)
+        self.lanes = Lanes(problem.actions, dims, self.policy.ridge)
+        excluded, radii = np.ones((len(dims), problem.arms), dtype=bool), []
+        for lane, dim in enumerate(dims):
+            seen, pull = problem.actions.truncate(dim, supported=self.policy.only_supported)
+            excluded[lane, as_numpy(pull)] = False
+            radii.append(self.policy.width_multiplier(problem, seen.arms))
+        self.radii = like(np.asarray(radii), self.reference)
+        self.excluded = like(excluded, self.reference) if excluded.any() else None
+        if self.policy.ties == "random":
+            self.draws = DeviceDraws(streams, self.reference, problem.horizon)
+
+    def __len__(self) -> int:
+        return len(self.lanes.dims)
+
+    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        lanes, at = self.lanes, (rows.positions, chosen)
+        scores = self.policy.scores(lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None], lanes.pulls[at])
+        xp = namespace(scores)
+        if self.excluded is not None:
+            scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
+        if rows.allowed is not None:
+            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -np.inf))
+        uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
+        return argmax(scores, uniforms), {"base": chosen}
+
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
+        self.lanes.absorb(chosen, arms, rewards, masked)
+
+    def sequence(self) -> Hashable:
+        return type(self).__name__
+
+
+class MasterLearner(Learner):
+    """A learner that runs base learners, each with streams of its own (children 1, 2, ...)."""
+
+    takes_any_arm = False
+    takes_late_rewards = False  # which base comes next depends on what the last one earned
+    contexts_on_devices = True
+    policy: Any
+    bases: Bases
+
+    def __init__(
+        self,
+        policy: Any,
+        problem: Problem,
+        streams: Streams,
+        policies: Sequence[Policy] | None = None,
+        separate: bool = False,
+    ) -> None:
+        """`policies` are the bases, by default the master's own; `separate` is for a master that teaches several."""
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.policies = tuple(policy.policies(problem) if policies is None else policies)
+        children = [streams.child(i + 1) for i in range(len(self.policies))]
+        alone = separate or problem.contextual or problem.endless  # without end each has its own clock
+        if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
+            self.bases = NestedLinUCB(self.policies, problem, children)
+        else:
+            self.bases = Bases(self.base_learners(problem, children), problem.reference)
+
+    def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
+        """The learners of all bases, each with its streams."""
+        return [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
+
+    def sequence(self) -> Hashable:
+        return self.bases.sequence()
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """What the bases have seen together, if each keeps it; some masters' do not see the rewards as they are."""
+        kept = [base.pull_sums() if isinstance(base, Learner) else None for base in self.bases.learners]
+        seen = [part for part in kept if part is not None]
+        if not seen or len(seen) < len(kept):
+            return None
+        counts, sums, squares = (sum(parts) for parts in zip(*seen, strict=True))
+        return counts, sums, squares
+
+    def describe_bases(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays with a row per replication."""
+        shown = {name: as_numpy(values).tolist() for name, values in columns.items()}
+        names = [repr(policy) for policy in self.policies]
+        return [
+            {"replication": number, "bases": names, **{name: rows[r] for name, rows in shown.items()}}
+            for r, number in enumerate(self.problem.replications)
+        ]

@@ -1,0 +1,27 @@
+"""Parameters that policies of several kinds have, each declared once with its guard (see `checks.check_fields`)."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Annotated, Any
+
+from adadim.checks import between, integer, is_number, positive, shown
+from adadim.errors import InvalidValueError
+
+
+def check_loss_range(value: Any, name: str) -> None:
+    """Raise unless `value` is (lo, hi) with lo < hi."""
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+    if not pair or not -math.inf < value[0] < value[1] < math.inf:
+        raise InvalidValueError(f"{name} must be (lowest, highest) reward with lowest < highest, got {shown(value)}")
+
+
+Beta = Annotated[float, partial(between, low=0.5, high=1, ends="[)")]
+Delta = Annotated[float, partial(between, low=0, high=1, ends="()")]
+Dim = Annotated[int, partial(integer, meaning="or None for all features")]
+LossRange = Annotated[tuple[float, float], check_loss_range]
+RadiusScale = Annotated[float, partial(positive, meaning="a factor on the radius")]
+Ridge = Annotated[float, partial(positive, meaning="the regularisation lambda, e.g. 0.1")]
+ThetaNorm = Annotated[float, partial(positive, meaning="a bound on the norm of theta, e.g. 1")]
+WidthScale = Annotated[float, partial(positive, meaning="a factor on the confidence width")]
