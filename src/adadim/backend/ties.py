@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 
 from adadim.backend.arrays import Array, is_numpy, like, namespace
-from adadim.checks import one_of
 
-__all__ = ["TOLERANCE", "Ties", "argmax", "check_ties", "tied_for_first"]
+__all__ = ["TOLERANCE", "Ties", "argmax", "tied_for_first"]
 
 Ties = Literal["random", "lowest"]
 
@@ -17,11 +16,6 @@ TOLERANCE = 1e-10
 """Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
 
 FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
-
-
-def check_ties(ties: str) -> None:
-    """Raise unless `ties` is a known rule."""
-    one_of(ties, "ties", ("random", "lowest"))
 
 
 def argmax(scores: Array, uniforms: Array | None) -> Array:

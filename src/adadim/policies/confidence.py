@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from adadim.backend.arrays import Array, clamp, is_array, namespace
-from adadim.checks import integer, is_number, one_of, positive, shown
+from adadim.checks import is_number, shown
 from adadim.errors import InvalidValueError
 from adadim.theory import confidence_radius
 
@@ -14,9 +14,6 @@ __all__ = [
     "Bonus",
     "Index",
     "Radius",
-    "check_bonus",
-    "check_dim",
-    "check_radius",
     "fixed_radius",
     "noise_radius",
     "oful_radius",
@@ -133,20 +130,3 @@ def _log(value: Any) -> Any:
 
 def _root(value: Any) -> Any:
     return namespace(value).sqrt(value) if is_array(value) else math.sqrt(value)
-
-
-def check_radius(radius: Radius, scale: float) -> None:
-    """Raise unless `radius` is a known rule or a non-negative number, and `scale` a positive one."""
-    positive(scale, "scale", "a factor on the radius")
-    check_radius_rule(radius, "radius")
-
-
-def check_bonus(bonus: str) -> None:
-    """Raise unless `bonus` is a known shape."""
-    one_of(bonus, "bonus", ("norm", "squared"))
-
-
-def check_dim(dim: int | None) -> None:
-    """Raise unless `dim` is a positive integer or None."""
-    if dim is not None:
-        integer(dim, "dim", meaning="or None for all features")

@@ -12,13 +12,11 @@ from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
-from adadim.checks import positive
-from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linucb import LinUCB, LinUCBLearner
-from adadim.policies.tapered import check_taper
+from adadim.policies.parameters import BayesFactor, RadiusScale, Taper
 from adadim.posterior import Form
 from adadim.posterior.evidence import Tuned, TunedContextModel, tuned_model
 from adadim.posterior.moments import Moments
@@ -79,17 +77,11 @@ class EvidenceLinUCB(Policy):
     0.1
     """
 
-    taper: float = 1.75
-    scale: float = 0.35
-    factor: float = 20.0
+    taper: Taper = 1.75
+    scale: RadiusScale = 0.35
+    factor: BayesFactor = 20.0
     form: Form = "auto"
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        check_taper(self.taper)
-        positive(self.scale, "scale", "a factor on the radius")
-        check_factor(self.factor)
-        self.linucb()
 
     def linucb(self) -> LinUCB:
         """The LinUCB inside, whose learner scales the features and widens the radius itself."""
@@ -150,9 +142,3 @@ class EvidenceLearner(LinUCBLearner):
     def restart(self, sums: Moments) -> None:
         super().restart(sums)
         self._update_radii()
-
-
-def check_factor(factor: float) -> None:
-    """Raise unless `factor` can be the Bayes factor that rules a ridge out."""
-    if positive(factor, "factor", "a Bayes factor, e.g. 20") < 1:
-        raise InvalidValueError(f"factor must be at least 1 (the Bayes factor that rules a ridge out), got {factor!r}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linucb import LinUCB
+from adadim.policies.parameters import Dim, Ridge
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -37,12 +38,9 @@ class Greedy(Policy):
     0
     """
 
-    ridge: float = 0.1
-    dim: int | None = None
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        self.linucb()
 
     def linucb(self) -> LinUCB:
         """The LinUCB that it is."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, at_each, like, zeros
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
+from adadim.backend.ties import Ties
 from adadim.checks import integer, positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import check_dim
 from adadim.policies.inputs import logged_features
+from adadim.policies.parameters import Dim, Ridge
 from adadim.policies.sums import deviations
 from adadim.posterior.factor import ContextFactor
 from adadim.posterior.moments import Moments
@@ -57,16 +58,10 @@ class LinTS(Policy):
     True
     """
 
-    ridge: float = 0.1
-    scale: float = 1.0
-    dim: int | None = None
+    ridge: Ridge = 0.1
+    scale: Annotated[float, partial(positive, meaning="a factor on the standard deviation of the draw")] = 1.0
+    dim: Dim | None = None
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
-        positive(self.scale, "scale", "a factor on the standard deviation of the draw")
-        check_dim(self.dim)
-        check_ties(self.ties)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return LinTSLearner(self, problem, streams)

@@ -12,22 +12,14 @@ import numpy as np
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
-from adadim.checks import flag, integer, positive
+from adadim.backend.ties import Ties
+from adadim.checks import integer
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import (
-    Bonus,
-    Radius,
-    check_bonus,
-    check_dim,
-    check_radius,
-    fixed_radius,
-    oful_radius,
-    optimism,
-)
+from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
+from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.sums import deviations
-from adadim.posterior import Form, check_form
+from adadim.posterior import Form
 from adadim.posterior.context import ContextPosterior
 from adadim.posterior.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
 from adadim.posterior.moments import Moments
@@ -84,25 +76,15 @@ class LinUCB(Policy):
     True
     """
 
-    ridge: float = 0.1
+    ridge: Ridge = 0.1
     bonus: Bonus = "norm"
-    dim: int | None = None
+    dim: Dim | None = None
     radius: Radius = "noise"
-    scale: float = 1.0
-    theta_norm: float = 1.0
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
     only_supported: bool = False
     form: Form = "auto"
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
-        positive(self.theta_norm, "theta_norm", "a bound on the norm of theta, e.g. 1")
-        check_bonus(self.bonus)
-        check_radius(self.radius, self.scale)
-        check_ties(self.ties)
-        check_dim(self.dim)
-        check_form(self.form)
-        flag(self.only_supported, "only_supported")
 
     def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
         """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Annotated, Any
 
-from adadim.checks import between, integer, is_number, positive, shown
+from adadim.checks import between, integer, is_number, not_negative, positive, shown
 from adadim.errors import InvalidValueError
 
 
@@ -17,11 +17,20 @@ def check_loss_range(value: Any, name: str) -> None:
         raise InvalidValueError(f"{name} must be (lowest, highest) reward with lowest < highest, got {shown(value)}")
 
 
+def check_bayes_factor(value: Any, name: str) -> None:
+    """Raise unless `value` can be the Bayes factor that rules a ridge out."""
+    if positive(value, name, "a Bayes factor, e.g. 20") < 1:
+        raise InvalidValueError(f"{name} must be at least 1 (the Bayes factor that rules a ridge out), got {value!r}")
+
+
+BayesFactor = Annotated[float, check_bayes_factor]
 Beta = Annotated[float, partial(between, low=0.5, high=1, ends="[)")]
+Decay = Annotated[float, not_negative]
 Delta = Annotated[float, partial(between, low=0, high=1, ends="()")]
 Dim = Annotated[int, partial(integer, meaning="or None for all features")]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 RadiusScale = Annotated[float, partial(positive, meaning="a factor on the radius")]
 Ridge = Annotated[float, partial(positive, meaning="the regularisation lambda, e.g. 0.1")]
+Taper = Annotated[float, not_negative]
 ThetaNorm = Annotated[float, partial(positive, meaning="a bound on the norm of theta, e.g. 1")]
 WidthScale = Annotated[float, partial(positive, meaning="a factor on the confidence width")]

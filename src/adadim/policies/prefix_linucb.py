@@ -10,12 +10,10 @@ import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, check_ties
-from adadim.checks import not_negative, one_of, positive
+from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
-from adadim.policies.evidence import check_factor
-from adadim.policies.tapered import check_taper
+from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
 from adadim.posterior.averaged import AveragedPrefixes
 from adadim.posterior.evidence import RAW, RIDGES
 from adadim.problem import Problem
@@ -64,20 +62,11 @@ class PrefixLinUCB(Policy):
     """
 
     rule: Literal["optimism", "thompson"] = "optimism"
-    taper: float = 0.0
-    decay: float = 0.0
-    scale: float | None = None
-    factor: float = 20.0
+    taper: Taper = 0.0
+    decay: Decay = 0.0
+    scale: RadiusScale | None = None
+    factor: BayesFactor = 20.0
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        one_of(self.rule, "rule", ("optimism", "thompson"))
-        check_taper(self.taper)
-        not_negative(self.decay, "decay")
-        if self.scale is not None:
-            positive(self.scale, "scale", "a factor on the radius")
-        check_factor(self.factor)
-        check_ties(self.ties)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return PrefixLearner(self, problem, streams)
@@ -89,7 +78,8 @@ class PrefixLearner(Learner):
     def __init__(self, policy: PrefixLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        actions = problem.actions.in_like_units(RAW).rescaled()
+        first = problem.first_arms  # arms that have not arrived do not set the scale
+        actions = problem.actions.in_like_units(RAW, first).rescaled(first)
         self.models = [
             AveragedPrefixes(as_numpy(actions.dense(r)), RIDGES[::2], policy.factor, policy.taper, policy.decay)
             for r in range(len(problem))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
 from adadim.backend.arrays import like
 from adadim.backend.ties import Ties
-from adadim.checks import between, not_negative
+from adadim.checks import between
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.parameters import RadiusScale, Ridge, Taper, ThetaNorm
 from adadim.posterior import Form
 from adadim.posterior.evidence import taper_weights
 from adadim.posterior.linear import linear_model
@@ -58,21 +61,15 @@ class TaperedLinUCB(Policy):
     True
     """
 
-    taper: float = 1.5
-    ridge: float = 0.1
-    size: float | None = None
+    taper: Taper = 1.5
+    ridge: Ridge = 0.1
+    size: Annotated[float, partial(between, low=1e-100, high=1e100)] | None = None
     bonus: Bonus = "norm"
     radius: Radius = "noise"
-    scale: float = 1.0
-    theta_norm: float = 1.0
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        check_taper(self.taper)
-        if self.size is not None:
-            between(self.size, "size", 1e-100, 1e100)
-        self.linucb(noise=1.0)
 
     def linucb(self, noise: float) -> LinUCB:
         """The LinUCB that it is, on tapered features."""
@@ -91,8 +88,3 @@ class TaperedLinUCB(Policy):
         weights = like(taper_weights(self.taper, problem.dim), problem.reference)
         model = linear_model(problem, policy.ridge, form=policy.form, weights=weights)
         return LinUCBLearner(policy, problem, streams, model)
-
-
-def check_taper(taper: float) -> None:
-    """Raise unless `taper` is an exponent of the ridge."""
-    not_negative(taper, "taper")

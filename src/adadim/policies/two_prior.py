@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from adadim.backend.ties import Ties
 from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.evidence import EvidenceLearner, EvidenceLinUCB
+from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
 from adadim.policies.prefix_linucb import PrefixLearner, PrefixLinUCB
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -55,16 +57,12 @@ class TwoPriorLinUCB(Policy):
     'prefix'
     """
 
-    taper: float = 1.75
-    decay: float = 1.0
-    odds: float = 1.0
-    scale: float = 0.35
-    factor: float = 20.0
+    taper: Taper = 1.75
+    decay: Decay = 1.0
+    odds: Annotated[float, partial(positive, meaning="prior odds of features that stop mattering, e.g. 1")] = 1.0
+    scale: RadiusScale = 0.35
+    factor: BayesFactor = 20.0
     ties: Ties = "random"
-
-    def __post_init__(self) -> None:
-        positive(self.odds, "odds", "prior odds of features that stop mattering, e.g. 1")
-        self.beliefs()
 
     def beliefs(self) -> tuple[EvidenceLinUCB, PrefixLinUCB]:
         """The two policies inside."""
