@@ -10,10 +10,12 @@ from typing import Any
 from adadim.checks import is_integer, shown
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies.base import Learner
 from adadim.policies.laws import Need, sets_lacking, warn_about_sets
 from adadim.problem import Problem, Sets
+from adadim.simulate import check_takes_late
 from adadim.study.cells import Cell
 from adadim.study.kinds import Generator
 from adadim.study.tables import make_instance
@@ -34,10 +36,13 @@ class Probe:
         The problem that was built.
     arms : int
         Number of arms of the instance that a run builds.
+    delay : Delay or None
+        How many rounds its rewards take.
     """
 
     problem: Problem
     arms: int
+    delay: Delay | None
 
     @property
     def base_arms(self) -> int:
@@ -71,7 +76,7 @@ def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, wher
     if not isinstance(instance, Instance | ContextInstance):
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
     arms = instance.problem.arms
-    return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS)
+    return Probe(instance.problem, arms if small == wanted else arms * int(wanted) // PROBE_ARMS, instance.delay)
 
 
 def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
@@ -79,6 +84,10 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
         learner = _started(cell, probes[cell.instance].problem)
+        try:
+            check_takes_late(learner, probes[cell.instance].delay)
+        except ValueError as error:
+            raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
         kind = type(cell.policy_object).__name__
         found = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         found.append(f"instances.{cell.instance}")

@@ -24,7 +24,7 @@ from adadim.study.kinds import Plugins, check_plugins, instance_kinds, policy_ki
 from adadim.study.labels import check_labels
 from adadim.study.probes import Probe, build_probe, check_starts
 from adadim.study.sizes import check_counts, check_memory
-from adadim.study.tables import all_parameters, build_policy, instance_table, policy_table
+from adadim.study.tables import all_parameters, build_policy, filed_parameters, instance_table, policy_table
 
 __all__ = ["Study"]
 
@@ -242,7 +242,8 @@ class Study:
     def _cell(self, instance: str, policy: str, probe: Probe) -> Cell:
         kind = self.instances[instance]["kind"]
         generator, params = instance_kinds(self.plugins)[kind], self._parameters(instance)
-        written = {"kind": kind, "params": identity(params, f"instances.{instance}")}
+        filed = params if kind in self.plugins else filed_parameters(params)
+        written = {"kind": kind, "params": identity(filed, f"instances.{instance}")}
         if kind in self.plugins:
             written["source"] = source_digest(generator)
         try:

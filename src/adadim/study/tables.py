@@ -9,14 +9,28 @@ from typing import Any
 from adadim import codec
 from adadim.checks import shown
 from adadim.errors import StudyError
+from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies import parts
 from adadim.policies.base import Policy
 from adadim.study.kinds import Generator, Plugins, instance_kinds, policy_kinds
 
-__all__ = ["all_parameters", "build_policy", "from_spec", "instance_table", "make_instance", "policy_table", "to_spec"]
+__all__ = [
+    "all_parameters",
+    "build_policy",
+    "filed_parameters",
+    "from_spec",
+    "instance_table",
+    "make_instance",
+    "policy_table",
+    "to_spec",
+]
 
 Table = dict[str, Any]
+
+# Parameters that generators have had since later than results have been filed: at these values they are not named, so
+# that results of before are found again.
+LATER: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
 
 # What a study decides for all of its instances at once.
 SUPPLIED = ("replications", "seed")
@@ -73,7 +87,7 @@ def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
 def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
-    table: Table = codec.without_none(codec.plain(value), kinds)
+    table: Table = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
     for key in SUPPLIED:
         if isinstance(table, Mapping) and key in table:
             raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
@@ -85,6 +99,11 @@ def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, 
     """Parameters of an instance that its table gives, and the defaults of the others."""
     defaults = {key: value for key, value in codec.parameters_of(generator).items() if key not in SUPPLIED}
     return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
+
+
+def filed_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an instance by which its results are filed, from all of them."""
+    return {key: value for key, value in params.items() if key not in LATER or value != LATER[key]}
 
 
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:

@@ -14,7 +14,7 @@ from adadim.checks import suggestion
 from adadim.errors import StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
-from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
+from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
 from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
@@ -54,8 +54,8 @@ Families = Annotated[
     typer.Option(
         "--families",
         metavar="NAME",
-        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, or the name of one "
-        "family; may be repeated. By default all.",
+        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, late, late-held-out, or "
+        "the name of one family; may be repeated. By default all.",
         show_default=False,
     ),
 ]
@@ -158,7 +158,8 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
         split: [
             name
             for name in known
-            if known[name] == split and ({split, name} if split in CONTEXTUAL else {ALL, split, name}) & set(names)
+            if known[name] == split
+            and ({split, name} if split in (*CONTEXTUAL, *LATE) else {ALL, split, name}) & set(names)
         ]
         for split in SPLITS
     }
