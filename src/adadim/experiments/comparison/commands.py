@@ -154,15 +154,10 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
         if name not in (ALL, *SPLITS, *known):
             hint = suggestion(name, [ALL, *SPLITS, *known])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
-    wanted = {
-        split: [
-            name
-            for name in known
-            if known[name] == split
-            and ({split, name} if split in (*CONTEXTUAL, *LATE) else {ALL, split, name}) & set(names)
-        ]
-        for split in SPLITS
-    }
+    wanted = {}
+    for split in SPLITS:
+        groups = {split} if split in (*CONTEXTUAL, *LATE) else {ALL, split}
+        wanted[split] = [name for name in known if known[name] == split and {*groups, name} & set(names)]
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
 

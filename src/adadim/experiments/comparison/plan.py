@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from adadim.checks import one_of, suggestion
-from adadim.errors import InvalidValueError, StudyError
+from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
 from adadim.policies import (
@@ -171,8 +172,7 @@ def study(
     for name in policy or ():
         if name in known and name not in available:
             raise StudyError(f"policy: {name!r} cannot play where {where}")
-    chosen = {f.name: f for f in families.FAMILIES if f.split == split}
-    chosen = _chosen(chosen, family, "family")
+    chosen = _chosen({f.name: f for f in families.FAMILIES if f.split == split}, family, "family")
     fixed = [f.name for f in chosen.values() if not f.contextual]
     if split in LATE and not fixed:
         available = {name: p for name, p in available.items() if plays_contexts(p)}
@@ -222,7 +222,9 @@ def takes_late_rewards(policy: Any) -> bool:
     """
     if not isinstance(policy, Policy):  # a table, of LinUCB that is told d*
         return True
-    return policy.start(Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)).takes_late_rewards
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SetsWarning)  # nothing is played
+        return policy.start(Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)).takes_late_rewards
 
 
 def _chosen(table: dict[str, T], names: Collection[str] | None, what: str) -> dict[str, T]:
