@@ -210,20 +210,20 @@ LATE_DEVELOPMENT = (
         mean=300,
         never=0.1,
     ),
-    _late(_clicks("uniform", (6, 40), arms=100, horizon=6000), **SLOW),
+    _late(_clicks("uniform", (6, 40), arms=100, horizon=12_000), **SLOW),
     _late(_contexts("gaussian", "uniform", (4, 50), arms=20, horizon=4000, noise=0.1), rounds=1000),
     _late(_contexts("correlated", "flip", (10, 60), arms=10, horizon=3000, noise=0.1), rounds=100, never=0.1),
     _late(_contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), law="geometric", mean=500),
-    _late(_context_clicks("gaussian", "uniform", (5, 30), arms=20, horizon=6000), **SLOW),
+    _late(_context_clicks("gaussian", "uniform", (5, 30), arms=20, horizon=12_000), **SLOW),
 )
 
 LATE_HELD_OUT = (
     _late(_drawn("sphere", "flip", (8, 60), arms=150, horizon=5000, noise=0.3), rounds=1000),
     _late(_drawn("ball", "decay", (12, 120), arms=300, horizon=3000, noise=0.1), rounds=100),
-    _late(_drawn("sphere", "heavy", (50, 50), arms=200, horizon=4000, noise=0.1), **SLOW),
+    _late(_drawn("sphere", "heavy", (50, 50), arms=200, horizon=12_000, noise=0.1), **SLOW),
     _late(_clicks("decay", (10, 30), arms=100, horizon=6000), law="geometric", mean=300, never=0.1),
     _late(_contexts("sphere", "decay", (30, 30), arms=40, horizon=4000, noise=0.3), rounds=100),
-    _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=5000, noise=0.3), **SLOW),
+    _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=12_000, noise=0.3), **SLOW),
     _late(_contexts("repeated", "heavy", (30, 30), arms=10, horizon=3000, noise=0.3), rounds=1000),
     _late(_context_clicks("sphere", "decay", (8, 24), arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.checks import one_of, suggestion
 from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
-from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
+from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies import (
     D3RB,
     ED2RB,
@@ -164,18 +164,18 @@ def study(
     """
     one_of(split, "split", SPLITS)
     known = policies()
-    available, where = known, ""
-    if split in CONTEXTUAL:
-        available, where = {name: p for name, p in known.items() if plays_contexts(p)}, "features come with each round"
-    elif split in LATE:
-        available, where = {name: p for name, p in known.items() if takes_late_rewards(p)}, "rewards come late"
-    for name in policy or ():
-        if name in known and name not in available:
-            raise StudyError(f"policy: {name!r} cannot play where {where}")
     chosen = _chosen({f.name: f for f in families.FAMILIES if f.split == split}, family, "family")
     fixed = [f.name for f in chosen.values() if not f.contextual]
-    if split in LATE and not fixed:
-        available = {name: p for name, p in available.items() if plays_contexts(p)}
+    available, needs = known, []
+    if split in LATE:
+        needs.append((takes_late_rewards, "rewards come late"))
+    if not fixed:
+        needs.append((plays_contexts, "features come with each round"))
+    for can_play, where in needs:
+        available = {name: p for name, p in available.items() if can_play(p)}
+        for name in policy or ():
+            if name in known and name not in available:
+                raise StudyError(f"policy: {name!r} cannot play where {where}")
     wanted = None if policy is None else {ORACLE, PUBLISHED, *policy} & ({*available, *policy})
     for name in candidates or {}:
         if name in known:
