@@ -1,6 +1,6 @@
 """A home page whose clicks arrive hundreds of decisions later: what does a bandit lose by the wait?
 
-Each visitor is shown one of 40 articles. An article has 24 features in their order, a visitor 8, and the first 4 features
+Each visitor is shown one of 40 articles. An article has 24 features in order, a visitor 8, and the first 4 features
 of the article are multiplied by the visitor's: 1 + 24 + 8 + 32 = 65 features that come with each decision. Whether a
 visitor clicks is a logistic function of some of them. Every 1,000 decisions 8 articles are replaced by new ones. A
 click (or its absence) is known 200 to 2,000 decisions later, and one in ten is never heard of.
