@@ -20,9 +20,11 @@ from adadim.report.looks import looks_of
 from adadim.report.style import tidy
 
 parser = argparse.ArgumentParser(description="Regret against the delay of the rewards.")
-parser.add_argument("--horizon", type=int, default=8000, help="number of rounds")
-parser.add_argument("--trials", type=int, default=5, help="number of replications")
+parser.add_argument("--horizon", type=int, default=6000, help="number of rounds")
+parser.add_argument("--trials", type=int, default=4, help="number of replications")
 parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture")
+parser.add_argument("--results", type=Path, default=Path("results/late"), help="folder for what was computed")
+parser.add_argument("--jobs", type=int, help="processes; by default one for each core")
 options = parser.parse_args()
 
 DELAYS = [delay for delay in (0, 10, 30, 100, 300, 1000, 3000) if delay < options.horizon]
@@ -38,17 +40,21 @@ POLICIES = {
 }
 LOOKS = looks_of(POLICIES)  # a policy looks the same in every figure
 
-instance = adadim.instances.sphere(
-    arms=60, dim=20, intrinsic_dim=4, horizon=options.horizon, noise=0.3, replications=range(options.trials)
+sphere = {"kind": "sphere", "arms": 60, "dim": 20, "intrinsic_dim": 4, "horizon": options.horizon, "noise": 0.3}
+plan = adadim.study.Study(
+    name="late",
+    instances={f"delay {delay}": {**sphere, "delay": delay} for delay in DELAYS},
+    policies={**POLICIES, "chance": adadim.Random()},
+    trials=options.trials,
+    record=1,
+    only={"chance": ["delay 0"]},
 )
-chance = adadim.simulate(adadim.Random(), instance).final.mean()
-regrets = {
-    name: [adadim.simulate(policy, instance, delay=delay).final.mean() for delay in DELAYS]
-    for name, policy in POLICIES.items()
-}
+results = adadim.study.run(plan, options.results, jobs=options.jobs)
+chance = results.final("delay 0", "chance").mean()
+regrets = {name: [results.final(instance, name).mean() for instance in plan.instances] for name in POLICIES}
 
 title = f"Regret after {options.horizon} rounds, {options.trials} replications; by chance {chance:.0f}"
-table = Table("policy", *(f"delay {delay}" for delay in DELAYS), title=title)
+table = Table("policy", *plan.instances, title=title)
 figure = Figure(figsize=(6.4, 4.2), layout="constrained")
 axis = figure.subplots()
 for name, values in regrets.items():
