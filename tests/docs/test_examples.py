@@ -68,6 +68,15 @@ def test_late(tmp_path):
     assert rows["LinUCB"][2] == f"{adadim.simulate(adadim.LinUCB(), instance).final.mean():.0f}"  # of 0, 10, 30, 100
 
 
+def test_late_families(tmp_path):
+    name = "late-100-contexts-correlated-flip-10/60"
+    done = run("late_families.py", "--trials", 1, "--family", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ((group, (family, *shares)),) = table(done.stdout).items()
+    assert (group, family) == ("late", name)
+    assert all(0.5 < float(share) < 1.2 for share in shares)
+
+
 @pytest.mark.parametrize("units", [[], ["--raw"]], ids=["like units", "raw units"])
 def test_homepage(units, tmp_path):
     done = run("homepage.py", "--rounds", 1500, *units, cwd=tmp_path)

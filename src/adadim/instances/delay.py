@@ -46,12 +46,12 @@ class Delay:
     --------
     >>> import adadim
     >>> from adadim.instances import Delay
-    >>> sizes = {"arms": 30, "dim": 8, "intrinsic_dim": 2, "horizon": 400, "replications": range(8)}
-    >>> instance = adadim.instances.sphere(**sizes, delay=50)
+    >>> instance = adadim.instances.sphere(arms=30, dim=8, intrinsic_dim=2, horizon=400, delay=50)
     >>> late = adadim.simulate(adadim.LinUCB(), instance)
-    >>> later = adadim.simulate(adadim.LinUCB(), instance, delay=Delay(law="geometric", mean=200, never=0.1))
-    >>> at_once = adadim.simulate(adadim.LinUCB(), instance, delay=0)
-    >>> bool(at_once.final.mean() < late.final.mean() < later.final.mean())
+    >>> late.learner.describe()[0]["pulls"]  # answered before the last decision
+    349
+    >>> some = adadim.simulate(adadim.LinUCB(), instance, delay=Delay(law="geometric", mean=20, never=0.5))
+    >>> 140 < some.learner.describe()[0]["pulls"] < 240
     True
     """
 

@@ -206,8 +206,8 @@ def test_a_selection_keeps_the_references():
     [
         (
             {"split": "test"},
-            "split must be 'development', 'held-out', 'paper', 'contexts', 'contexts-held-out', 'late' or 'late-held-out', "
-            "got 'test'",
+            "split must be 'development', 'held-out', 'paper', 'contexts', 'contexts-held-out', 'late' or "
+            "'late-held-out', got 'test'",
         ),
         ({"policy": ["taper"]}, "policy: none is called 'taper'; did you mean 'tapered'?"),
         ({"family": ["sphere-flip-8/60"]}, "family: none is called 'sphere-flip-8/60'; did you mean"),  # held-out
