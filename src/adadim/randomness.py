@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     NOISE = 1
     POLICY = 2
     CONTEXT = 3
+    DELAY = 4
 
 
 def check_seed(seed: int) -> int:

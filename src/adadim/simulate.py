@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, zeros
+from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
-from adadim.checks import is_integer
+from adadim.checks import is_integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
 from adadim.instances.instance import Instance
 from adadim.instances.tables import LoggedInstance
 from adadim.notebook import card
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.memos import merged, part_of
 from adadim.progress import Bar
-from adadim.randomness import check_seed
+from adadim.randomness import Purpose, Streams, check_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -149,6 +152,7 @@ def simulate(
     seed: int = 0,
     record: int | Sequence[int] | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
+    delay: DelayLike = None,
 ) -> Outcome: ...
 
 
@@ -168,6 +172,7 @@ def simulate(
     seed: int = 0,
     record: int | Sequence[int] | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
+    delay: DelayLike = None,
 ) -> Outcome | Replay:
     """Run a policy on every replication of an instance.
 
@@ -188,6 +193,10 @@ def simulate(
         Called as ``progress(rounds_done, horizon)`` at every record point; if replications are played in turns, with
         the rounds done on average. By default a bar with the time left shows in terminals and notebooks once the run
         has taken two seconds; True shows it at once, False never.
+    delay : Delay, int or table, optional
+        How many rounds a reward takes to come, see `adadim.instances.Delay`; by default what the instance says. Regret
+        counts when an arm is pulled, the noise is that of the same run without delay, and delays of replication r
+        depend on (seed, r) alone. Rewards that have not come when the last round is decided are not seen.
 
     Returns
     -------
@@ -209,18 +218,122 @@ def simulate(
     if instance.problem.endless:
         raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
     seed = check_seed(seed)
+    late = as_delay(delay)
+    if isinstance(instance, LoggedInstance):
+        if late is not None:
+            raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
+    elif late is None:
+        late = instance.delay
     rounds = len(instance.rewards) if isinstance(instance, LoggedInstance) else instance.problem.horizon
     times = record_points(record, rounds)
     if not callable(progress):
         with Bar(type(policy).__name__, progress) as bar:
-            return simulate(policy, instance, seed, record, bar.update)
+            return _simulate(policy, instance, seed, times, bar.update, late)
+    return _simulate(policy, instance, seed, times, progress, late)
+
+
+def _simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance | LoggedInstance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None],
+    delay: Delay | None,
+) -> Outcome | Replay:
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
     with threadpool_limits(1, user_api="blas"):
+        learner = policy.start(instance.problem, seed=seed)
         if isinstance(instance, LoggedInstance):
-            return _replay(policy.start(instance.problem, seed=seed), instance, times, progress)
+            return _replay(learner, instance, times, progress)
+        check_takes_late(learner, delay)
+        late = None if delay is None or delay.at_once else LateRewards(learner, delay, seed)
         if isinstance(instance, ContextInstance):
-            return _run_contexts(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
-        return _run(policy.start(instance.problem, seed=seed), instance, seed, times, progress)
+            return _run_contexts(learner, instance, seed, times, progress, late)
+        return _run(learner, instance, seed, times, progress, late)
+
+
+class _Pulls(NamedTuple):
+    """Pulls of one round that are answered together."""
+
+    ids: IntArray  # positions of their replications
+    arms: Array
+    rewards: Array
+    memo: Memo
+
+
+class LateRewards:
+    """Takes the place of a learner's `absorb` where rewards come late.
+
+    A pull counts when it is decided (`expect`), and its reward when it has come (`answer`), in the order of the rounds.
+    """
+
+    def __init__(self, learner: Learner, delay: Delay, seed: int) -> None:
+        self.learner, self.delay, self.everyone = learner, delay, learner.everyone
+        self.streams = Streams(seed, Purpose.DELAY, learner.problem.replications)
+        self.round = 0
+        self.due: dict[int, list[_Pulls]] = defaultdict(list)  # by the round before which the rewards come
+
+    def answer_due(self, t: int) -> None:
+        """Learn the rewards that have come since the decision before that of round `t`."""
+        if t == 1:  # other replications begin
+            self.due.clear()
+        self.round = t
+        for pulls in self._one_of_each(self.due.pop(t, [])):
+            self.learner.answer(pulls.arms, pulls.rewards, self._rows(pulls.ids), pulls.memo)
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn the rewards that come at once, and count the pulls whose rewards come later or never."""
+        if rows.everyone:
+            rows = self.everyone  # without what they are offered, which the memo has
+        rounds = self.delay.draw(self.streams, rows)
+        for waits, part, at in rows.split(rounds != 0):
+            if waits:
+                self.learner.expect(arms[at], part, part_of(memo, at))
+            else:
+                self.learner.absorb(arms[at], rewards[at], part, part_of(memo, at))
+        for wait, part, at in rows.split(rounds):
+            known = self.round + wait + 1
+            if wait not in (0, NEVER) and known <= self.learner.problem.horizon:
+                self.due[known].append(_Pulls(part.ids, arms[at], rewards[at], part_of(memo, at)))
+
+    def _one_of_each(self, pulls: Sequence[_Pulls]) -> Iterator[_Pulls]:
+        """The same pulls put together so that a replication has at most one in each, the earliest first."""
+        if len(pulls) < 2:
+            yield from pulls
+            return
+        ids = np.concatenate([pull.ids for pull in pulls])
+        starts = np.cumsum([0, *(len(pull.ids) for pull in pulls)])
+        spans = [slice(start, stop) for start, stop in itertools.pairwise(starts.tolist())]
+        xp = self.learner.xp
+        arms, rewards = (xp.concat([getattr(pull, name) for pull in pulls]) for name in ("arms", "rewards"))
+        memo = merged([(span, pull.memo) for span, pull in zip(spans, pulls, strict=True)], len(ids))
+        earlier: Counter[int] = Counter()
+        turns: dict[int, list[int]] = {}
+        for position, r in enumerate(ids.tolist()):
+            turns.setdefault(earlier[r], []).append(position)
+            earlier[r] += 1
+        for positions in turns.values():
+            chosen = np.array(positions)[np.argsort(ids[positions])]
+            at = like(chosen, arms)
+            yield _Pulls(ids[chosen], arms[at], rewards[at], part_of(memo, at))
+
+    def _rows(self, ids: IntArray) -> Rows:
+        everyone = self.everyone
+        if len(ids) == len(everyone):  # in their order, see `_one_of_each`
+            return everyone
+        if len(ids) == 1:  # a slice makes views where an index makes copies
+            return Rows(slice(int(ids[0]), int(ids[0]) + 1), everyone.positions)
+        return Rows.some(ids, everyone.positions)
+
+
+def check_takes_late(learner: Learner, delay: Delay | None) -> None:
+    """Raise if rewards come late and the learner needs each before its next decision."""
+    if delay is not None and not delay.at_once and not learner.takes_late_rewards:
+        name = type(learner.origin or learner).__name__
+        raise InvalidValueError(
+            f"{name} needs each reward before its next decision and cannot play where rewards come late; "
+            "adadim.recommended(problem), LinUCB and LinTS can"
+        )
 
 
 def _run(
@@ -229,16 +342,18 @@ def _run(
     seed: int,
     times: IntArray,
     progress: Callable[[int, int], None],
+    late: LateRewards | None,
 ) -> Outcome:
     horizon, everyone = instance.problem.horizon, instance.everyone
     noise = instance.noise_streams(seed).source(horizon, normal=instance.rewards == "gaussian")
     gaps = instance.best[:, None] - instance.means
     pulls = zeros(gaps, *gaps.shape, integers=True)
     regret = instance.best * 0.0
+    absorb = learner.absorb if late is None else late.absorb
 
     def play(rows: Rows = everyone) -> None:
         arms, memo = learner.choose(learner.present(rows))
-        learner.absorb(arms, instance.pull(arms, noise, rows), rows, memo)
+        absorb(arms, instance.pull(arms, noise, rows), rows, memo)
         regret[rows.index] += rows.at(gaps, arms)
         rows.add(pulls, arms, 1)
 
@@ -249,8 +364,10 @@ def _run(
         points = enumerate(times.tolist())
         column, due = next(points)
         for t in range(1, horizon + 1):
+            if late is not None:
+                late.answer_due(t)
             if rows.everyone:
-                a_round(learner.sequence() if a_round.records else None)
+                a_round(learner.sequence() if a_round.records and late is None else None)
             else:
                 play(rows)
             if t == due:
@@ -270,19 +387,24 @@ def _run_contexts(
     seed: int,
     times: IntArray,
     progress: Callable[[int, int], None],
+    late: LateRewards | None,
 ) -> Outcome:
     """The same where features come with each round: regret is against the best arm of each."""
     problem, rounds = instance.problem, instance.played()
-    noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
+    noise = instance.noise_streams(seed).source(problem.horizon, normal=not instance.clicks)
     reference, numbers = problem.reference, instance.everyone.positions
     offered = zeros(reference, len(problem), problem.arms, problem.dim)
     means = zeros(reference, len(problem), problem.arms)
     regret, pulls = zeros(reference, len(problem)), zeros(reference, len(problem), problem.arms, integers=True)
 
+    absorb = learner.absorb if late is None else late.absorb
+
     def play() -> None:
-        rows = instance.everyone.offering(offered, None)
+        # A memo may hold on to what was offered, and is kept while its reward is on its way.
+        features = offered if late is None else problem.xp.asarray(offered, copy=True)
+        rows = instance.everyone.offering(features, None)
         arms, memo = learner.choose(rows)
-        learner.absorb(arms, instance.pull(means, arms, noise), rows, memo)
+        absorb(arms, instance.pull(means, arms, noise), rows, memo)
         regret[...] += problem.xp.max(means, axis=-1) - means[numbers, arms]
         pulls[numbers, arms] += 1
 
@@ -291,7 +413,9 @@ def _run_contexts(
     due = {t: column for column, t in enumerate(times.tolist())}
     for t in range(1, problem.horizon + 1):
         offered[...], means[...] = next(rounds)
-        a_round(learner.sequence() if a_round.records else None)
+        if late is not None:
+            late.answer_due(t)
+        a_round(learner.sequence() if a_round.records and late is None else None)
         if t in due:
             recorded[:, due[t]] = as_numpy(regret)
             progress(t, problem.horizon)

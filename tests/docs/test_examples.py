@@ -56,6 +56,38 @@ def test_demo(tmp_path):
     assert rows["LinUCB++"] == [f"{final.mean():.1f}", f"{final.mean() - half:.1f} to {final.mean() + half:.1f}"]
 
 
+def test_late(tmp_path):
+    done = run("late.py", "--horizon", 150, "--trials", 2, "--jobs", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "late.png").read_bytes().startswith(PNG)
+    rows = table(done.stdout)
+    assert len(rows) == 8
+    instance = adadim.instances.sphere(
+        arms=60, dim=20, intrinsic_dim=4, horizon=150, noise=0.3, replications=range(2), delay=30
+    )
+    assert rows["LinUCB"][2] == f"{adadim.simulate(adadim.LinUCB(), instance).final.mean():.0f}"  # of 0, 10, 30, 100
+
+
+def test_late_families(tmp_path):
+    name = "late-100-contexts-correlated-flip-10/60"
+    done = run("late_families.py", "--trials", 1, "--family", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ((group, (family, *shares)),) = table(done.stdout).items()
+    assert (group, family) == ("late", name)
+    assert all(0.5 < float(share) < 1.2 for share in shares)
+
+
+@pytest.mark.parametrize("units", [[], ["--raw"]], ids=["like units", "raw units"])
+def test_homepage(units, tmp_path):
+    done = run("homepage.py", "--rounds", 1500, *units, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    clicks = {name: float(cells[0]) for name, cells in table(done.stdout).items()}
+    assert clicks["chance"] < clicks["told at once"] < clicks["best possible"]
+    assert clicks["told late"] < clicks["told at once"]
+    kept = (clicks["told late"] - clicks["chance"]) / (clicks["told at once"] - clicks["chance"])
+    assert abs(float(re.search(r"keeps (-?[0-9.]+) of what", done.stdout)[1]) - kept) < 0.02
+
+
 def test_growing(tmp_path):
     done = run("growing.py", "--horizon", 120, "--trials", 2, "--arms", 30, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from adadim.instances.arms import many_best
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.data import pca
 from adadim.instances.degrees import polynomials, products
+from adadim.instances.delay import Delay
 from adadim.instances.growing import growing
 from adadim.instances.interactions import interaction_levels, interactions
 from adadim.instances.interval import interval
@@ -21,6 +22,7 @@ from adadim.instances.theorem import lower_bound
 
 __all__ = [
     "ContextInstance",
+    "Delay",
     "LoggedInstance",
     "RealTable",
     "TableInstance",

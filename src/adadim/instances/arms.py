@@ -9,6 +9,7 @@ import numpy as np
 
 from adadim.checks import between, numbers, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
 from adadim.randomness import Purpose, Streams
@@ -25,6 +26,7 @@ def many_best(
     top: float = 0.9,
     others: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5),
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Unrelated arms with Bernoulli rewards, of which several have the best mean (Zhu and Nowak 2020).
@@ -41,7 +43,7 @@ def many_best(
         Mean of the best arms.
     others : sequence of float
         Means of the other arms, each about equally often.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; they decide which arms are the best.
 
     Returns
@@ -72,4 +74,4 @@ def many_best(
     draw = Streams(seed, Purpose.INSTANCE, replications)
     means = np.stack([generator.permutation(values) for generator in draw.generators])
     features = np.broadcast_to(np.ones((1, arms, 1)), (len(replications), arms, 1))
-    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications)
+    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)

@@ -11,7 +11,9 @@ import numpy as np
 from adadim.backend.arrays import Array, FloatArray, like, to_torch
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
-from adadim.instances.parameters import Theta, check_sizes, parameter
+from adadim.instances.delay import Delay, DelayLike, as_delay
+from adadim.instances.instance import CLICK_NOISE, Rewards, clicked
+from adadim.instances.parameters import Theta, check_sizes, parameter, with_base_rate
 from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
@@ -36,6 +38,10 @@ class ContextInstance:
         Reward parameter; the mean reward of an arm is the inner product of its features with it.
     law : str
         How features are drawn.
+    clicks : bool
+        Whether rewards are 1 with the probability that the mean is, else 0; otherwise they have Gaussian noise.
+    delay : Delay or None
+        How many rounds a reward takes to come; None if it comes at once.
 
     Examples
     --------
@@ -44,26 +50,39 @@ class ContextInstance:
     (1, 5, 8)
     """
 
-    def __init__(self, problem: Problem, theta: Array, law: Law, seed: int) -> None:
+    clicks = False
+    delay: Delay | None = None
+
+    def __init__(
+        self,
+        problem: Problem,
+        theta: Array,
+        law: Law,
+        seed: int,
+        rewards: Rewards = "gaussian",
+        delay: DelayLike = None,
+    ) -> None:
         self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
+        self.clicks, self.delay = one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli", as_delay(delay)
         self.everyone = Rows.all(theta)
 
     def __repr__(self) -> str:
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
 
     def _repr_html_(self) -> str:
-        return card("ContextInstance", {**self.problem.in_short(), "law of features": self.law})
+        return card("ContextInstance", {**self.problem.in_short(), "law of features": self.law, "delay": self.delay})
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
         shape = (self.problem.arms, self.problem.dim)
-        stored = [[_drawn(g, shape, "gaussian") for _ in range(REPEATED)] for g in generators]
+        drawn = _drawn_with_base_rate if self.clicks else _drawn
+        stored = [[drawn(g, shape, "gaussian") for _ in range(REPEATED)] for g in generators]
         while True:
             if self.law == "repeated":
                 yield np.stack([sets[g.integers(REPEATED)] for sets, g in zip(stored, generators, strict=True)])
             else:
-                yield np.stack([_drawn(g, shape, self.law) for g in generators])
+                yield np.stack([drawn(g, shape, self.law) for g in generators])
 
     def played(self) -> Iterator[tuple[Array, Array]]:
         """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
@@ -92,7 +111,10 @@ class ContextInstance:
 
     def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm for each replication."""
-        return means[self.everyone.positions, arms] + self.problem.noise * draws.normals(self.everyone)
+        mean = means[self.everyone.positions, arms]
+        if self.clicks:
+            return clicked(mean, draws, self.everyone)
+        return mean + self.problem.noise * draws.normals(self.everyone)
 
 
 def contexts(
@@ -104,7 +126,9 @@ def contexts(
     noise: float = 0.1,
     law: Law = "gaussian",
     theta: Theta = "uniform",
+    rewards: Rewards = "gaussian",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
     """Features that are drawn anew in every round.
@@ -118,7 +142,8 @@ def contexts(
     horizon : int
         Number of rounds T.
     noise : float
-        Standard deviation of the Gaussian noise.
+        Standard deviation of the Gaussian noise; clicks take none, and policies are told 0.5, the sub-Gaussian scale of
+        a click.
     law : {"gaussian", "sphere", "bounded", "correlated", "repeated"}
         "gaussian": independent N(0, 1/d) entries, so that a squared norm is 1 on average. "sphere": uniform on the unit
         sphere. "bounded": independent uniform entries in [-1, 1] / sqrt(d). "correlated": Gaussian, the arms of a round
@@ -126,7 +151,12 @@ def contexts(
         at random in each round.
     theta : {"uniform", "decay", "flip", "spike", "heavy"}
         Shape of the parameter, see `parameter`.
-    replications, seed
+    rewards : {"gaussian", "bernoulli"}
+        Gaussian rewards, or clicks whose probability is linear in the features. These are then built as in
+        `adadim.instances.clicks`: the first is the constant 1/sqrt(2) (the base rate), the others 1/sqrt(2) times a
+        point z of the law, cut to length 1 where it is longer, so that the probability is 1/2 + <z, t>/2 with a unit
+        vector t. `intrinsic_dim` counts the constant, hence is at least 2.
+    replications, seed, delay
         As in `sphere`; the seed draws the features.
 
     Returns
@@ -144,10 +174,13 @@ def contexts(
     replications = check_sizes(replications, arms=arms, dim=dim)
     one_of(law, "law", LAWS)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
-    vector = parameter(theta, intrinsic_dim, dim)
+    if one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli":
+        vector, noise = with_base_rate(theta, intrinsic_dim, dim), CLICK_NOISE
+    else:
+        vector = parameter(theta, intrinsic_dim, dim)
     horizon = integer(horizon, "horizon", meaning="the number of rounds")
     problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
-    return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed)
+    return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed, rewards, delay)
 
 
 def _drawn(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
@@ -160,4 +193,12 @@ def _drawn(generator: np.random.Generator, shape: tuple[int, int], law: str) -> 
         shared = generator.standard_normal((1, shape[1]))
         drawn = np.sqrt(1 - CORRELATION) * drawn + np.sqrt(CORRELATION) * shared
     drawn /= np.sqrt(shape[1])
+    return drawn
+
+
+def _drawn_with_base_rate(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+    """Features of one round of one replication of clicks: a constant, and points of length at most 1."""
+    points = _drawn(generator, (shape[0], shape[1] - 1), law)
+    points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
+    drawn: FloatArray = np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2)
     return drawn

@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from adadim.backend.arrays import FloatArray
 from adadim.checks import flag, integer, one_of
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, linear_instance
 from adadim.randomness import Purpose, Streams
@@ -36,6 +37,7 @@ def pca(
     kernel: Kernel = "linear",
     linear: bool = True,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Real samples as arms, their principal components, largest variance first, as features.
@@ -64,7 +66,7 @@ def pca(
     linear : bool
         False takes the target itself as the mean reward, scaled to a range of 1: no prefix of the features explains it,
         and `intrinsic_dim` is only what an oracle is told.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; the seed draws samples and classes.
 
     Returns
@@ -98,8 +100,8 @@ def pca(
         fit = head.T @ target / np.vecdot(head.T, head.T)  # components are orthogonal: one regression each
         vectors[r, :intrinsic_dim] = fit / np.linalg.norm(fit)
     if linear:
-        return linear_instance(base, vectors, horizon, noise, replications)
-    return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications)
+        return linear_instance(base, vectors, horizon, noise, replications, delay)
+    return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications, delay=delay)
 
 
 @functools.lru_cache

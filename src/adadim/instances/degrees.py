@@ -11,6 +11,7 @@ import numpy as np
 from adadim.backend.arrays import FloatArray
 from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import Theta, check_sizes, linear_instance, parameter
 from adadim.randomness import Purpose, Streams
@@ -30,6 +31,7 @@ def products(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
     levels: Sequence[int] | None = None,
@@ -74,7 +76,7 @@ def products(
         codes = generator.choice(2**attributes, arms, replace=False, shuffle=False)
         has = (codes[:, None] >> np.arange(attributes)) & 1 == 1
         base[r] = _scaled(np.stack([has[:, list(members)].all(axis=1) for members in chosen], axis=1))
-    return linear_instance(base, vectors, horizon, noise, replications, expressive=expressive, levels=levels)
+    return linear_instance(base, vectors, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
 def polynomials(
@@ -87,6 +89,7 @@ def polynomials(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Arms are settings of a few variables; features are polynomials of increasing degree in them.
@@ -123,7 +126,7 @@ def polynomials(
         points = generator.uniform(-1, 1, (arms, variables))
         values = np.polynomial.legendre.legvander(points, degree) * lengths
         base[r] = _scaled(np.stack([math.prod(values[:, v, k] for v, k in enumerate(p)) for p in powers], axis=1))
-    return linear_instance(base, vectors, horizon, noise, replications)
+    return linear_instance(base, vectors, horizon, noise, replications, delay)
 
 
 def _powers(term: Iterable[int], variables: int) -> list[int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.checks import integer
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import Theta, check_sizes, parameter
 from adadim.instances.points import sphere
@@ -27,13 +28,14 @@ def growing(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Arms of `sphere` that arrive one after the other: sets that only grow, as in the paper's remark.
 
     Parameters
     ----------
-    arms, dim, intrinsic_dim, horizon, noise, theta, replications, seed
+    arms, dim, intrinsic_dim, horizon, noise, theta, replications, seed, delay
         As in `sphere`; the arms are the same, in another order.
     first : int
         Number of arms that are there from the start. The others arrive at even distances over the horizon; with
@@ -84,5 +86,6 @@ def growing(
         noise=noise,
         replications=replications,
         arrives=arrives,
+        delay=delay,
         slack=math.inf,
     )

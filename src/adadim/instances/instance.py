@@ -24,6 +24,7 @@ from adadim.backend.arrays import (
 from adadim.backend.rows import Rows
 from adadim.checks import integer, is_number, one_of, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike, as_delay
 from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
@@ -31,6 +32,7 @@ from adadim.randomness import Draws, Purpose, Streams
 __all__ = ["Instance"]
 
 Rewards = Literal["gaussian", "bernoulli"]
+CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
 class Instance:
@@ -56,6 +58,8 @@ class Instance:
     slack : float
         How much better than the best arm of round 1 an arm that arrives later may be. By default not at all, which is
         the second condition of the paper's remark on growing sets; no policy can check it. ``math.inf`` for any.
+    delay : Delay, int or table, optional
+        How many rounds a reward takes to come, see `adadim.instances.Delay`; by default it comes at once.
 
     Attributes
     ----------
@@ -91,7 +95,9 @@ class Instance:
         replications: Sequence[int] | None = None,
         arrives: Any = None,
         slack: float = 0.0,
+        delay: DelayLike = None,
     ) -> None:
+        self.delay = as_delay(delay)
         actions = features if isinstance(features, ActionSet) else ActionSet(features)
         one_of(rewards, "rewards", ("gaussian", "bernoulli"))
         if (theta is None) == (means is None):
@@ -101,7 +107,7 @@ class Instance:
                 raise InvalidValueError(
                     "noise is needed for Gaussian rewards: their standard deviation, e.g. noise=0.1"
                 )
-            noise = 0.5
+            noise = CLICK_NOISE
         self.rewards = rewards
         if theta is not None:
             self.theta = _check_rows(theta, "theta", actions.replications, actions.dim, actions.base)
@@ -141,7 +147,7 @@ class Instance:
         if self.theta is not None:
             matter = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1)) + 1
         best = float(as_numpy(self.best).mean())
-        rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter}
+        rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter, "delay": self.delay}
         return card("Instance", {**self.problem.in_short(), **rest})
 
     def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
@@ -190,13 +196,13 @@ class Instance:
         return moved
 
     def joins(self, other: Instance) -> bool:
-        """Whether the two differ in their replications alone: as many arms and rounds, the same law of noise."""
+        """Whether the two differ in their replications alone: the same sizes, the same laws of noise and delay."""
         one, two = self.problem, other.problem
         return (
             (one.arms, one.dim, one.horizon, one.noise) == (two.arms, two.dim, two.horizon, two.noise)
             and (one.actions.levels, one.actions.expressive) == (two.actions.levels, two.actions.expressive)
             and (one.reward_range is None, one.growing) == (two.reward_range is None, two.growing)
-            and self.rewards == other.rewards
+            and (self.rewards, self.delay) == (other.rewards, other.delay)
         )
 
     @staticmethod
@@ -246,9 +252,13 @@ class Instance:
         rows = self.everyone if rows is None else rows
         mean = rows.at(self.means, arms)
         if self.rewards == "bernoulli":
-            clicked = like(draws.uniforms(rows), mean) < mean
-            return namespace(mean).astype(clicked, mean.dtype)
+            return clicked(mean, draws, rows)
         return mean + self.problem.noise * like(draws.normals(rows), mean)
+
+
+def clicked(mean: Array, draws: Draws, rows: Rows) -> Array:
+    """1 with the probability that `mean` is, else 0, in each replication of `rows`."""
+    return namespace(mean).astype(like(draws.uniforms(rows), mean) < mean, mean.dtype)
 
 
 def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:

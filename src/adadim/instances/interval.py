@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adadim.checks import between, positive
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
 from adadim.randomness import Purpose, Streams
@@ -22,6 +23,7 @@ def interval(
     steepness: float = 1.0,
     top: float = 0.9,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Bernoulli rewards with mean max(top - steepness |x - x*|^smoothness, 0) at the points of a grid on [0, 1].
@@ -36,7 +38,7 @@ def interval(
         Its Hoelder constant L.
     top : float
         Mean reward at x*, which is drawn uniformly from the points in each replication.
-    replications, seed
+    replications, seed, delay
         As in `sphere`.
 
     Examples
@@ -54,4 +56,4 @@ def interval(
     best = np.array([points[generator.integers(arms)] for generator in draw.generators])
     means = np.maximum(top - steepness * np.abs(points - best[:, None]) ** smoothness, 0.0)
     features = np.broadcast_to(points[None, :, None], (len(replications), arms, 1))
-    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications)
+    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)

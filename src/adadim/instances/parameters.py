@@ -12,8 +12,9 @@ from adadim import theory
 from adadim.actions import ActionSet
 from adadim.backend.arrays import FloatArray
 from adadim.backend.memory import check_fits
-from adadim.checks import flag, integer, shown
+from adadim.checks import flag, integer, is_integer, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.randomness import check_replications
 
@@ -51,6 +52,14 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     return vector
 
 
+def with_base_rate(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
+    """Parameter of clicks: 1/sqrt(2) for the constant feature, and `parameter` for the others, divided by sqrt(2)."""
+    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
+    rest = parameter(shape, intrinsic_dim - 1, dim - 1) / math.sqrt(2)
+    return np.concatenate([[1 / math.sqrt(2)], rest])
+
+
 def expressive_levels(horizon: int, dim: int, beta: float = 0.5) -> list[int]:
     """Truncation levels of the paper's expressive experiments: 8, 16, ... as far as LinUCB++ uses them, then d.
 
@@ -69,6 +78,7 @@ def linear_instance(
     horizon: int,
     noise: float,
     replications: Sequence[int],
+    delay: DelayLike = None,
     *,
     expressive: bool = False,
     levels: Sequence[int] | None = None,
@@ -79,7 +89,7 @@ def linear_instance(
     if flag(expressive, "expressive") and levels is None:
         levels = expressive_levels(horizon, base.shape[-1])
     actions = ActionSet(base, levels=levels)
-    return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications)
+    return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications, delay=delay)
 
 
 def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:

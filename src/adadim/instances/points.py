@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from adadim.backend.arrays import FloatArray
-from adadim.checks import is_integer, not_negative, shown
-from adadim.errors import InvalidValueError
+from adadim.checks import not_negative
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
-from adadim.instances.parameters import Theta, check_sizes, linear_instance, parameter
+from adadim.instances.parameters import Theta, check_sizes, linear_instance, parameter, with_base_rate
 from adadim.randomness import Purpose, Streams
 
 __all__ = ["anisotropic", "ball", "clicks", "sphere"]
@@ -26,6 +26,7 @@ def sphere(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
     levels: Sequence[int] | None = None,
@@ -46,6 +47,8 @@ def sphere(
         Shape of the reward parameter, see `parameter`.
     replications : sequence of int
         Replication numbers; number r gives the same arms whatever the others are.
+    delay : Delay, int or table, optional
+        How many rounds a reward takes to come, see `Delay`; by default it comes at once.
     seed : int
         Seed of the arms.
     expressive : bool
@@ -69,7 +72,7 @@ def sphere(
     for rows, generator in zip(base, draw.generators, strict=True):
         _fill_unit_rows(generator, rows)
     vector = parameter(theta, intrinsic_dim, dim)
-    return linear_instance(base, vector, horizon, noise, replications, expressive=expressive, levels=levels)
+    return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
 def ball(
@@ -81,6 +84,7 @@ def ball(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
     levels: Sequence[int] | None = None,
@@ -100,7 +104,7 @@ def ball(
         _fill_unit_rows(generator, rows)
         rows *= generator.random((arms, 1)) ** (1 / dim)
     vector = parameter(theta, intrinsic_dim, dim)
-    return linear_instance(base, vector, horizon, noise, replications, expressive=expressive, levels=levels)
+    return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
 def anisotropic(
@@ -113,6 +117,7 @@ def anisotropic(
     noise: float = 0.1,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Gaussian features whose scale falls as j^-decay, divided by the norm of the longest arm.
@@ -140,7 +145,7 @@ def anisotropic(
         generator.standard_normal(out=rows)
         rows *= scales
         rows /= np.sqrt(np.vecdot(rows, rows).max())
-    return linear_instance(base, parameter(theta, intrinsic_dim, dim), horizon, noise, replications)
+    return linear_instance(base, parameter(theta, intrinsic_dim, dim), horizon, noise, replications, delay)
 
 
 def clicks(
@@ -151,6 +156,7 @@ def clicks(
     horizon: int,
     theta: Theta = "uniform",
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Clicks: Bernoulli rewards whose probability is linear in the features.
@@ -166,17 +172,14 @@ def clicks(
     ('bernoulli', 0.5)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
+    vector = with_base_rate(theta, intrinsic_dim, dim)
     draw = Streams(seed, Purpose.INSTANCE, replications)
     base = np.full((len(replications), arms, dim), 1 / math.sqrt(2))
     for rows, generator in zip(base, draw.generators, strict=True):
         points = np.empty((arms, dim - 1))
         _fill_unit_rows(generator, points)
         rows[:, 1:] *= points
-    rest = parameter(theta, intrinsic_dim - 1, dim - 1) / math.sqrt(2)
-    vector = np.concatenate([[1 / math.sqrt(2)], rest])
-    return Instance(base, theta=vector, horizon=horizon, rewards="bernoulli", replications=replications)
+    return Instance(base, theta=vector, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)
 
 
 def _fill_unit_rows(generator: np.random.Generator, rows: FloatArray) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from adadim.checks import integer, positive, require
 from adadim.errors import NormWarning
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
 from adadim.randomness import Purpose, Streams
@@ -26,6 +27,7 @@ def powers(
     noise: float = 0.1,
     top: float = 30.0,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
     """Arms are values x in [0, top]; features are 1, x, x^2, ... as they are, however large.
@@ -39,7 +41,7 @@ def powers(
         Number of arms K and of features d: powers up to d - 1.
     intrinsic_dim : int
         Number d* of leading features that matter, at least 2: the constant alone decides nothing.
-    horizon, noise, replications, seed
+    horizon, noise, replications, seed, delay
         As in `sphere`.
     top : float
         Largest x.
@@ -65,4 +67,4 @@ def powers(
         vectors[r, : len(coefficients)] = coefficients / (np.ptp(base[r, :, : len(coefficients)] @ coefficients) or 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NormWarning)
-        return Instance(base, theta=vectors, horizon=horizon, noise=noise, replications=replications)
+        return Instance(base, theta=vectors, horizon=horizon, noise=noise, replications=replications, delay=delay)

@@ -11,6 +11,7 @@ from adadim.backend.arrays import Array, FloatArray, to_torch
 from adadim.backend.memory import check_fits
 from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive, require
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes
 from adadim.problem import Problem
@@ -39,8 +40,9 @@ class PublishedInstance(ContextInstance):
         noise_mean: float,
         draw: Callable[[np.random.Generator], FloatArray],
         seed: int,
+        delay: DelayLike = None,
     ) -> None:
-        super().__init__(problem, theta, "sphere", seed)
+        super().__init__(problem, theta, "sphere", seed, delay=delay)
         self.biases, self.noise_mean, self.draw = biases, noise_mean, draw
 
     def __repr__(self) -> str:
@@ -76,6 +78,7 @@ def sphere_rounds(
     noise: float = 1.0,
     noise_mean: float = 0.0,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
     """Arms drawn uniformly from the unit sphere in every round (Pacchiano, Dann and Gentile 2024, experiments 4 and 6).
@@ -88,7 +91,7 @@ def sphere_rounds(
         The reward parameter, one number for each feature, of any length.
     noise, noise_mean : float
         Standard deviation and mean of the Gaussian noise; the authors' code has a mean of 1 in place of 0.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; the seed draws the features.
 
     Returns
@@ -112,6 +115,7 @@ def sphere_rounds(
         _finite(noise_mean, "noise_mean"),
         lambda generator: _on_sphere(generator, arms, len(vector)),
         seed,
+        delay,
     )
 
 
@@ -126,6 +130,7 @@ def biased_arms(
     law: Literal["sphere", "gaussian"] = "sphere",
     noise: float = 1.0,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
     """Arms with means of their own and features that may matter: rewards mu_k + <theta, x_k>.
@@ -147,7 +152,7 @@ def biased_arms(
         Features uniform on the unit sphere, or standard normal.
     noise : float
         Standard deviation of the Gaussian noise.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; they draw theta, the biases and the features.
 
     Returns
@@ -171,7 +176,7 @@ def biased_arms(
         biases[r] = generator.uniform(-bias, bias, arms)
     drawn = _on_sphere if law == "sphere" else _gaussian
     problem = _problem(arms, dim, horizon, noise, replications)
-    return PublishedInstance(problem, theta, biases, 0.0, lambda g: drawn(g, arms, dim), seed)
+    return PublishedInstance(problem, theta, biases, 0.0, lambda g: drawn(g, arms, dim), seed, delay)
 
 
 def shared_contexts(
@@ -184,6 +189,7 @@ def shared_contexts(
     relevant: bool = True,
     noise: float = 1.0,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
     """One context for all arms in each round, and a parameter for each arm (Abbasi-Yadkori, Pacchiano and Phan 2020).
@@ -202,7 +208,7 @@ def shared_contexts(
         False leaves each arm the first entry alone, its mean: the context is then irrelevant.
     noise : float
         Standard deviation of the Gaussian noise.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; they draw the parameters and the contexts.
 
     Returns
@@ -231,11 +237,17 @@ def shared_contexts(
 
     problem = _problem(models, models * dim, horizon, noise, replications)
     biases = np.zeros((len(replications), models))
-    return PublishedInstance(problem, theta.reshape(len(replications), -1), biases, 0.0, draw, seed)
+    return PublishedInstance(problem, theta.reshape(len(replications), -1), biases, 0.0, draw, seed, delay)
 
 
 def owned_arms(
-    *, best: float, horizon: int, owners: int = 6, replications: Sequence[int] = range(1), seed: int = 0
+    *,
+    best: float,
+    horizon: int,
+    owners: int = 6,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+    delay: DelayLike = None,
 ) -> Instance:
     """Bernoulli arms of several owners, one of whom has the best arm (Arora, Marinov and Mohri 2021).
 
@@ -250,7 +262,7 @@ def owned_arms(
         Number of rounds T.
     owners : int
         Number of owners.
-    replications, seed
+    replications, seed, delay
         As in `sphere`; all replications have the same means.
 
     Returns
@@ -269,7 +281,7 @@ def owned_arms(
     means = np.array([best] + [0.2] * 9 + ([0.51] + [0.5] * 4) * (owners - 1))
     replications = check_sizes(replications, arms=len(means))
     features = np.broadcast_to(np.ones((1, len(means), 1)), (len(replications), len(means), 1))
-    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications)
+    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)
 
 
 def _problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:

@@ -18,6 +18,7 @@ from scipy.linalg import eigh
 
 from adadim.checks import integer, one_of
 from adadim.frames import FloatArray, column, number_columns
+from adadim.instances.delay import DelayLike
 from adadim.instances.interactions import interaction_levels
 from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units, table
 
@@ -202,6 +203,7 @@ def labelled(
     intrinsic_dim: int | None = None,
     horizon: int | None = None,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> TableInstance:
     """A real table with labels as a bandit problem: guess the label, learn whether that was right.
@@ -214,7 +216,7 @@ def labelled(
         How many principal components to offer; by default all.
     intrinsic_dim : int, optional
         Changes nothing, since nobody knows d* of real data: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
-    horizon, replications, seed
+    horizon, replications, seed, delay
         As in `table`.
 
     Examples
@@ -225,7 +227,8 @@ def labelled(
     found = named(data)
     if covariates is not None:
         integer(covariates, "covariates", least=0, most=len(found.features), meaning=f"the components of {data!r}")
-    made = found.instance(features=found.features[:covariates], horizon=horizon, replications=replications, seed=seed)
+    kept = found.features[:covariates]
+    made = found.instance(features=kept, horizon=horizon, replications=replications, seed=seed, delay=delay)
     assert isinstance(made, TableInstance)
     if intrinsic_dim is not None:
         integer(intrinsic_dim, "intrinsic_dim", most=made.problem.dim, meaning="the number of features")

@@ -13,6 +13,8 @@ from adadim.checks import flag, integer, shown
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import DelayLike, as_delay
+from adadim.instances.instance import CLICK_NOISE
 from adadim.instances.interactions import interactions
 from adadim.instances.parameters import check_sizes
 from adadim.notebook import card
@@ -22,7 +24,6 @@ from adadim.randomness import Draws, Purpose, Streams, check_seed
 __all__ = ["LoggedInstance", "TableInstance", "in_like_units", "table"]
 
 FRAME = "the frame"
-CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
 class _FromTable:
@@ -79,6 +80,19 @@ class TableInstance(_FromTable, ContextInstance):
     >>> instance.arms, next(instance.rounds()).shape
     (('high', 'low'), (1, 2, 5))
     """
+
+    def __init__(
+        self,
+        problem: Problem,
+        arms: Sequence[Any],
+        covariates: FloatArray,
+        rewards: FloatArray,
+        shared: bool,
+        seed: int,
+        delay: DelayLike = None,
+    ) -> None:
+        super().__init__(problem, arms, covariates, rewards, shared, seed)
+        self.delay = as_delay(delay)
 
     def rounds(self) -> Iterator[FloatArray]:
         return (features for features, _ in self.played())
@@ -165,6 +179,7 @@ def table(
     standardise: bool = True,
     shared: bool = False,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> TableInstance: ...
 
@@ -198,6 +213,7 @@ def table(
     standardise: bool = True,
     shared: bool = False,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
     seed: int = 0,
 ) -> TableInstance | LoggedInstance:
     """Rounds from the rows of a table, in an order of its own for each replication.
@@ -227,8 +243,9 @@ def table(
         Centre each covariate and divide it by its standard deviation over the table.
     shared : bool
         As in `adadim.interactions`: put the covariates themselves before the arms.
-    replications, seed
-        As in `sphere`; replication r of a seed has its own order of rows, the same for all policies.
+    replications, seed, delay
+        As in `sphere`; replication r of a seed has its own order of rows, the same for all policies. Logged choices
+        take no delay.
 
     Returns
     -------
@@ -261,7 +278,9 @@ def table(
         labels, rewards = _rewards_of_classes(frame, classes)
         told = CLICK_NOISE if noise is None else noise
         problem = _problem(covariates, len(labels), shared, horizon, told, replications)
-        return TableInstance(problem, labels, covariates, rewards, shared, seed)
+        return TableInstance(problem, labels, covariates, rewards, shared, seed, delay)
+    if delay is not None:
+        raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
     gained = number_columns(frame, [reward], FRAME)[:, 0]

@@ -10,6 +10,7 @@ from adadim import theory
 from adadim.backend.memory import check_fits
 from adadim.checks import is_integer, shown
 from adadim.errors import InvalidValueError
+from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.randomness import check_replications
 
@@ -26,6 +27,7 @@ def lower_bound(
     target: int = 0,
     intrinsic_dim: int | None = None,
     replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
 ) -> Instance:
     """One member of the family behind the paper's Theorem 1.
 
@@ -38,6 +40,8 @@ def lower_bound(
     intrinsic_dim : int, optional
         The d* of that member, floor(T^alpha_easy) for target 0 and Kl + i for target i. It changes nothing: in a
         study it is what ``"@intrinsic_dim"`` tells an oracle, and it is checked.
+    replications, delay
+        As in `sphere`.
 
     Notes
     -----
@@ -70,4 +74,5 @@ def lower_bound(
         noise=family.noise,
         reward_range=family.delta,
         replications=numbers,
+        delay=delay,
     )

@@ -12,11 +12,13 @@ from typing import Any, Literal, NamedTuple
 from adadim.checks import is_integer, shown
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies.base import Learner, Policy
 from adadim.policies.laws import Need, sets_lacking, warn_about_sets
 from adadim.posterior.cost import least_bytes, replication_bytes
 from adadim.problem import Problem, Sets
+from adadim.simulate import check_takes_late
 from adadim.study.kinds import Generator, make_instance
 
 FORMAT = 2
@@ -137,6 +139,7 @@ class Probe(NamedTuple):
     problem: Problem
     arms: int
     base_arms: int  # those that are not truncations of others
+    delay: Delay | None  # how many rounds its rewards take
 
 
 def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
@@ -156,7 +159,8 @@ def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, wher
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
     problem = instance.problem
     arms = problem.arms if small == wanted else problem.arms * int(wanted) // PROBE_ARMS
-    return Probe(problem, arms, arms if problem.contextual else arms // len(problem.actions.levels))
+    base_arms = arms if problem.contextual else arms // len(problem.actions.levels)
+    return Probe(problem, arms, base_arms, instance.delay)
 
 
 def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
@@ -164,6 +168,10 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
         learner = _started(cell, probes[cell.instance].problem)
+        try:
+            check_takes_late(learner, probes[cell.instance].delay)
+        except ValueError as error:
+            raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
         kind = type(cell.policy_object).__name__
         names = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")

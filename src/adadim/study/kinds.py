@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from adadim import codec, instances, policies
 from adadim.checks import shown
 from adadim.errors import InvalidValueError, StudyError
+from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
 
@@ -26,6 +27,10 @@ Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
 
 SUPPLIED = ("replications", "seed")  # what a study decides for all of its instances at once
+
+# Parameters that generators have had since later than results have been filed: at these values they are not named, so
+# that results of before are found again.
+LATER: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
 
 
 class PluginSource(NamedTuple):
@@ -246,7 +251,7 @@ def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
 def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
-    table: Table = codec.without_none(codec.plain(value), kinds)
+    table: Table = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
     for key in SUPPLIED:
         if isinstance(table, Mapping) and key in table:
             raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
@@ -259,6 +264,11 @@ def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, 
     """Parameters of an instance that its table gives, and the defaults of the others."""
     defaults = {key: value for key, value in codec.parameters_of(generator).items() if key not in SUPPLIED}
     return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
+
+
+def filed_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an instance by which its results are filed, from all of them."""
+    return {key: value for key, value in params.items() if key not in LATER or value != LATER[key]}
 
 
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:

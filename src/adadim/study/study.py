@@ -26,6 +26,7 @@ from adadim.study.kinds import (
     all_parameters,
     build_policy,
     check_plugins,
+    filed_parameters,
     identity,
     instance_kinds,
     instance_table,
@@ -261,7 +262,8 @@ class Study:
     def _cell(self, instance: str, policy: str) -> Cell:
         kind, probe = self.instances[instance]["kind"], self._probes[instance]
         generator, params = self._generators[instance], self._parameters[instance]
-        written = {"kind": kind, "params": identity(params, f"instances.{instance}")}
+        filed = params if kind in self.plugins else filed_parameters(params)
+        written = {"kind": kind, "params": identity(filed, f"instances.{instance}")}
         if kind in self.plugins:
             written["source"] = codec.source_digest(generator)
         try:

@@ -11,7 +11,7 @@ from adadim.experiments.comparison.plan import NOT_COMPARED
 from adadim.study.kinds import make_instance
 
 # Public policies of the library that the comparison does not run, and why.
-DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT = (
+DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT, LATE, LATE_HELD_OUT = (
     [family for family in comparison.FAMILIES if family.split == split] for split in comparison.SPLITS
 )
 OWN = [*DEVELOPMENT, *HELD_OUT]
@@ -124,6 +124,49 @@ def test_only_policies_that_can_play_with_contexts_do():
         comparison.study("contexts", trials=1, policy=["ucb"])
 
 
+# Rewards that come late
+
+
+@pytest.mark.parametrize("families", [LATE, LATE_HELD_OUT], ids=["late", "late-held-out"])
+def test_late_groups_cover_arms_rewards_and_delays(families):
+    tables = [family.instance for family in families]
+    clicks = {(t["kind"] == "clicks" or t.get("rewards") == "bernoulli", t["kind"] == "contexts") for t in tables}
+    assert clicks == {(False, False), (False, True), (True, False), (True, True)}
+    delays = [t["delay"] for t in tables]
+    assert {100, 1000} <= {delay.get("rounds") for delay in delays}
+    assert {"geometric", "uniform"} <= {delay.get("law") for delay in delays}
+    assert {delay["never"] for delay in delays} == {0.0, 0.1}
+    assert {(d["least"], d["most"]) for d in delays if d.get("law") == "uniform"} == {(200, 2000)}
+    for family in families:
+        assert family.name.startswith("late-")
+        assert build(family).delay == adadim.instances.Delay(**family.instance["delay"])
+        d_star, dim = family.name.rsplit("-", 1)[1].split("/")
+        assert (int(d_star), int(dim)) == (family.instance["intrinsic_dim"], build(family).problem.dim)
+
+
+def test_no_late_problem_is_in_both_groups():
+    def what(family):
+        return {key: value for key, value in family.instance.items() if key in ("kind", "theta", "law", "dim")}
+
+    assert not [f.name for f in LATE_HELD_OUT if what(f) in map(what, LATE)]
+
+
+def test_only_policies_that_take_late_rewards_play_there():
+    plan = comparison.study("late", trials=1)
+    run = {cell.policy for cell in plan.cells}
+    assert {"oracle", "recommended", "linucb", "tapered", "lints", "prefix", "two-prior", "greedy", "ucb"} <= run
+    assert not {"linucb++", "corral", "dynamic-balancing", "modcb"} & run
+    where = {cell.instance for cell in plan.cells if cell.policy == "ucb"}
+    assert where == {f.name for f in LATE if f.instance["kind"] != "contexts"}
+    assert {cell.instance for cell in plan.cells if cell.policy == "linucb"} == {f.name for f in LATE}
+    with pytest.raises(StudyError, match="'linucb\\+\\+' cannot play where rewards come late"):
+        comparison.study("late", trials=1, policy=["linucb++"])
+    contextual = [f.name for f in LATE if f.instance["kind"] == "contexts"]
+    assert "ucb" not in comparison.study("late", trials=1, family=contextual).policies
+    with pytest.raises(StudyError, match="'ucb' cannot play where features come with each round"):
+        comparison.study("late", trials=1, family=contextual, policy=["ucb"])
+
+
 # Policies
 
 
@@ -163,7 +206,8 @@ def test_a_selection_keeps_the_references():
     [
         (
             {"split": "test"},
-            "split must be 'development', 'held-out', 'paper', 'contexts' or 'contexts-held-out', got 'test'",
+            "split must be 'development', 'held-out', 'paper', 'contexts', 'contexts-held-out', 'late' or "
+            "'late-held-out', got 'test'",
         ),
         ({"policy": ["taper"]}, "policy: none is called 'taper'; did you mean 'tapered'?"),
         ({"family": ["sphere-flip-8/60"]}, "family: none is called 'sphere-flip-8/60'; did you mean"),  # held-out

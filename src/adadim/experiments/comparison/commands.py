@@ -15,7 +15,7 @@ from adadim.codec import read_toml
 from adadim.errors import StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
-from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
+from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
 from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 from adadim.experiments.comparison.tables import comparison_markdown
@@ -55,8 +55,8 @@ Families = Annotated[
     typer.Option(
         "--families",
         metavar="NAME",
-        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, or the name of one "
-        "family; may be repeated. By default all.",
+        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, late, late-held-out, or "
+        "the name of one family; may be repeated. By default all.",
         show_default=False,
     ),
 ]
@@ -155,14 +155,10 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
         if name not in (ALL, *SPLITS, *known):
             hint = suggestion(name, [ALL, *SPLITS, *known])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
-    wanted = {
-        split: [
-            name
-            for name in known
-            if known[name] == split and ({split, name} if split in CONTEXTUAL else {ALL, split, name}) & set(names)
-        ]
-        for split in SPLITS
-    }
+    wanted = {}
+    for split in SPLITS:
+        groups = {split} if split in (*CONTEXTUAL, *LATE) else {ALL, split}
+        wanted[split] = [name for name in known if known[name] == split and {*groups, name} & set(names)]
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
 

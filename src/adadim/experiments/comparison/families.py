@@ -11,21 +11,31 @@ Where features come with each round there are two groups more, "contexts" for de
 of features and shapes of theta are in both with other parameters, but unit norms and decaying theta are held-out only.
 The real tables with labels go to the two alternately, in the order of the alphabet: digits, optdigits and satimage for
 development, letter, penbased and yeast held-out.
+
+Where rewards come late there are two groups too, "late" for development and "late-held-out". Either has fixed arms and
+features that come with each round, Gaussian rewards and clicks; rewards that take 100 rounds, 1,000, a number of
+geometric law, or anything from 200 to 2,000, and some of which one in ten never come. The split was made before any
+policy was run on any of them: no combination of features, theta and d*/d is in both, and balls, heavy tails, and unit
+norms, repeated sets and decaying theta of features that come with each round are held-out only. After a first look at
+three of the development group, and at none of the other, the horizon of those with delays from 200 to 2,000 was raised
+to 12,000 in both: in 6,000 rounds much of the loss is that no reward has come.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from adadim.experiments.paper.plan import FIGURES
 
-__all__ = ["CONTEXTUAL", "FAMILIES", "SPLITS", "Family", "Split"]
+__all__ = ["CONTEXTUAL", "FAMILIES", "LATE", "SPLITS", "Family", "Split"]
 
-Split = Literal["development", "held-out", "paper", "contexts", "contexts-held-out"]
-SPLITS: tuple[Split, ...] = ("development", "held-out", "paper", "contexts", "contexts-held-out")
+Split = Literal["development", "held-out", "paper", "contexts", "contexts-held-out", "late", "late-held-out"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 CONTEXTUAL: tuple[Split, ...] = ("contexts", "contexts-held-out")
 """Groups in which features come with each round."""
+LATE: tuple[Split, ...] = ("late", "late-held-out")
+"""Groups in which rewards come late."""
 
 Dims = tuple[int, int]  # d* and d
 Named = tuple[str, dict[str, Any]]
@@ -39,7 +49,7 @@ class Family:
     ----------
     name : str
         What it is called in tables.
-    split : {"development", "held-out", "paper", "contexts", "contexts-held-out"}
+    split : {"development", "held-out", "paper", "contexts", "contexts-held-out", "late", "late-held-out"}
         What it may be used for.
     instance : dict
         The instance as in a `Study`. Its `intrinsic_dim` is d*, which only the oracle is told.
@@ -48,6 +58,11 @@ class Family:
     name: str
     split: Split
     instance: dict[str, Any]
+
+    @property
+    def contextual(self) -> bool:
+        """Whether features come with each round."""
+        return self.instance["kind"] in ("contexts", "labelled")
 
 
 def _drawn(kind: str, theta: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
@@ -84,6 +99,19 @@ def _contexts(law: str, theta: str, dims: Dims, arms: int, horizon: int, noise: 
     """Features drawn anew each round."""
     known = {"arms": arms, "horizon": horizon, "noise": noise, "law": law, "theta": theta}
     return _sized(f"contexts-{law}-{theta}", "contexts", dims, **known)
+
+
+def _context_clicks(law: str, theta: str, dims: Dims, arms: int, horizon: int) -> Named:
+    """Features drawn anew each round, and Bernoulli rewards."""
+    known = {"arms": arms, "horizon": horizon, "law": law, "theta": theta, "rewards": "bernoulli"}
+    return _sized(f"contexts-clicks-{law}-{theta}", "contexts", dims, **known)
+
+
+def _late(family: Named, never: float = 0.0, **law: Any) -> Named:
+    """The same with rewards that come late."""
+    name, instance = family
+    when = "-".join(str(value) for value in law.values() if value != "uniform")  # from 200 to 2000: 200-2000
+    return f"late-{when}-{name}", {**instance, "delay": {**law, "never": never}}
 
 
 def _labels(data: str, covariates: int, arms: int, horizon: int) -> Named:
@@ -173,9 +201,37 @@ CONTEXTS_HELD_OUT = (
     _labels("yeast", 30, arms=14, horizon=2417),
 )
 
+SLOW: dict[str, Any] = {"law": "uniform", "least": 200, "most": 2000, "never": 0.1}
+
+LATE_DEVELOPMENT = (
+    _late(_drawn("sphere", "uniform", (5, 100), arms=200, horizon=4000, noise=0.1), rounds=100),
+    _late(_drawn("sphere", "decay", (20, 60), arms=150, horizon=4000, noise=0.3), rounds=1000),
+    _late(
+        _drawn("anisotropic", "flip", (10, 80), arms=200, horizon=3000, noise=0.1, decay=0.5),
+        law="geometric",
+        mean=300,
+        never=0.1,
+    ),
+    _late(_clicks("uniform", (6, 40), arms=100, horizon=12_000), **SLOW),
+    _late(_contexts("gaussian", "uniform", (4, 50), arms=20, horizon=4000, noise=0.1), rounds=1000),
+    _late(_contexts("correlated", "flip", (10, 60), arms=10, horizon=3000, noise=0.1), rounds=100, never=0.1),
+    _late(_contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), law="geometric", mean=500),
+    _late(_context_clicks("gaussian", "uniform", (5, 30), arms=20, horizon=12_000), **SLOW),
+)
+
+LATE_HELD_OUT = (
+    _late(_drawn("sphere", "flip", (8, 60), arms=150, horizon=5000, noise=0.3), rounds=1000),
+    _late(_drawn("ball", "decay", (12, 120), arms=300, horizon=3000, noise=0.1), rounds=100),
+    _late(_drawn("sphere", "heavy", (50, 50), arms=200, horizon=12_000, noise=0.1), **SLOW),
+    _late(_clicks("decay", (10, 30), arms=100, horizon=6000), law="geometric", mean=300, never=0.1),
+    _late(_contexts("sphere", "decay", (30, 30), arms=40, horizon=4000, noise=0.3), rounds=100),
+    _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=12_000, noise=0.3), **SLOW),
+    _late(_contexts("repeated", "heavy", (30, 30), arms=10, horizon=3000, noise=0.3), rounds=1000),
+    _late(_context_clicks("sphere", "decay", (8, 24), arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
+)
+
+TABLES = (DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT, LATE_DEVELOPMENT, LATE_HELD_OUT)
 FAMILIES: tuple[Family, ...] = tuple(
-    Family(name, split, instance)
-    for split, table in zip(SPLITS, (DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT), strict=True)
-    for name, instance in table
+    Family(name, split, instance) for split, table in zip(SPLITS, TABLES, strict=True) for name, instance in table
 )
 """Every family of the comparison, by split."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from adadim.checks import one_of, suggestion
-from adadim.errors import InvalidValueError, StudyError
+from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
-from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
+from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies import (
     D3RB,
     ED2RB,
@@ -50,7 +53,9 @@ from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.problem import Problem
 from adadim.study import Study, to_spec
 
-__all__ = ["ORACLE", "PUBLISHED", "plays_contexts", "policies", "study"]
+__all__ = ["ORACLE", "PUBLISHED", "plays_contexts", "policies", "study", "takes_late_rewards"]
+
+T = TypeVar("T")
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
 """The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
@@ -137,8 +142,9 @@ def study(
 
     Parameters
     ----------
-    split : {"development", "held-out", "paper", "contexts", "contexts-held-out"}
-        Which families. In the last two features come with each round, and the policies are those that can play so.
+    split : {"development", "held-out", "paper", "contexts", "contexts-held-out", "late", "late-held-out"}
+        Which families. In the two of "contexts" features come with each round, in the two of "late" rewards come late,
+        and the policies are those that can play so; in the latter some can play the families of fixed arms alone.
     trials, seed
         As in `Study`.
     policy : sequence of str, optional
@@ -158,22 +164,32 @@ def study(
     """
     one_of(split, "split", SPLITS)
     known = policies()
-    available = {name: p for name, p in known.items() if split not in CONTEXTUAL or plays_contexts(p)}
-    for name in policy or ():
-        if name in known and name not in available:
-            raise StudyError(f"policy: {name!r} cannot play where features come with each round")
-    instances = {f.name: f.instance for f in families.FAMILIES if f.split == split}
+    chosen = _chosen({f.name: f for f in families.FAMILIES if f.split == split}, family, "family")
+    fixed = [f.name for f in chosen.values() if not f.contextual]
+    available, needs = known, []
+    if split in LATE:
+        needs.append((takes_late_rewards, "rewards come late"))
+    if not fixed:
+        needs.append((plays_contexts, "features come with each round"))
+    for can_play, where in needs:
+        available = {name: p for name, p in available.items() if can_play(p)}
+        for name in policy or ():
+            if name in known and name not in available:
+                raise StudyError(f"policy: {name!r} cannot play where {where}")
     wanted = None if policy is None else {ORACLE, PUBLISHED, *policy} & ({*available, *policy})
     for name in candidates or {}:
         if name in known:
             raise StudyError(f"candidates.{name}: there is a policy of that name already; give it another")
+    compared = _chosen(available, wanted, "policy")
+    mixed = 0 < len(fixed) < len(chosen)
     return Study(
         name=f"regret-{split}",
-        instances=_chosen(instances, family, "family"),
-        policies=_chosen(available, wanted, "policy") | dict(candidates or {}),
+        instances={name: f.instance for name, f in chosen.items()},
+        policies=compared | dict(candidates or {}),
         trials=trials,
         seed=seed,
         record=RECORDS,
+        only={name: fixed for name, p in compared.items() if mixed and not plays_contexts(p)},
         plugins=plugins or {},
         labels={"experiment": "comparison", "split": split},
     )
@@ -196,7 +212,22 @@ def plays_contexts(policy: Any) -> bool:
     return True
 
 
-def _chosen(table: dict[str, Any], names: Collection[str] | None, what: str) -> dict[str, Any]:
+def takes_late_rewards(policy: Any) -> bool:
+    """Whether a policy can play where rewards come late.
+
+    Examples
+    --------
+    >>> takes_late_rewards(LinUCB()), takes_late_rewards(LinUCBPlusPlus())
+    (True, False)
+    """
+    if not isinstance(policy, Policy):  # a table, of LinUCB that is told d*
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SetsWarning)  # nothing is played
+        return policy.start(Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)).takes_late_rewards
+
+
+def _chosen(table: dict[str, T], names: Collection[str] | None, what: str) -> dict[str, T]:
     for name in names or ():
         if name not in table:
             raise StudyError(f"{what}: none is called {name!r}; {suggestion(name, table)}")

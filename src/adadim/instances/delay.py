@@ -1,0 +1,131 @@
+"""How many rounds a reward takes to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.backend.arrays import FloatArray, IntArray
+from adadim.backend.rows import Rows
+from adadim.checks import between, integer, is_integer, one_of, positive, shown, suggestion
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.randomness import Streams
+
+LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
+"""The laws, and the numbers that each has."""
+
+NEVER = -1
+LONGEST = 2**53
+BELOW_ONE = 1 - 2**-53
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How many rounds a reward takes: that of round t is known before the decision of round t + D + 1.
+
+    With D = 0 rewards come at once. A number in place of a `Delay` is a fixed one: ``delay=5`` is ``Delay(5)``.
+
+    Parameters
+    ----------
+    rounds : int, optional
+        D of the law "fixed".
+    law : {"fixed", "geometric", "uniform"}
+        "fixed": always `rounds`. "geometric": k with probability p (1 - p)^k, where p = 1 / (1 + mean). "uniform": a
+        whole number from `least` to `most`.
+    mean : float, optional
+        Mean of the law "geometric".
+    least, most : int, optional
+        Smallest and largest D of the law "uniform".
+    never : float
+        Share of the rewards that never come.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> from adadim.instances import Delay
+    >>> instance = adadim.instances.sphere(arms=30, dim=8, intrinsic_dim=2, horizon=400, delay=50)
+    >>> late = adadim.simulate(adadim.LinUCB(), instance)
+    >>> late.learner.describe()[0]["pulls"]  # answered before the last decision
+    349
+    >>> some = adadim.simulate(adadim.LinUCB(), instance, delay=Delay(law="geometric", mean=20, never=0.5))
+    >>> 140 < some.learner.describe()[0]["pulls"] < 240
+    True
+    """
+
+    rounds: int | None = None
+    law: Literal["fixed", "geometric", "uniform"] = "fixed"
+    mean: float | None = None
+    least: int | None = None
+    most: int | None = None
+    never: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of(self.law, "law", tuple(LAWS))
+        for name in (name for names in LAWS.values() for name in names):
+            if (getattr(self, name) is not None) != (name in LAWS[self.law]):
+                given = {name: getattr(self, name) for names in LAWS.values() for name in names}
+                raise InvalidValueError(
+                    f"a delay of law {self.law!r} is given by {' and '.join(LAWS[self.law])} and by no other of "
+                    f"{', '.join(given)}, got {', '.join(f'{k}={shown(v)}' for k, v in given.items() if v is not None)}"
+                )
+        if self.law == "fixed":
+            integer(self.rounds, "rounds", least=0, most=LONGEST, meaning="how many rounds a reward takes")
+        elif self.law == "geometric":
+            positive(self.mean, "mean", "of the rounds that a reward takes, e.g. 100")
+        else:
+            least = integer(self.least, "least", least=0, most=LONGEST, meaning="the shortest delay")
+            integer(self.most, "most", least=least, most=LONGEST, meaning="the longest delay")
+        between(self.never, "never", 0, 1)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether every reward comes at once."""
+        return self.law == "fixed" and self.rounds == 0 and self.never == 0
+
+    def draw(self, streams: Streams, rows: Rows) -> IntArray:
+        """D of one pull in each replication of `rows`, or `NEVER`; a pull takes one number of its stream."""
+        if self.law == "fixed" and self.never == 0:
+            return np.full(len(rows), self.rounds)
+        return self.of_uniforms(streams.uniforms(rows))
+
+    def of_uniforms(self, uniforms: FloatArray) -> IntArray:
+        """D, or `NEVER`, as a function of a number drawn uniformly from [0, 1)."""
+        rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, BELOW_ONE)  # uniform again
+        if self.law == "fixed":
+            rounds = np.full(rest.shape, float(self.rounds or 0))
+        elif self.law == "geometric":
+            assert self.mean is not None
+            # P(D >= k) = (1 - p)^k, and ln(1 - p) = -ln(1 + 1 / mean)
+            rounds = np.floor(np.log1p(-rest) / -np.log1p(1.0 / self.mean))
+        else:
+            assert self.least is not None
+            assert self.most is not None
+            rounds = np.minimum(self.least + np.floor(rest * (self.most - self.least + 1)), self.most)
+        drawn: IntArray = np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST)).astype(np.int64)
+        return drawn
+
+
+DelayLike = Delay | int | Mapping[str, Any] | None
+"""What stands for a delay: a number of rounds, a table such as TOML has, None for none."""
+
+
+def as_delay(value: DelayLike) -> Delay | None:
+    """A delay from what stands for it, checked."""
+    if value is None or isinstance(value, Delay):
+        return value
+    if isinstance(value, int | np.integer) and is_integer(value):
+        return Delay(int(value))
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(
+            "delay must be a whole number of rounds or an adadim.instances.Delay, e.g. Delay(law='geometric', "
+            f"mean=100), got {shown(value)}"
+        )
+    names = list(Delay.__dataclass_fields__)
+    given = {key: item for key, item in value.items() if not (key == "kind" and item == "Delay")}
+    for key in given:
+        if key not in names:
+            raise InvalidValueError(f"delay.{key}: a delay has no parameter {key!r}; {suggestion(str(key), names)}")
+    return Delay(**given)
