@@ -409,3 +409,39 @@ def test_masters_and_iterations_still_take_one_decision_at_a_time():
         learner.ask()
         with pytest.raises(adadim.errors.DecisionError, match="one decision at a time"):
             learner.ask()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ["UCB", "MOSS"])
+def test_arms_without_features(name, library):
+    """Means over the answered pulls, widths over all that were asked; an arm without an answer comes first."""
+    rng, arms, horizon = np.random.default_rng(12), 5, 400
+    problem = adadim.Problem(np.eye(arms), horizon=horizon, noise=NOISE)
+    if library == "torch":
+        pytest.importorskip("torch")
+        problem = problem.to("cpu")
+    policy = {"UCB": adadim.UCB(index="subgaussian", ties="lowest"), "MOSS": adadim.MOSS(ties="lowest")}[name]
+    learner, waiting = policy.start(problem), []
+    answered, asked, sums = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    for _ in range(150):
+        n = np.maximum(asked, 1)
+        if name == "UCB":
+            width = NOISE * np.sqrt(2 * np.log(horizon**2) / n)
+        else:
+            width = 2 * NOISE * np.sqrt(np.maximum(np.log(horizon / (arms * n)), 0) / n)
+        scores = np.where(answered > 0, sums / np.maximum(answered, 1) + width, 1e9 - asked)
+        decision = learner.ask()
+        assert decision.arms == int(np.argmax(scores))
+        asked[decision.arms] += 1
+        waiting.append(decision)
+        while len(waiting) > 12 and rng.random() < 0.6:
+            told = waiting.pop(int(rng.integers(len(waiting))))
+            if rng.random() < 0.2:
+                learner.forget(told)
+                asked[told.arms] -= 1
+                continue
+            reward = float(told.arms / 10 + NOISE * rng.standard_normal())
+            learner.tell(told, reward)
+            answered[told.arms] += 1
+            sums[told.arms] += reward
+    assert answered.min() > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import integer, positive
+from adadim.policies.arms.ucb import UNANSWERED
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.problem import Problem
 from adadim.randomness import Streams
@@ -62,11 +64,18 @@ class MOSS(Policy):
         return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
 
 
-def moss_index(pulls: Array, sums: Array, horizon: float, arms: int, scale: Any) -> Array:
-    """MOSS index: mean + scale sqrt(max(ln(T / (K n)), 0) / n) after n pulls; infinite for arms never pulled."""
-    xp, n = namespace(pulls), clamp(pulls, 1.0)
-    index = sums / n + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
-    return xp.where(pulls > 0, index, xp.full_like(index, math.inf))
+def moss_index(
+    pulls: Array, sums: Array, horizon: float, arms: int, scale: Any, unanswered: Array | None = None
+) -> Array:
+    """MOSS index: mean + scale sqrt(max(ln(T / (K n)), 0) / n) after n pulls; infinite for arms never pulled.
+
+    Pulls whose rewards are not known yet count in the width alone.
+    """
+    xp, answered = namespace(pulls), clamp(pulls, 1.0)
+    n = answered if unanswered is None else clamp(pulls + unanswered, 1.0)
+    index = sums / answered + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
+    never = xp.full_like(index, math.inf) if unanswered is None else UNANSWERED / (1.0 + unanswered)
+    return xp.where(pulls > 0, index, never)
 
 
 def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> Array:
@@ -83,6 +92,7 @@ class MOSSLearner(Learner):
     """State of `MOSS` on all arms: pulls and reward sums."""
 
     fixed_operations = True
+    open: Array | None = None  # pulls whose rewards are not known yet, once there are any
 
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -93,12 +103,36 @@ class MOSSLearner(Learner):
         self.horizon = problem.horizon
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        index = moss_index(rows.of(self.pulls), rows.of(self.sums), self.horizon, self.count, self.scale)
+        unanswered = None if self.open is None else rows.of(self.open)
+        known = (rows.of(self.pulls), rows.of(self.sums))
+        index = moss_index(*known, self.horizon, self.count, self.scale, unanswered)
         return self.largest(index, rows, self.policy.ties), {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        rows.add(self.pulls, arms, 1.0)
-        rows.add(self.sums, arms, rewards)
+        local = self.positions(arms, memo)
+        rows.add(self.pulls, local, 1.0)
+        rows.add(self.sums, local, rewards)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.open is None:
+            self.open = self.pulls * 0.0
+        rows.add(self.open, self.positions(arms, memo), 1.0)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        rows.add(self.open, self.positions(arms, memo), -1.0)
+        self.absorb(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.open = None
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        super().prepare_restore(saved)
+        if saved.get("open") is not None:
+            self.open = self.pulls * 0.0
+
+    def positions(self, arms: Array, memo: Memo) -> Array:
+        """Where arms stand in `pulls`."""
+        return arms
 
     def arm(self, r: int, position: int) -> int:
         """The arm at a position of `pulls` in replication `r`."""
@@ -127,8 +161,8 @@ class SampledMOSSLearner(MOSSLearner):
         local, _ = super().choose(rows)
         return rows.at(self.sample, local), {"local": local}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(memo["local"], rewards, rows, memo)
+    def positions(self, arms: Array, memo: Memo) -> Array:
+        return memo["local"]
 
     def arm(self, r: int, position: int) -> int:
         return int(self.sample[r, position])

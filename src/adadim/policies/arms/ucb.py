@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ from adadim.policies.confidence import Index, self_normalised_bonus, subgaussian
 from adadim.policies.parameters import Delta
 from adadim.problem import Problem
 from adadim.randomness import Streams
+
+UNANSWERED = 1e100  # arms without an answer come first, those that were asked least before the others
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,27 @@ class ArmStatistics:
     `scale` is the sub-Gaussian scale of the rewards: one number, or an array (R, arms).
     """
 
+    open: Array | None = None  # pulls whose rewards are not known yet, once there are any
+
     def __init__(self, policy: UCB, arms: int, scale: float | Array, horizon: int | None, reference: Array) -> None:
         self.policy, self.arms, self.scale, self.horizon = policy, arms, scale, horizon
         self.counts, self.sums = (zeros(reference, reference.shape[0], arms) for _ in range(2))
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make room for open pulls if a saved state has some."""
+        if saved.get("open") is not None:
+            self.open = self.counts * 0.0
+
+    def expect(self, arms: Array, rows: Rows) -> None:
+        """Count one pull per replication whose reward is not known yet."""
+        if self.open is None:
+            self.open = self.counts * 0.0
+        rows.add(self.open, arms, 1.0)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        """Learn the reward of a pull that `expect` has counted."""
+        rows.add(self.open, arms, -1.0)
+        self.add(arms, rewards, rows)
 
     def add(self, arms: Array, rewards: Array, rows: Rows) -> None:
         """Count one pull per replication."""
@@ -88,7 +109,9 @@ class ArmStatistics:
         """UCB index of every arm; infinite for arms never pulled. Without a horizon `t` is what `Clock.now` gives."""
         policy, n = self.policy, rows.of(self.counts)
         xp = namespace(n)
-        played = xp.where(n > 0, n, xp.ones_like(n))
+        answered = played = xp.where(n > 0, n, xp.ones_like(n))
+        if self.open is not None:  # a width counts all pulls, a mean those that are answered
+            played = clamp(n + rows.of(self.open), 1.0)
         delta = policy.confidence(self.horizon if t is None else t)
         scale = self.scale if isinstance(self.scale, float) else rows.of(self.scale)
         if policy.index == "subgaussian":
@@ -97,8 +120,9 @@ class ArmStatistics:
             width = ucb1_bonus(played, clamp(xp.sum(n, axis=-1), 1.0)[:, None])
         else:
             width = self_normalised_bonus(played, self.arms, scale, delta, released=policy.index == "released")
-        index = rows.of(self.sums) / played + policy.scale * width
-        return xp.where(n > 0, index, xp.full_like(index, math.inf))
+        index = rows.of(self.sums) / answered + policy.scale * width
+        never = xp.full_like(index, math.inf) if self.open is None else UNANSWERED / (1.0 + rows.of(self.open))
+        return xp.where(n > 0, index, never)
 
 
 class UCBLearner(Learner):
@@ -124,6 +148,15 @@ class UCBLearner(Learner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.statistics.add(arms, rewards, rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.statistics.expect(arms, rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.statistics.answer(arms, rewards, rows)
+
+    def drop_expected(self) -> None:
+        self.statistics.open = None
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Pulls and leading arm of each replication."""
