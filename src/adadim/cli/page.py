@@ -10,15 +10,13 @@ from typing import Annotated
 
 import typer
 
+from adadim.cli.kit import print_written, study_folders
 from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
-from adadim.experiments.paper.sentences import NOT_TESTABLE
-from adadim.files import Place
-from adadim.report.console import errors, print_written, study_folders
+from adadim.experiments.paper.analysis import NOT_TESTABLE
+from adadim.report import title as title_of
 from adadim.report.page import Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
-
-__all__ = ["report"]
 
 # What a verdict means, and what the columns of the claims hold.
 VERDICTS = {
@@ -62,18 +60,14 @@ def report(
 
     Example: adadim report results --out report.html
     """
-    with errors():
-        found = {_same(place): place for folder in folders for place in study_folders(folder, levels=2)}
-        studies = [load(path) for path in found.values()]
-        blocks = [*_claims(studies), *_comparison(studies)]
-        heading = title or (studies[0].labels.get("title", studies[0].name) if len(studies) == 1 else "adadim results")
-        reruns = {results.name: command for results in studies if (command := _rerun(results))}
-        print_written([write_page(out_file, studies, str(heading), blocks, reruns)], quiet=False)
-
-
-def _same(place: Place) -> Place:
-    """One name of a folder that has several."""
-    return place.resolve() if isinstance(place, Path) else place
+    places = [place for folder in folders for place in study_folders(folder, levels=2)]
+    # A folder may be named twice, in two ways.
+    once = {place.resolve() if isinstance(place, Path) else place: place for place in places}
+    studies = [load(place) for place in once.values()]
+    blocks = [*_claims(studies), *_comparison(studies)]
+    heading = title or (title_of(studies[0]) if len(studies) == 1 else "adadim results")
+    reruns = {results.name: command for results in studies if (command := _rerun(results))}
+    print_written([write_page(out_file, studies, heading, blocks, reruns)])
 
 
 def _rerun(results: Results) -> list[str]:

@@ -29,8 +29,6 @@ from adadim.policies import (
 )
 from adadim.study import Study
 
-__all__ = ["EXPERIMENT", "TABLES", "Reported", "Table", "study"]
-
 EXPERIMENT = "field"
 """Label of the studies of this experiment."""
 

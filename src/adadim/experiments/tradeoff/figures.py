@@ -10,15 +10,19 @@ import numpy as np
 import polars as pl
 
 from adadim.checks import require
-from adadim.experiments.tradeoff.bound_checks import BoundCheck, bound_at
-from adadim.experiments.tradeoff.pareto import BETAS, NON_ADAPTIVE, beta_curve, frontier, taper_curve
-from adadim.experiments.tradeoff.slopes import RateEstimate
-from adadim.report.drawing import Axes, Figure
+from adadim.experiments.tradeoff.analysis import (
+    BETAS,
+    NON_ADAPTIVE,
+    BoundCheck,
+    RateEstimate,
+    beta_curve,
+    bound_at,
+    frontier,
+    taper_curve,
+)
 from adadim.report.looks import ORACLE, look_of, looks_of
-from adadim.report.style import COLOURS, PANEL, figure_style, heading, literal_texts, tidy
+from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
-
-__all__ = ["draw_bounds", "draw_frontier", "draw_rates"]
 
 BLUE, INK = COLOURS[0], COLOURS[1:7]  # without yellow, too pale for points
 GREYS = ("0.86", "0.66")  # of the sharper inequality, and of the weaker one that the theorem uses

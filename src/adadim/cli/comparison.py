@@ -1,4 +1,4 @@
-"""The command `study regret`."""
+"""The command `study regret`: every policy on families of problems."""
 
 from __future__ import annotations
 
@@ -11,41 +11,29 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.checks import suggestion
-from adadim.errors import StudyError
-from adadim.experiments.comparison import families
-from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
-from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
-from adadim.experiments.comparison.figures import draw_ratios, draw_summary
-from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
-from adadim.experiments.comparison.tables import comparison_markdown
-from adadim.files import Place, as_place
-from adadim.report import save
-from adadim.report.console import (
+from adadim.cli.kit import (
+    Batch,
+    OutPlace,
+    Plugins,
+    RunOptions,
+    Seed,
+    Trials,
     as_json_text,
-    client_of,
     compact_table,
-    errors,
+    load_plugins,
     print_written,
-    run_study,
+    run_studies,
     stdout,
     write_texts,
 )
-from adadim.report.options import (
-    Batch,
-    Cluster,
-    Device,
-    Jobs,
-    OutPlace,
-    Plugins,
-    Quiet,
-    Seed,
-    Shared,
-    Trials,
-    load_plugins,
-)
-from adadim.study import Results, Study, toml
-
-__all__ = ["regret"]
+from adadim.errors import StudyError
+from adadim.experiments import comparison
+from adadim.experiments.comparison import families
+from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
+from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
+from adadim.files import as_place
+from adadim.report import save
+from adadim.study import Study, toml
 
 ALL = "all"
 
@@ -64,7 +52,7 @@ ChosenPolicies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"A policy to run: {', '.join(policies())}. May be repeated. By default all; "
+        help=f"A policy to run: {', '.join(comparison.policies())}. May be repeated. By default all; "
         f"{ORACLE} and {PUBLISHED} always run, where they can.",
         show_default=False,
     ),
@@ -83,12 +71,9 @@ def regret(
     trials: Trials = 20,
     out_folder: OutPlace = "results/regret",
     seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
     batch: Batch = None,
-    cluster: Cluster = None,
-    shared: Shared = False,
-    quiet: Quiet = False,
+    *,
+    how: RunOptions,
 ) -> None:
     r"""Compare every policy of the library on problems that differ in kind.
 
@@ -109,32 +94,27 @@ def regret(
 
     Example: adadim study regret --families development --policy tapered --trials 4
     """
-    with errors():
-        plugins, more = load_plugins(plugin), _candidates(candidates)
-        plans = [
-            study(split, trials, seed, policy, names, more, plugins)
-            for split, names in _by_split(family_names or [ALL]).items()
-        ]
-        out = as_place(out_folder, "out")
-        with client_of(cluster) as client:
-            results = [run_study(plan, out / plan.name, jobs, batch, quiet, device, client, shared) for plan in plans]
-        summaries = policy_summaries(results)
-        paths = _write(results, summaries, out)
-    print_written(paths, quiet)
-    if not quiet:
+    plugins, more = load_plugins(plugin), _candidates(candidates)
+    plans = [
+        comparison.study(split, trials, seed, policy, names, more, plugins)
+        for split, names in _by_split(family_names or [ALL]).items()
+    ]
+    out = as_place(out_folder, "out")
+    results = list(run_studies(plans, out, how, batch))
+    summaries, rows = comparison.policy_summaries(results), comparison.ratios(results)
+    figures = {"regret-summary": (comparison.draw_summary(rows), rows)}
+    for reference in dict.fromkeys(row.reference for row in rows):
+        relative = [row for row in rows if row.reference == reference]
+        figures[f"regret-vs-{reference}"] = (comparison.draw_ratios(rows, reference), relative)
+    paths = []
+    for name, (figure, shown) in figures.items():
+        paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
+    text = comparison.comparison_markdown(rows, summaries)
+    paths += write_texts(out, {"regret.md": text, "regret.json": as_json_text(summaries) + "\n"})
+    if not how.quiet:
+        print_written(paths)
         for plan in plans:
             stdout().print(_table(plan, summaries))
-
-
-def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folder: Place) -> list[Place]:
-    """Write the heat maps with their numbers, and the summaries; returns the paths."""
-    rows = ratios(results)
-    paths = save(draw_summary(rows), ratios_table(rows), folder / "figures" / "regret-summary")
-    for reference in dict.fromkeys(row.reference for row in rows):
-        table = ratios_table([row for row in rows if row.reference == reference])
-        paths += save(draw_ratios(rows, reference), table, folder / "figures" / f"regret-vs-{reference}")
-    texts = {"regret.md": comparison_markdown(rows, summaries), "regret.json": as_json_text(summaries) + "\n"}
-    return paths + write_texts(folder, texts)
 
 
 def _candidates(file: Path | None) -> dict[str, object]:
@@ -165,19 +145,20 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
 
-def _table(plan: Study, summaries: Sequence[PolicySummary]) -> Table:
+def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     """A row per policy."""
     split = plan.labels["split"]
-    found = {(s.policy, s.reference): s for s in summaries if s.split == split}
+    relative_to = {(s.policy, s.reference): s for s in summaries if s.split == split}
     with_published = PUBLISHED in plan.policies
     relative = f"the oracle's{' and to that of LinUCB++' if with_published else ''}"
     headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
     table = compact_table(f"{split}: mean regret relative to {relative}, {plan.trials} trials", headings, wraps="where")
     for policy in plan.policies:
-        oracle = found[policy, ORACLE]
+        oracle = relative_to[policy, ORACLE]
         numbers = [oracle.worst, oracle.median]
         if with_published:
-            numbers += [found[policy, PUBLISHED].worst, found[policy, PUBLISHED].median]
+            published = relative_to[policy, PUBLISHED]
+            numbers += [published.worst, published.median]
         first, *rest = (f"{x:.2f}" for x in numbers)
         table.add_row(Text(policy), first, Text(oracle.worst_family), *rest)
     return table

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adadim.backend.arrays import FloatArray
+from adadim.experiments.field.learners import experiment_five
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
-from adadim.experiments.field.whole_sphere import experiment_five
 from adadim.report.bootstrap import FEWEST, interval, resamples
-from adadim.report.labels import label
-from adadim.report.tables import markdown_table
+from adadim.report.text import label, markdown_table
 from adadim.study import Results
-
-__all__ = ["Row", "rows", "rows_markdown", "sphere_rows"]
 
 Verdict = Literal["agrees", "differs", "undecided", "other horizon"]
 
