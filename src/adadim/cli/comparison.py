@@ -11,21 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.checks import suggestion
-from adadim.cli.kit import (
-    Batch,
-    OutPlace,
-    Plugins,
-    RunOptions,
-    Seed,
-    Trials,
-    as_json_text,
-    compact_table,
-    load_plugins,
-    print_written,
-    run_studies,
-    stdout,
-    write_texts,
-)
+from adadim.cli import kit
 from adadim.errors import StudyError
 from adadim.experiments import comparison
 from adadim.experiments.comparison import families
@@ -67,13 +53,13 @@ def regret(
     family_names: Families = None,
     policy: ChosenPolicies = None,
     candidates: Candidates = None,
-    plugin: Plugins = None,
-    trials: Trials = 20,
-    out_folder: OutPlace = "results/regret",
-    seed: Seed = 0,
-    batch: Batch = None,
+    plugin: kit.Plugins = None,
+    trials: kit.Trials = 20,
+    out_folder: kit.OutPlace = "results/regret",
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
     *,
-    how: RunOptions,
+    how: kit.RunOptions,
 ) -> None:
     r"""Compare every policy of the library on problems that differ in kind.
 
@@ -94,13 +80,13 @@ def regret(
 
     Example: adadim study regret --families development --policy tapered --trials 4
     """
-    plugins, more = load_plugins(plugin), _candidates(candidates)
+    plugins, more = kit.load_plugins(plugin), _candidates(candidates)
     plans = [
         comparison.study(split, trials, seed, policy, names, more, plugins)
         for split, names in _by_split(family_names or [ALL]).items()
     ]
     out = as_place(out_folder, "out")
-    results = list(run_studies(plans, out, how, batch))
+    results = list(kit.run_studies(plans, out, how, batch))
     summaries, rows = comparison.policy_summaries(results), comparison.ratios(results)
     figures = {"regret-summary": (comparison.draw_summary(rows), rows)}
     for reference in dict.fromkeys(row.reference for row in rows):
@@ -110,11 +96,11 @@ def regret(
     for name, (figure, shown) in figures.items():
         paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
     text = comparison.comparison_markdown(rows, summaries)
-    paths += write_texts(out, {"regret.md": text, "regret.json": as_json_text(summaries) + "\n"})
+    paths += kit.write_texts(out, {"regret.md": text, "regret.json": kit.as_json_text(summaries) + "\n"})
     if not how.quiet:
-        print_written(paths)
+        kit.print_written(paths)
         for plan in plans:
-            stdout().print(_table(plan, summaries))
+            kit.stdout().print(_table(plan, summaries))
 
 
 def _candidates(file: Path | None) -> dict[str, object]:
@@ -151,8 +137,9 @@ def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     relative_to = {(s.policy, s.reference): s for s in summaries if s.split == split}
     with_published = PUBLISHED in plan.policies
     relative = f"the oracle's{' and to that of LinUCB++' if with_published else ''}"
+    title = f"{split}: mean regret relative to {relative}, {plan.trials} trials"
     headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
-    table = compact_table(f"{split}: mean regret relative to {relative}, {plan.trials} trials", headings, wraps="where")
+    table = kit.compact_table(title, headings, wraps="where")
     for policy in plan.policies:
         oracle = relative_to[policy, ORACLE]
         numbers = [oracle.worst, oracle.median]

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from adadim import study
 from adadim.checks import shown, suggestion
-from adadim.cli.kit import AsJson, Plugins, Seed, compact_table, load_plugins, print_written, stdout
+from adadim.cli import kit
 from adadim.codec import finite
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
@@ -51,7 +51,7 @@ def dimension(
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="Draw it into this file: PNG, PDF or SVG.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Tell how many of the features matter, from a table of past choices and their rewards.
 
@@ -83,7 +83,7 @@ def dimension(
     else:
         typer.echo(str(answer))
         if out_file is not None:
-            print_written([out_file])
+            kit.print_written([out_file])
 
 
 def _levels(text: str | None) -> dict[str, int] | list[int] | None:
@@ -138,9 +138,9 @@ def evaluate(
         float | None, typer.Option(help="What policies are told of the noise; by default the std.")
     ] = None,
     warmup: Annotated[float, typer.Option(help="Share of the log that a policy only learns from.")] = 0.2,
-    seed: Seed = 0,
-    plugin: Plugins = None,
-    as_json: AsJson = False,
+    seed: kit.Seed = 0,
+    plugin: kit.Plugins = None,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Estimate what policies would earn, from a log of choices that were made at random.
 
@@ -154,7 +154,7 @@ def evaluate(
 
     Example: adadim evaluate trial.csv --arm drug --reward cd4 --propensity uniform --features age,weight
     """
-    plugins = load_plugins(plugin)
+    plugins = kit.load_plugins(plugin)
     wanted = {text: _policy(text, plugins) for text in policy or ["recommended"]}
     columns = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     log = read_log(file, arm=arm, reward=reward, propensity=_number(propensity), features=columns)
@@ -169,10 +169,10 @@ def evaluate(
 
 
 def _show(name: str, result: Evaluation) -> None:
-    table = compact_table("", ("", "value", f"{result.level:.0%} interval"), wraps="")
+    table = kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), wraps="")
     for key, e in {**result.estimates, "logged": result.logged}.items():
         table.add_row(ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}")
-    console = stdout()
+    console = kit.stdout()
     console.print(Text(name, style="bold"))
     console.print(table)
     console.print(

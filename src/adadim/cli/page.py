@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from adadim.cli.kit import print_written, study_folders
+from adadim.cli import kit
 from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
 from adadim.experiments.paper.analysis import NOT_TESTABLE
@@ -60,14 +60,14 @@ def report(
 
     Example: adadim report results --out report.html
     """
-    places = [place for folder in folders for place in study_folders(folder, levels=2)]
+    places = [place for folder in folders for place in kit.study_folders(folder, levels=2)]
     # A folder may be named twice, in two ways.
     once = {place.resolve() if isinstance(place, Path) else place: place for place in places}
     studies = [load(place) for place in once.values()]
     blocks = [*_claims(studies), *_comparison(studies)]
     heading = title or (title_of(studies[0]) if len(studies) == 1 else "adadim results")
     reruns = {results.name: command for results in studies if (command := _rerun(results))}
-    print_written([write_page(out_file, studies, heading, blocks, reruns)])
+    kit.print_written([write_page(out_file, studies, heading, blocks, reruns)])
 
 
 def _rerun(results: Results) -> list[str]:

@@ -15,37 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from adadim.cli.kit import (
-    VERDICT_COLOURS,
-    AddedPolicies,
-    AsJson,
-    Batch,
-    Folder,
-    OutFolder,
-    OutPlace,
-    Plugins,
-    Quiet,
-    RunOptions,
-    Seed,
-    Shading,
-    Titled,
-    Trials,
-    WhichBand,
-    as_json_text,
-    band_of,
-    compact_table,
-    load_plugins,
-    print_written,
-    read_policies,
-    read_value,
-    run_studies,
-    say,
-    stdout,
-    study_folders,
-    summary_table,
-    typed_as,
-    write_texts,
-)
+from adadim.cli import kit
 from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments import field
 from adadim.experiments.paper import analysis, more_claims, plan
@@ -93,21 +63,21 @@ def reproduce(
     ] = None,
     variant: ChosenVariant = VARIANT,
     settings: Settings = None,
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
     horizon: Annotated[
         int | None,
         typer.Option(
             min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
         ),
     ] = None,
-    out_folder: OutPlace = "results",
-    seed: Seed = 0,
-    batch: Batch = None,
-    band: Shading = WhichBand.ci,
-    titled: Titled = True,
+    out_folder: kit.OutPlace = "results",
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
     *,
-    how: RunOptions,
+    how: kit.RunOptions,
 ) -> None:
     """Run the paper's experiments, draw its figures, and hold its claims against the data.
 
@@ -135,34 +105,34 @@ def reproduce(
     out = as_place(out_folder, "out")
     if figures:
         plans = _plans(figures, variant, trials or PAPER_TRIALS, seed, settings, policy, plugin)
-        for results in run_studies(plans, out, how, batch):
-            paths = draw_and_save(results, out / "figures" / results.name, band_of(band), titled)
+        for results in kit.run_studies(plans, out, how, batch):
+            paths = draw_and_save(results, out / "figures" / results.name, kit.band_of(band), titled)
             if not how.quiet:
-                print_written(paths)
+                kit.print_written(paths)
                 if _varied(plans[0]):
-                    stdout().print(summary_table(results))
+                    kit.stdout().print(kit.summary_table(results))
         _judge_figures(plans, out, how.quiet)
     if tables:
         plans = [field.study(name, trials, seed, horizon) for name in tables]
         # Tables of other papers are computed on the CPU, whatever the device.
-        outcomes = run_studies(plans, out, dataclasses.replace(how, device="cpu"), batch)
+        outcomes = kit.run_studies(plans, out, dataclasses.replace(how, device="cpu"), batch)
         for name, study, results in zip(tables, plans, outcomes, strict=True):
             rows = field.rows([results]) + field.sphere_rows(name, study.trials, seed, horizon)
-            texts = {f"{name}.md": field.rows_markdown(rows), f"{name}.json": as_json_text(rows) + "\n"}
-            paths = write_texts(out / "tables", texts)
+            texts = {f"{name}.md": field.rows_markdown(rows), f"{name}.json": kit.as_json_text(rows) + "\n"}
+            paths = kit.write_texts(out / "tables", texts)
             if not how.quiet:
-                print_written(paths)
+                kit.print_written(paths)
                 _show_rows(name, rows)
 
 
 def show(
     figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper.", show_default=False)],
-    trials: Trials = PAPER_TRIALS,
+    trials: kit.Trials = PAPER_TRIALS,
     variant: ChosenVariant = VARIANT,
     settings: Settings = None,
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
-    seed: Seed = 0,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
+    seed: kit.Seed = 0,
 ) -> None:
     """Print the study behind a figure of the paper as TOML, to edit and to run.
 
@@ -181,7 +151,7 @@ def show(
     typer.echo(text, nl=False)
 
 
-def claims(folder: Folder, as_json: AsJson = False) -> None:
+def claims(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
     """Hold the paper's claims against the results in a folder made by [bold]reproduce[/bold].
 
     Every claim is a statistic, in the unit of its column, that is positive if
@@ -193,9 +163,9 @@ def claims(folder: Folder, as_json: AsJson = False) -> None:
     if not verdicts:
         raise StoreError(f"no figure of the paper in {folder}; try: adadim reproduce fig2a --out {folder}")
     if as_json:
-        typer.echo(as_json_text(verdicts))
+        typer.echo(kit.as_json_text(verdicts))
     else:
-        stdout().print(_claims_table(verdicts))
+        kit.stdout().print(_claims_table(verdicts))
 
 
 def footnote(
@@ -204,12 +174,12 @@ def footnote(
         typer.Option("--horizon", "-T", min=16, help="A horizon; may be repeated. By default 625, 2500 and 10000."),
     ] = None,
     variant: ChosenVariant = WhichVariant.both,
-    trials: Trials = 8,
-    out_folder: OutFolder = Path("results/footnote"),
-    seed: Seed = 0,
-    batch: Batch = None,
+    trials: kit.Trials = 8,
+    out_folder: kit.OutFolder = Path("results/footnote"),
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
     *,
-    how: RunOptions,
+    how: kit.RunOptions,
 ) -> None:
     """Hold the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
 
@@ -223,36 +193,37 @@ def footnote(
     """
     variants, horizons = _variants(variant), horizon or more_claims.HORIZONS
     plans = [more_claims.footnote_study(v, horizons, trials, seed) for v in variants]
-    studies = dict(zip(variants, run_studies(plans, out_folder, how, batch), strict=True))
+    studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
     points = {v: more_claims.footnote_points(results) for v, results in studies.items()}
     ends = {v: more_claims.overtaking(found) for v, found in points.items()}
     at_paper_size = studies.values() if HORIZON in horizons else ()
     verdicts = [more_claims.footnote_claim(results) for results in at_paper_size]
     table = pl.concat(pl.DataFrame(found).with_columns(variant=pl.lit(v)) for v, found in points.items())
-    texts = {"footnote.csv": table.write_csv(), "footnote.json": as_json_text(verdicts) + "\n"}
-    paths = write_texts(out_folder, texts)
+    texts = {"footnote.csv": table.write_csv(), "footnote.json": kit.as_json_text(verdicts) + "\n"}
+    paths = kit.write_texts(out_folder, texts)
     if how.quiet:
         return
-    print_written(paths)
+    kit.print_written(paths)
+    headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
     for v, found in points.items():
-        headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
-        shown = compact_table(f"LinUCB++ at both betas, {v}, {found[0].trials} trials", headings, wraps="T", least=5)
+        title = f"LinUCB++ at both betas, {v}, {found[0].trials} trials"
+        shown = kit.compact_table(title, headings, wraps="T", least=5)
         for p in found:
             sizes = (str(p.horizon), str(p.dim), str(p.intrinsic_dim))
             regrets = (f"{p.half:.4g}", f"{p.footnote:.4g}")
             shown.add_row(*sizes, *regrets, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}")
-        stdout().print(shown)
+        kit.stdout().print(shown)
         where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends[v].items())
-        say(f"{v}: the footnote's beta would overtake at ({where})")
+        kit.say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(verdicts)
 
 
 def parameter(
     variant: ChosenVariant = WhichVariant.both,
-    trials: Trials = 20,
-    out_folder: OutFolder = Path("results/parameter"),
-    seed: Seed = 0,
-    quiet: Quiet = False,
+    trials: kit.Trials = 20,
+    out_folder: kit.OutFolder = Path("results/parameter"),
+    seed: kit.Seed = 0,
+    quiet: kit.Quiet = False,
 ) -> None:
     """Hold "it has learned the true reward parameter" against the data of figure 2a.
 
@@ -264,10 +235,10 @@ def parameter(
     judged = [more_claims.learned_claim(v, trials, seed) for v in _variants(variant)]
     verdicts = [verdict for verdict, _ in judged]
     table = pl.DataFrame({verdict.variant: errors for verdict, errors in judged})
-    texts = {"parameter.csv": table.write_csv(), "parameter.json": as_json_text(verdicts) + "\n"}
-    paths = write_texts(out_folder, texts)
+    texts = {"parameter.csv": table.write_csv(), "parameter.json": kit.as_json_text(verdicts) + "\n"}
+    paths = kit.write_texts(out_folder, texts)
     if not quiet:
-        print_written(paths)
+        kit.print_written(paths)
         _say_verdicts(verdicts)
 
 
@@ -287,8 +258,8 @@ def _plans(
     """The studies behind figures, varied if anything is to be changed."""
     if plugin and not policy:
         raise InvalidValueError(f"--plugin {plugin[0]}: say with --policy which of its policies to run")
-    plugins = load_plugins(plugin)
-    changes, policies = _changes(settings), read_policies(policy, plugins)
+    plugins = kit.load_plugins(plugin)
+    changes, policies = _changes(settings), kit.read_policies(policy, plugins)
     plans = [plan.study(figure, v, trials=trials, seed=seed) for figure in figures for v in _variants(variant)]
     return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
 
@@ -302,7 +273,7 @@ def _changes(settings: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
         if key in changes:
             raise InvalidValueError(f"--set {text}: {key} is set twice")
-        changes[key] = read_value(value)
+        changes[key] = kit.read_value(value)
     return changes
 
 
@@ -318,7 +289,7 @@ def _results(folder: str | Place) -> list[Results]:
         for figure in FIGURES
         for variant in VARIANTS
     }
-    stored = [load(path) for path in study_folders(folder)]
+    stored = [load(path) for path in kit.study_folders(folder)]
     for results in stored:
         if results.name in commands and not results.labels:
             raise StoreError(
@@ -333,21 +304,21 @@ def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
     verdicts: list[Verdict] = []
     if not _varied(plans[0]):
         verdicts = analysis.claims(_results(out))
-        texts = {"claims.md": analysis.claims_markdown(verdicts), "claims.json": as_json_text(verdicts) + "\n"}
-        write_texts(out, texts)
+        texts = {"claims.md": analysis.claims_markdown(verdicts), "claims.json": kit.as_json_text(verdicts) + "\n"}
+        kit.write_texts(out, texts)
     if quiet:
         return
     if verdicts:
         chosen = {(study.labels["figure"], study.labels["variant"]) for study in plans}
-        stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
+        kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
     else:
-        say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
+        kit.say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
     _say_what_next(plans[0], out)
 
 
 def _say_what_next(study: Study, folder: Place) -> None:
     """Commands that can be typed as they are printed."""
-    adadim, quoted = typed_as(), shlex.quote(str(folder))
+    adadim, quoted = kit.typed_as(), shlex.quote(str(folder))
     variant = "" if study.labels["variant"] == VARIANT else f" --variant {study.labels['variant']}"
     where = "" if folder == Path("results") else f" --out {quoted}"
     again, rest = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
@@ -364,15 +335,15 @@ def _say_what_next(study: Study, folder: Place) -> None:
     if study.trials < PAPER_TRIALS:
         more = f"{again} {PAPER_TRIALS}{rest}"
         lines.insert(1, (more, "as many trials as the paper; keeps those that are there"))
-    say(f"The picture is {folder / 'figures' / study.name}.png. Next, type one of:")
+    kit.say(f"The picture is {folder / 'figures' / study.name}.png. Next, type one of:")
     for line, why in lines:
-        say(f"    {line}  # {why}")
+        kit.say(f"    {line}  # {why}")
 
 
 def _claims_table(verdicts: Iterable[Verdict]) -> Table:
     """A row per claim: unit of the statistic, then verdict, statistic and 95% interval for each variant."""
     header, *rows = analysis.claims_table(
-        verdicts, lambda v: f"[{VERDICT_COLOURS[v.verdict]}]{escape(analysis.entry(v))}[/]"
+        verdicts, lambda v: f"[{kit.VERDICT_COLOURS[v.verdict]}]{escape(analysis.entry(v))}[/]"
     )
     caption = "verdict: statistic [95% interval by bootstrap], in the unit given; positive means that the claim is true"
     table = Table(*(header[:2] + header[3:]), title="The paper's claims", caption=caption, show_lines=True)
@@ -383,22 +354,22 @@ def _claims_table(verdicts: Iterable[Verdict]) -> Table:
 
 def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
     for v in analysis.corrected(verdicts):
-        say(f"{v.claim}, {v.variant}: {analysis.entry(v)} ({v.statistic}; {v.unit})")
+        kit.say(f"{v.claim}, {v.variant}: {analysis.entry(v)} ({v.statistic}; {v.unit})")
 
 
 def _show_rows(name: str, rows: Sequence[field.Row]) -> None:
     """Print a table of another paper, and its remarks."""
     title = f"{name}: {rows[0].source}, {rows[0].trials} trials"
-    table = compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
+    table = kit.compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
     for row in rows:
         table.add_row(
             Text(row.instance),
             Text(row.policy.removeprefix(f"{row.instance}-")),
             f"{row.reported:g} ± {row.error:.0f}",
             f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]",
-            Text(row.verdict, style=VERDICT_COLOURS[row.verdict]),
+            Text(row.verdict, style=kit.VERDICT_COLOURS[row.verdict]),
         )
-    stdout().print(table)
+    kit.stdout().print(table)
     for remark in dict.fromkeys(row.remark for row in rows):
         about = dict.fromkeys(row.policy for row in rows if row.remark == remark)
-        stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)
+        kit.stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)

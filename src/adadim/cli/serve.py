@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adadim.cli.kit import say
+from adadim.cli import kit
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
@@ -56,5 +56,5 @@ def serve(
     burst = max(DEFAULTS.burst, int(2 * rate))
     service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
     guard = "with a token" if token else "without a token, so for this machine only"
-    say(f"serving {file} at {service.url} ({guard}); Ctrl-C stops it")
+    kit.say(f"serving {file} at {service.url} ({guard}); Ctrl-C stops it")
     service.run()

@@ -17,27 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim import report, study
-from adadim.cli.kit import (
-    EXIT_FAILED,
-    AsJson,
-    Batch,
-    Folder,
-    Plugins,
-    RunOptions,
-    Shading,
-    Titled,
-    WhichBand,
-    band_of,
-    load_plugins,
-    print_written,
-    run_study,
-    say,
-    stdout,
-    study_folders,
-    summary_table,
-    typed_as,
-    warnings_as_lines,
-)
+from adadim.cli import kit
 from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.files import as_place, write_whole
 
@@ -94,14 +74,14 @@ def run(
         str | None,
         typer.Option("--out", "-o", help="Results folder, a path or URL; by default results/NAME OF THE STUDY."),
     ] = None,
-    plugin: Plugins = None,
+    plugin: kit.Plugins = None,
     trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
-    batch: Batch = None,
-    band: Shading = WhichBand.ci,
-    titled: Titled = True,
+    batch: kit.Batch = None,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
     *,
-    how: RunOptions,
+    how: kit.RunOptions,
 ) -> None:
     r"""Run a study of your own, and draw it.
 
@@ -127,23 +107,23 @@ def run(
     """
     plan = _read(file, plugin, trials)
     if dry_run:
-        say(plan.to_toml())
+        kit.say(plan.to_toml())
         return
     folder = as_place(out_folder or Path("results") / plan.name, "out")
-    results = run_study(plan, folder, how, batch)
-    paths = report.draw_and_save(results, folder / "figures" / plan.name, band_of(band), titled)
+    results = kit.run_study(plan, folder, how, batch)
+    paths = report.draw_and_save(results, folder / "figures" / plan.name, kit.band_of(band), titled)
     if not how.quiet:
-        print_written(paths)
-        stdout().print(summary_table(results))
+        kit.print_written(paths)
+        kit.stdout().print(kit.summary_table(results))
 
 
-def status(folder: Folder, as_json: AsJson = False) -> None:
+def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
     """Tell how far a study in a results folder has come.
 
     Given a folder made by [bold]reproduce[/bold], tells of every study in it.
     The exit code is 0 if nothing is missing, else 1.
     """
-    statuses = [study.status(path) for path in study_folders(folder)]
+    statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
         entries = [
             {
@@ -161,33 +141,33 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         for s in statuses:
             counts = (str(s.done), str(s.total), str(len(s.cells)))
             table.add_row(Text(s.name), *counts, "complete" if s.complete else "incomplete")
-        stdout().print(table)
+        kit.stdout().print(table)
     if not all(s.complete for s in statuses):
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(kit.EXIT_FAILED)
 
 
 def figure(
-    folder: Folder,
-    band: Shading = WhichBand.ci,
-    titled: Titled = True,
+    folder: kit.Folder,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
     out_folder: Annotated[str | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
 ) -> None:
     """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
-    for path in study_folders(folder):
+    for path in kit.study_folders(folder):
         results = study.load(path)
         stem = as_place(out_folder or as_place(folder, "folder") / "figures", "out") / results.name
-        print_written(report.draw_and_save(results, stem, band_of(band), titled))
+        kit.print_written(report.draw_and_save(results, stem, kit.band_of(band), titled))
 
 
 def export(
-    folder: Folder,
+    folder: kit.Folder,
     kind: Annotated[WhichFormat, typer.Option("--format", "-f", help="Format of the table.")] = WhichFormat.csv,
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write; by default NAME.csv or NAME.parquet here.")
     ] = None,
 ) -> None:
     """Write all results of a study as one table: instance, policy, replication, time, regret."""
-    folders = study_folders(folder)
+    folders = kit.study_folders(folder)
     if out_file is not None and len(folders) > 1:
         raise StoreError(f"{folder} holds {len(folders)} studies; export one of them: {folders[0]}")
     for path in folders:
@@ -198,10 +178,10 @@ def export(
             results.frame().write_csv(buffer)
         else:
             results.frame().write_parquet(buffer)
-        print_written([write_whole(target, buffer.getvalue())])
+        kit.print_written([write_whole(target, buffer.getvalue())])
 
 
-def list_policies(as_json: AsJson = False) -> None:
+def list_policies(as_json: kit.AsJson = False) -> None:
     """List the policies, a line each, with their hyper-parameters."""
     rows = []
     for name, kind in study.policy_kinds().items():
@@ -217,17 +197,17 @@ def list_policies(as_json: AsJson = False) -> None:
     table = Table("policy", "what it does", "hyper-parameters")
     for row in rows:
         table.add_row(*(Text(str(text)) for text in (row["name"], row["what"], ", ".join(row["parameters"]))))
-    stdout().print(table)
+    kit.stdout().print(table)
 
 
 def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:
     """The study in a file, checked, with another number of trials if one is given."""
-    plugins = load_plugins(plugin)
+    plugins = kit.load_plugins(plugin)
     plan = study.Study.from_toml(file, plugins=plugins)
     if trials is not None:
         plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
     try:
-        with warnings_as_lines():
+        with kit.warnings_as_lines():
             plan.check()
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from error
@@ -254,6 +234,6 @@ def new_policy(
         raise InvalidValueError(f"--out must end in .py, got {file}")
     if file.exists():
         raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
-    text = SKELETON.format(name=name, file=file.as_posix(), adadim=typed_as())
-    print_written([write_whole(file, text.encode())])
-    typer.echo(f"Try it: {typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")
+    text = SKELETON.format(name=name, file=file.as_posix(), adadim=kit.typed_as())
+    kit.print_written([write_whole(file, text.encode())])
+    typer.echo(f"Try it: {kit.typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")

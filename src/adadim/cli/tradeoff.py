@@ -13,26 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from adadim.cli.kit import (
-    EXIT_FAILED,
-    VERDICT_COLOURS,
-    AddedPolicies,
-    AsJson,
-    OutFolder,
-    Plugins,
-    Quiet,
-    RunOptions,
-    Seed,
-    Trials,
-    as_json_text,
-    compact_table,
-    load_plugins,
-    print_written,
-    read_policies,
-    run_study,
-    stdout,
-    write_texts,
-)
+from adadim.cli import kit
 from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
 from adadim.report import save
@@ -66,8 +47,8 @@ def frontier(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where frontier.png and the rest go.")] = Path(
         "results/frontier"
     ),
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    quiet: kit.Quiet = False,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Draw the Pareto frontier: what adapting to an unknown number of features must cost.
 
@@ -84,22 +65,22 @@ def frontier(
     if as_json:
         typer.echo(json.dumps(table.to_dicts(), indent=2))
     else:
-        print_written(paths, quiet)
+        kit.print_written(paths, quiet)
 
 
 def lower_bound(
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
     horizon: Annotated[int, typer.Option("--horizon", "-T", min=2, help="Number of rounds T.")] = 1024,
     alpha: Annotated[float, typer.Option(help="There are floor(T^alpha / 2) hard problems.")] = 0.5,
     delta: Deltas = None,
     targets: Targets = plan.TARGETS,
-    trials: Trials = 32,
-    out_folder: OutFolder = Path("results/lower-bound"),
-    seed: Seed = 0,
+    trials: kit.Trials = 32,
+    out_folder: kit.OutFolder = Path("results/lower-bound"),
+    seed: kit.Seed = 0,
     *,
-    how: RunOptions,
-    as_json: AsJson = False,
+    how: kit.RunOptions,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Hold policies against the lower bound behind the paper's Theorem 1.
 
@@ -114,39 +95,39 @@ def lower_bound(
 
     Example: adadim lower-bound --policy LinUCB --policy LinUCBPlusPlus:beta=0.6
     """
-    plugins = load_plugins(plugin)
+    plugins = kit.load_plugins(plugin)
     options: dict[str, Any] = {"horizon": horizon, "alpha": alpha, "deltas": delta or None, "targets": targets}
     options |= {"trials": trials, "seed": seed, "plugins": plugins}
-    study = tradeoff.lower_bound_study(read_policies(policy, plugins) or None, **options)
-    results = run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), BATCH)
+    study = tradeoff.lower_bound_study(kit.read_policies(policy, plugins) or None, **options)
+    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), BATCH)
     checks = tradeoff.lower_bound_checks(results)
     rows = [*checks, *tradeoff.closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
     paths = save(tradeoff.draw_bounds(rows), tradeoff.bounds_table(rows), out_folder / "figures" / "lower-bound")
     if as_json:
-        typer.echo(as_json_text(checks))
+        typer.echo(kit.as_json_text(checks))
     elif not how.quiet:
-        print_written(paths)
-        stdout().print(_bounds_table(rows))
+        kit.print_written(paths)
+        kit.stdout().print(_bounds_table(rows))
     if any(check.verdict == "violated" for check in checks):
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(kit.EXIT_FAILED)
 
 
 def rates(
     beta: Betas = None,
     corral_beta: CorralBetas = None,
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
     horizon: Horizons = None,
     alpha: Alphas = None,
     scale: Annotated[float, typer.Option(help="Factor on the confidence radii.")] = plan.SCALE,
     dim: Dim = None,
     arms: Arms = None,
-    trials: Trials = 24,
-    out_folder: OutFolder = Path("results/rates"),
-    seed: Seed = 0,
+    trials: kit.Trials = 24,
+    out_folder: kit.OutFolder = Path("results/rates"),
+    seed: kit.Seed = 0,
     *,
-    how: RunOptions,
-    as_json: AsJson = False,
+    how: kit.RunOptions,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Measure how fast regret grows with the horizon, and draw it over the frontier.
 
@@ -164,38 +145,38 @@ def rates(
 
     Example: adadim rates --trials 8 --horizon 64 --horizon 256 --horizon 1024
     """
-    plugins, betas = load_plugins(plugin), beta or list(plan.BETAS)
+    plugins, betas = kit.load_plugins(plugin), beta or list(plan.BETAS)
     policies = tradeoff.rate_policies(betas, plan.CORRAL_BETAS if corral_beta is None else corral_beta, scale)
-    policies |= read_policies(policy, plugins)
+    policies |= kit.read_policies(policy, plugins)
     options: dict[str, Any] = {"horizons": horizon or plan.HORIZONS, "alphas": plan.ALPHAS if alpha is None else alpha}
     options |= {"dim": dim, "arms": arms, "trials": trials, "seed": seed, "plugins": plugins}
     study = tradeoff.rates_study(policies, **options)
-    results = run_study(study, out_folder, replace(how, quiet=how.quiet or as_json))
+    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json))
     estimates, folder = tradeoff.rate_estimates(results), out_folder / "figures"
     paths = save(tradeoff.draw_rates(estimates, betas), tradeoff.rates_table(estimates), folder / "rates")
-    paths += write_texts(folder, {"rates-points.csv": tradeoff.rate_points(results).write_csv()})
+    paths += kit.write_texts(folder, {"rates-points.csv": tradeoff.rate_points(results).write_csv()})
     if as_json:
-        typer.echo(as_json_text(estimates))
+        typer.echo(kit.as_json_text(estimates))
     elif not how.quiet:
-        print_written(paths)
-        stdout().print(_rates_table(estimates))
+        kit.print_written(paths)
+        kit.stdout().print(_rates_table(estimates))
 
 
 def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
     headings = ("policy", "Delta", "easy", "hard", "bound", "slack", "95% interval", "verdict")
-    table = compact_table(
+    table = kit.compact_table(
         "Lower bound: the mean hard regret is at least the bound", headings, wraps="policy", least=NAME
     )
     for row in rows:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
-        table.add_row(Text(row.policy), *numbers, interval, f"[{VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
+        table.add_row(Text(row.policy), *numbers, interval, f"[{kit.VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
     return table
 
 
 def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
     headings = ("policy", "alpha", "rate", "95% interval", "theory", "points", "saturated")
-    table = compact_table("Measured rates", headings, wraps="policy", least=NAME)
+    table = kit.compact_table("Measured rates", headings, wraps="policy", least=NAME)
     for e in estimates:
         found = math.isfinite(e.rate)
         table.add_row(
