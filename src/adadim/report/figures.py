@@ -244,8 +244,9 @@ def _mean_and_band(regret: FloatArray, band: Band) -> tuple[FloatArray, FloatArr
 def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
-    The numbers are a table, or results, whose `summary` is written. The bytes depend on figure and numbers alone: no
-    dates go in. Each file is written whole or not at all.
+    The numbers are a table, or results, whose `summary` is written (there the 95% interval is that of 1.96 standard
+    errors, not the bootstrap's, which `draw` shades). The bytes depend on figure and numbers alone: no dates go in.
+    Each file is written whole or not at all.
     """
     stem = as_place(stem, "stem")
     contents = {}

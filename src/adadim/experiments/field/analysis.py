@@ -68,28 +68,24 @@ def rows(results: Iterable[Results]) -> list[Row]:
     results : iterable of Results
         What came of `study`; results of other experiments are passed over.
     """
-    found = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
-    return [
-        _judge(
-            table,
-            entry,
-            found[name].final(entry.instance, entry.policy),
-            int(found[name].labels["instances"][entry.instance]["horizon"]),
-        )
-        for name, table in TABLES.items()
-        if name in found
-        for entry in table.reported
-    ]
+    by_table = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
+    judged = []
+    for name in [name for name in TABLES if name in by_table]:
+        part = by_table[name]
+        for entry in TABLES[name].reported:
+            horizon = int(part.labels["instances"][entry.instance]["horizon"])
+            judged.append(_judge(TABLES[name], entry, part.final(entry.instance, entry.policy), horizon))
+    return judged
 
 
 def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = None) -> list[Row]:
     """The rows of a table whose arms are a whole sphere, which are run here and now (seconds)."""
-    table, made = TABLES[name], []
+    table, judged = TABLES[name], []
     for entry in table.on_sphere:
         variant, master = entry.policy.split("-")[1:]
         rounds = table.source_horizon(entry.instance) if horizon is None else horizon
-        made.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
-    return made
+        judged.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
+    return judged
 
 
 def rows_markdown(found: Iterable[Row]) -> str:
@@ -124,19 +120,5 @@ def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Ro
         verdict = "other horizon"
     elif trials >= FEWEST:
         verdict = "agrees" if abs(ours - entry.value) <= math.hypot((high - low) / 2, entry.error) else "differs"
-    return Row(
-        table.name,
-        table.source,
-        entry.instance,
-        entry.policy,
-        entry.value,
-        entry.error,
-        ours,
-        low,
-        high,
-        verdict,
-        horizon,
-        wanted,
-        trials,
-        entry.remark,
-    )
+    about = (table.name, table.source, entry.instance, entry.policy, entry.value, entry.error)
+    return Row(*about, ours, low, high, verdict, horizon, wanted, trials, entry.remark)

@@ -30,21 +30,7 @@ BALANCED = {"d3rb": D3RB, "ed2rb": ED2RB}
 
 @dataclass(frozen=True)
 class OwnArmsUCB(Policy):
-    """UCB1 on some arms in a row, as if there were no others.
-
-    Parameters
-    ----------
-    first, count : int
-        Number of the first arm, and how many arms there are.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.owned_arms(best=0.7, horizon=300)
-    >>> pulls = adadim.simulate(OwnArmsUCB(first=10, count=5), instance).pulls
-    >>> int(pulls[0, 10:15].sum())
-    300
-    """
+    """UCB1 on `count` arms in a row from the arm `first`, as if there were no others."""
 
     first: int = 0
     count: int = 1
@@ -192,18 +178,10 @@ def play_on_sphere(
 def experiment_five(
     name: str, variant: str, trials: int, seed: int = 0, horizon: int = 1000, dims: Sequence[int] = (2, 5, 10, 15)
 ) -> FloatArray:
-    """Regret of a master in experiment 5, theta = (0, 1, 2, 3, 4) and zeros, (trials,).
+    """Regret of a master, "d3rb" or "ed2rb", in experiment 5, theta = (0, 1, 2, 3, 4) and zeros, (trials,).
 
-    Parameters
-    ----------
-    name : {"d3rb", "ed2rb"}
-        Which master.
-    variant : {"released", "printed"}
-        As the authors' code has it (noise of mean 1, Thompson sampling of scale d_i), or as the paper does (0, and 2).
-    trials, seed, horizon
-        Replications, seed and rounds.
-    dims : sequence of int
-        Dimensions of the bases; the last is the number of features.
+    The variant "released" is as the authors' code has it (noise of mean 1, Thompson sampling of scale d_i), "printed"
+    as the paper does (0, and 2). The last of `dims`, those of the bases, is the number of features.
     """
     released = variant == "released"
     bases = tuple(SphereTS(d, float(d) if released else 2.0) for d in dims)

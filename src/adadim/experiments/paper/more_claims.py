@@ -35,21 +35,16 @@ HALF, FOOTNOTE = "beta = 0.5", "beta = (1 + alpha)/2"
 HORIZONS = (625, 2500, 10000)
 DIM, ARMS = 600, 1200  # the paper's, at its horizon
 
+LEARNED = 0.10  # distance of the estimate from theta, relative to theta, that counts as learned
+RIDGE = 0.1
+ROUNDS = 1500
+
 
 @dataclass(frozen=True)
 class FootnotePoint:
-    """LinUCB++ at both betas, at one horizon.
+    """Mean regret of LinUCB++ at beta = 0.5 and at the footnote's, at one horizon.
 
-    Attributes
-    ----------
-    horizon, dim, intrinsic_dim : int
-        Rounds, features, and how many matter.
-    half, footnote : float
-        Mean regret at beta = 0.5 and at (1 + alpha)/2.
-    ratio, low, high : float
-        The second over the first, with its 95% interval: below 1 the footnote is right.
-    trials : int
-        Number of trials.
+    The ratio is the second over the first, with its 95% interval: below 1 the footnote is right.
     """
 
     horizon: int
@@ -68,14 +63,7 @@ def footnote_study(
 ) -> Study:
     """LinUCB++ at both betas on the sphere, with d* = floor(T^0.32), d growing like T^0.66 and twice as many arms.
 
-    Parameters
-    ----------
-    variant : {"theory", "released"}
-        As in `adadim.paper.policies`.
-    horizons : sequence of int
-        Values of T; 2500 has the paper's 1200 arms and 600 features.
-    trials, seed : int
-        As in `Study`.
+    T = 2500 has the paper's 1200 arms and 600 features.
 
     Examples
     --------
@@ -110,34 +98,36 @@ def footnote_points(results: Results) -> list[FootnotePoint]:
     """What a study made by `footnote_study` found, a point for each horizon."""
     points = []
     for name in results.instances:
-        numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
-        half, footnote = (results.final(name, policy, trials=numbers) for policy in (HALF, FOOTNOTE))
+        half, footnote = _both(results, name)
         sizes = label(results, "instances", name)
         low = high = float("nan")
-        if len(numbers) >= FEWEST:
-            index = resamples(len(numbers))[1:]
+        if len(half) >= FEWEST:
+            index = resamples(len(half))[1:]
             low, high = interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
-        ends = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))
+        means = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))
         which = (sizes["horizon"], sizes["dim"], sizes["intrinsic_dim"])
-        points.append(FootnotePoint(*which, *ends, low, high, len(numbers)))
+        points.append(FootnotePoint(*which, *means, low, high, len(half)))
     return points
+
+
+def _both(results: Results, name: str) -> list[FloatArray]:
+    """Final regret at both betas, in the trials that both have finished."""
+    numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
+    return [results.final(name, policy, trials=numbers) for policy in (HALF, FOOTNOTE)]
 
 
 def footnote_claim(results: Results) -> Verdict:
     """Verdict on the footnote at the paper's size."""
-    variant, name = label(results, "variant"), f"T={HORIZON}"
-    numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
-    gain = results.final(name, HALF, trials=numbers) - results.final(name, FOOTNOTE, trials=numbers)
-    values = gain[resamples(len(numbers))].mean(axis=1)
+    half, footnote = _both(results, f"T={HORIZON}")
     about = (
         "If alpha is known, beta = (1 + alpha)/2 gives LinUCB++ less regret than beta = 0.5 at d* = 12",
         "fig2a",
         "5, footnote",
-        variant,
+        label(results, "variant"),
         "mean regret at beta = 0.5 minus that at 0.66",
         "reward",
     )
-    return verdict_of(about, values, len(numbers))
+    return verdict_of(about, (half - footnote)[resamples(len(half))].mean(axis=1), len(half))
 
 
 def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
@@ -145,13 +135,6 @@ def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
 
     ``measured`` continues the least-squares line of ln(ratio) in ln T; infinite if that does not fall. ``theory``
     starts from the ratio at the horizon nearest to the paper's, and lets it fall by the difference of the two rates.
-
-    Examples
-    --------
-    >>> point = FootnotePoint(2500, 600, 12, 100.0, 200.0, 2.0, 1.9, 2.1, 8)
-    >>> later = FootnotePoint(10000, 1498, 19, 200.0, 280.0, 1.4, 1.3, 1.5, 8)
-    >>> {name: round(horizon) for name, horizon in overtaking([point, later]).items()}
-    {'measured': 36979, 'theory': 190273}
     """
     x = np.log([point.horizon for point in points])
     y = np.log([point.ratio for point in points])
@@ -162,11 +145,6 @@ def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
     first = min(points, key=lambda point: abs(math.log(point.horizon / HORIZON)))
     gained = pareto_rate(ALPHA, 0.5) - pareto_rate(ALPHA, recommended_beta(ALPHA))
     return {"measured": measured, "theory": first.horizon * first.ratio ** (1 / gained)}
-
-
-LEARNED = 0.10  # distance of the estimate from theta, relative to theta, that counts as learned
-RIDGE = 0.1
-ROUNDS = 1500
 
 
 def learned_claim(variant: Variant = "theory", trials: int = 20, seed: int = 0) -> tuple[Verdict, FloatArray]:
@@ -188,30 +166,7 @@ def learned_claim(variant: Variant = "theory", trials: int = 20, seed: int = 0) 
 
 
 def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, seed: int = 0) -> FloatArray:
-    """Relative distance of the estimate from theta in each replication, after so many rounds.
-
-    Parameters
-    ----------
-    policy : Policy
-        Who plays.
-    instance : Instance
-        Where, with linear rewards.
-    rounds : int
-        How long; at most the horizon.
-    dim : int
-        Features of the regression.
-    seed : int
-        Seed of noise and policy.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(
-    ...     arms=20, dim=4, intrinsic_dim=2, horizon=400, noise=0.01, replications=range(2)
-    ... )
-    >>> parameter_errors(adadim.Random(), instance, rounds=400, dim=2).round(1)
-    array([0., 0.])
-    """
+    """Relative distance of the estimate from theta in each replication, after so many rounds, by `dim` features."""
     problem, everyone = instance.problem, instance.everyone
     learner = policy.start(problem, seed=seed)
     noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
@@ -228,5 +183,5 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
         design += pulled[:, :, None] * pulled[:, None, :]
         sums += rewards[:, None] * pulled
     estimate = np.linalg.solve(design, sums[:, :, None])[:, :, 0]
-    found: FloatArray = np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1)
-    return found
+    errors: FloatArray = np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1)
+    return errors

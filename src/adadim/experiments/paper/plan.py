@@ -26,8 +26,8 @@ from adadim.study import Results, Study, to_spec
 Variant = Literal["theory", "released"]
 VARIANTS: tuple[Variant, ...] = ("released", "theory")
 
-EXPERIMENT = "paper"
-"""Label of the studies of this experiment."""
+# Labels of the studies of this experiment; the paper's claims are not about varied ones.
+EXPERIMENT, VARIED = "paper", "paper, varied"
 
 LABELS = {
     "linucb": "LinUCB",
@@ -42,6 +42,9 @@ LABELS = {
 PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
+
+DIM = "intrinsic_dim"
+LONGEST = 80  # characters of a varied study's name
 
 
 @dataclass(frozen=True)
@@ -195,14 +198,6 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
     }
 
 
-VARIED = "paper, varied"
-"""Label of a varied study: the paper's claims are not about it."""
-
-OPTIONS = ("trials", "seed")
-DIM = "intrinsic_dim"
-LONGEST = 80  # characters of a varied study's name
-
-
 def vary(
     plan: Study,
     changes: Mapping[str, Any],
@@ -234,12 +229,15 @@ def vary(
     """
     tables = plan.to_dict()
     for key, value in changes.items():
-        if key in OPTIONS:
+        if key in ("trials", "seed"):
             raise StudyError(f"{key}: has an option of its own: --{key} {value}")
         if key == "record":
             tables["record"] = value
         elif "." in key:
-            _set_policy(tables["policies"], key, value)
+            name, _, parameter = key.rpartition(".")
+            if name not in tables["policies"]:
+                raise StudyError(f"{key}: the study has no policy {name!r}; {suggestion(name, tables['policies'])}")
+            tables["policies"][name][parameter] = value
         elif key != DIM:
             tables["instances"] = {name: {**table, key: value} for name, table in tables["instances"].items()}
     if DIM in changes:
@@ -252,46 +250,32 @@ def vary(
         if name in tables["policies"]:
             raise StudyError(f"policies: the study has a policy {name!r} already; choose another name")
         tables["policies"][name] = policy
-    said = [f"{key}={_text(value)}" for key, value in changes.items()] + list(policies or {})
+    texts = {k: v if isinstance(v, str) else json.dumps(v, separators=(",", ":")) for k, v in changes.items()}
+    said = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
     tables["name"] = _name(plan.name, said)
-    tables["labels"] = _labels(tables, said)
+    title = f"{plan.labels['title']}, varied: {', '.join(said)}"
+    described = {
+        name: {key: table[key] for key in (DIM, "horizon") if key in table}
+        for name, table in tables["instances"].items()
+    }
+    tables["labels"] |= {"title": title, "experiment": VARIED, "changes": said, "instances": described}
     return Study.from_dict(tables, plugins={**plan.plugins, **(plugins or {})})
 
 
 def unvaried(results: Results) -> bool:
     """Whether results are those of a study of the paper as it is, whatever its number of trials and its seed."""
-    found = results.labels
-    if found.get("experiment") != EXPERIMENT or found.get("variant") not in VARIANTS:
+    labels = results.labels
+    if labels.get("experiment") != EXPERIMENT or labels.get("variant") not in VARIANTS:
         return False
-    wanted = study(found["figure"], found["variant"], trials=results.trials).to_dict()
+    wanted = study(labels["figure"], labels["variant"], trials=results.trials).to_dict()
     as_stored = json.loads(json.dumps(wanted))
     return all(results.study[key] == as_stored[key] for key in ("instances", "policies", "record"))
 
 
-def _set_policy(policies: dict[str, Any], key: str, value: Any) -> None:
-    name, _, parameter = key.rpartition(".")
-    if name not in policies:
-        raise StudyError(f"{key}: the study has no policy {name!r}; {suggestion(name, policies)}")
-    policies[name][parameter] = value
-
-
 def _name(name: str, said: list[str]) -> str:
+    """Name of a varied study, which is also that of its folder: no longer than a folder's may be, and no two alike."""
     whole = "_".join([name, *said])
     safe = re.sub(r"[^A-Za-z0-9=.,+\[\]_-]", "-", whole)
     if safe == whole and len(safe) <= LONGEST:
         return safe
     return f"{safe[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
-
-
-def _labels(tables: dict[str, Any], said: list[str]) -> dict[str, Any]:
-    labels = tables["labels"]
-    described = {
-        name: {key: table[key] for key in (DIM, "horizon") if key in table}
-        for name, table in tables["instances"].items()
-    }
-    title = f"{labels['title']}, varied: {', '.join(said)}"
-    return {**labels, "title": title, "experiment": VARIED, "changes": said, "instances": described}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.codec import finite
-from adadim.errors import InvalidValueError, StoreError
+from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.files import write_whole
 from adadim.report.looks import looks_of
 from adadim.report.text import instance_label, policy_label, title
@@ -267,9 +267,17 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
             for i, p in cells
         ],
         "note": note,
-        "toml": toml.dumps(results.study),
+        "toml": _toml(results),
         "rerun": list(rerun),
     }
+
+
+def _toml(results: Results) -> str:
+    """The study as a file; where TOML cannot say all of it, a comment tells why."""
+    try:
+        return toml.dumps(results.study)
+    except StudyError as error:
+        return f"# {error}\n"
 
 
 def _what_fits(results: Results, cells: Sequence[tuple[str, str]], floats: int) -> tuple[int, int, str]:
