@@ -13,6 +13,7 @@ Rates are slopes of ln(regret) in ln T, with bootstrap intervals and a guard aga
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -29,7 +30,11 @@ from adadim.study import Results
 from adadim.theory import LowerBoundFamily, lower_bound_family, nonadaptive_rate, pareto_rate, tapered_rate
 
 BETAS = (0.5, 0.6, 0.75, 0.9)
-NON_ADAPTIVE = "non-adaptive"
+ROUNDING = 1e-9  # of T Delta
+SATURATED = 0.8  # of what a random policy loses
+POINTS = 3  # fewer horizons make no line
+
+BoundVerdict = Literal["holds", "violated", "undecided"]
 
 
 def frontier(betas: Sequence[float] = BETAS, points: int = 101, tapers: Sequence[float] = ()) -> pl.DataFrame:
@@ -59,39 +64,22 @@ def frontier(betas: Sequence[float] = BETAS, points: int = 101, tapers: Sequence
     grid = np.linspace(0.0, 1.0, integer(points, "points", least=2))
     chosen = list(dict.fromkeys(float(beta) for beta in betas))
     require(bool(chosen), "betas", "name at least one beta in [0.5, 1)", betas)
-    parts = [_curve(NON_ADAPTIVE, None, grid, nonadaptive_rate(grid))]
+    parts = [_curve("non-adaptive", None, grid, nonadaptive_rate(grid))]
     for beta in chosen:
         pareto_rate(0.0, beta)  # refuses a beta out of range before it moves a corner out of [0, 1]
         alphas = np.unique(np.concatenate([grid, [2.0 * beta - 1.0, beta]]))
-        parts.append(_curve(beta_curve(beta), beta, alphas, pareto_rate(alphas, beta)))
+        parts.append(_curve(f"beta = {beta:g}", beta, alphas, pareto_rate(alphas, beta)))
     for taper in dict.fromkeys(float(taper) for taper in tapers):
         tapered_rate(0.0, taper, 0.0)
         alphas = np.unique([*grid, 0.5])  # whatever the taper, the rate is 1 from there on
         rates = np.array([tapered_rate(alpha, taper, alpha) for alpha in alphas.tolist()])
-        parts.append(_curve(taper_curve(taper), None, alphas, rates))
+        parts.append(_curve(f"taper = {taper:g}", None, alphas, rates))
     return pl.concat(parts)
 
 
-def beta_curve(beta: float) -> str:
-    """Name of the curve of a beta."""
-    return f"beta = {beta:g}"
-
-
-def taper_curve(taper: float) -> str:
-    """Name of the curve of a taper."""
-    return f"taper = {taper:g}"
-
-
-def _curve(
-    name: str, beta: float | None, alphas: np.ndarray[Any, np.dtype[np.float64]], rates: np.ndarray[Any, Any]
-) -> pl.DataFrame:
+def _curve(name: str, beta: float | None, alphas: FloatArray, rates: Any) -> pl.DataFrame:
     fixed = [pl.lit(name).alias("curve"), pl.lit(beta, dtype=pl.Float64).alias("beta")]
     return pl.DataFrame({"alpha": alphas, "rate": rates}).select(*fixed, "alpha", "rate")
-
-
-Verdict = Literal["holds", "violated", "undecided"]
-
-ROUNDING = 1e-9  # of T Delta
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ class BoundCheck:
     slack: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: BoundVerdict
     trials: int
 
 
@@ -191,19 +179,15 @@ def closed_forms(horizon: int, alpha: float, deltas: Sequence[float], alpha_easy
     True
     """
     rows = []
-    for name in ("uniform", "always a_0"):
-        for delta in deltas:
-            family = lower_bound_family(horizon, alpha, alpha_easy, delta=delta)
-            count, worth = family.arms_count, horizon * delta
-            if name == "uniform":
-                easy, hard = worth / 2 * count / (count + 1), worth * (1 - 1.5 / (count + 1))
-            else:
-                easy, hard = 0.0, worth / 2
-            bound = float(bound_at(family, easy))
-            slack = hard - bound
-            verdict = _verdict(slack, slack, family)
-            known = (easy, hard, 0.0, 0.0, bound, slack, slack, slack, verdict, 0)
-            rows.append(BoundCheck(name, horizon, count, count, delta, *known))
+    for name, delta in itertools.product(("uniform", "always a_0"), deltas):
+        family = lower_bound_family(horizon, alpha, alpha_easy, delta=delta)
+        count, worth = family.arms_count, horizon * delta
+        easy, hard = 0.0, worth / 2
+        if name == "uniform":
+            easy, hard = worth / 2 * count / (count + 1), worth * (1 - 1.5 / (count + 1))
+        slack = hard - (bound := float(bound_at(family, easy)))
+        exact = (easy, hard, 0.0, 0.0, bound, slack, slack, slack, _verdict(slack, slack, family), 0)
+        rows.append(BoundCheck(name, horizon, count, count, delta, *exact))
     return rows
 
 
@@ -248,19 +232,9 @@ def _check(results: Results, policy: str, family: LowerBoundFamily, named: Mappi
     bound = float(bound_at(family, mean_easy))
     easies, hards = _resampled(easy, hard, sampled=targets < family.arms_count)
     low, high = interval(hards - bound_at(family, np.maximum(easies, 0.0)))
-    return BoundCheck(
-        *size,
-        mean_easy,
-        mean_hard,
-        float(easies.std()),
-        float(hards.std()),
-        bound,
-        mean_hard - bound,
-        low,
-        high,
-        _verdict(low, high, family) if trials >= FEWEST else "undecided",
-        trials,
-    )
+    verdict = _verdict(low, high, family) if trials >= FEWEST else "undecided"
+    regrets = (mean_easy, mean_hard, float(easies.std()), float(hards.std()))
+    return BoundCheck(*size, *regrets, bound, mean_hard - bound, low, high, verdict, trials)
 
 
 def _resampled(easy: FloatArray, hard: FloatArray, sampled: bool) -> tuple[FloatArray, FloatArray]:
@@ -273,15 +247,11 @@ def _resampled(easy: FloatArray, hard: FloatArray, sampled: bool) -> tuple[Float
     return times @ easy, times @ hard.mean(axis=0)
 
 
-def _verdict(low: float, high: float, family: LowerBoundFamily) -> Verdict:
+def _verdict(low: float, high: float, family: LowerBoundFamily) -> BoundVerdict:
     rounding = ROUNDING * family.horizon * family.delta
     if low >= -rounding:
         return "holds"
     return "violated" if high < -rounding else "undecided"
-
-
-SATURATED = 0.8  # of what a random policy loses
-POINTS = 3  # fewer horizons make no line
 
 
 @dataclass(frozen=True)
@@ -390,23 +360,13 @@ def rate_points(results: Results) -> pl.DataFrame:
     polars.DataFrame
         Columns policy, alpha, horizon, family, trials, mean, ceiling (mean regret of the random policy) and saturated.
     """
-    rows, known = [], problems(results)
+    rows, of_instance = [], problems(results)
     for instance, policy in results.cells():
-        problem, found = known[instance], results.final(instance, policy)
-        if policy != CEILING and len(found):
-            ceiling = _ceiling(results, instance)
-            rows.append(
-                {
-                    "policy": represented(results, policy),
-                    "alpha": problem.alpha,
-                    "horizon": problem.horizon,
-                    "family": problem.family,
-                    "trials": len(found),
-                    "mean": float(found.mean()),
-                    "ceiling": ceiling,
-                    "saturated": bool(found.mean() > SATURATED * ceiling),
-                }
-            )
+        final = results.final(instance, policy)
+        if policy != CEILING and len(final):
+            ceiling, mean = _ceiling(results, instance), float(final.mean())
+            measured = {"trials": len(final), "mean": mean, "ceiling": ceiling, "saturated": mean > SATURATED * ceiling}
+            rows.append({"policy": represented(results, policy), **asdict(of_instance[instance]), **measured})
     if not rows:
         raise StoreError(f"{results.folder}: nothing is finished yet; run the study first")
     return pl.DataFrame(rows)
@@ -428,13 +388,13 @@ def rate_estimates(results: Results) -> list[RateEstimate]:
     ('oracle', 0.0, 0.5)
     """
     cells: dict[tuple[str, float], dict[str, dict[int, tuple[str, str]]]] = {}
-    known = problems(results)
+    of_instance = problems(results)
     for instance, policy in results.cells():
         if policy != CEILING:
-            problem = known[instance]
+            problem = of_instance[instance]
             families = cells.setdefault((represented(results, policy), problem.alpha), {})
             families.setdefault(problem.family, {})[problem.horizon] = (instance, policy)
-    horizons = sorted({problem.horizon for problem in known.values()})
+    horizons = sorted({problem.horizon for problem in of_instance.values()})
     written = results.study["policies"]
     # A family counts if it is there at every horizon.
     full = {key: {f: c for f, c in families.items() if len(c) == len(horizons)} for key, families in cells.items()}
@@ -472,26 +432,20 @@ def _estimate(
     )
     ceiling = np.array([[_ceiling(results, cells[h][0]) for h in horizons] for cells in families.values()])
     slope = fit_slope(horizons, np.swapaxes(regret, 1, 2), ceiling)
-    names = list(families)
-    return RateEstimate(
-        policy,
-        alpha,
-        slope.value,
-        slope.low,
-        slope.high,
-        theory,
-        tuple(h for h, kept in zip(horizons, slope.kept, strict=True) if kept),
-        tuple(h for h, kept in zip(horizons, slope.kept, strict=True) if not kept),
-        tuple(names[w] for w, kept in zip(slope.worst, slope.kept, strict=True) if kept),
-        len(numbers),
-    )
+    names, left_out = list(families), [not kept for kept in slope.kept]
+    counted = tuple(itertools.compress(horizons, slope.kept))
+    saturated = tuple(itertools.compress(horizons, left_out))
+    worst = tuple(names[w] for w in itertools.compress(slope.worst, slope.kept))
+    rate = (slope.value, slope.low, slope.high)
+    return RateEstimate(policy, alpha, *rate, theory, counted, saturated, worst, len(numbers))
 
 
 def _ceiling(results: Results, instance: str) -> float:
-    found = results.final(instance, CEILING)
-    if not len(found):
+    """Mean regret of a policy that learns nothing."""
+    final = results.final(instance, CEILING)
+    if not len(final):
         raise StoreError(f"{results.folder}: {CEILING!r} has not run on {instance!r} yet; run the study first")
-    return float(found.mean())
+    return float(final.mean())
 
 
 def _proved(spec: dict[str, Any], alpha: float) -> float | None:

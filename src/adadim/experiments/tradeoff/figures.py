@@ -7,19 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from adadim.checks import require
-from adadim.experiments.tradeoff.analysis import (
-    BETAS,
-    NON_ADAPTIVE,
-    BoundCheck,
-    RateEstimate,
-    beta_curve,
-    bound_at,
-    frontier,
-    taper_curve,
-)
+from adadim.experiments.tradeoff.analysis import BETAS, BoundCheck, RateEstimate, bound_at, frontier
 from adadim.report.looks import ORACLE, look_of, looks_of
 from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
@@ -170,22 +160,19 @@ def _add_curves(
     axis: Axes, betas: Sequence[float], tapers: Sequence[float], width: float, like_policies: bool = False
 ) -> None:
     """Curves of the frontier; if asked in the colour and line of LinUCB++ at each beta, and of the oracle."""
-    table = frontier(betas, tapers=tapers)
     told = look_of(ORACLE)["color"] if like_policies else BLUE
-    dashed: dict[str, Any] = {"linestyle": "--", "color": told, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
-    _add_curve(axis, table.filter(curve=NON_ADAPTIVE), linewidth=width, **dashed)
-    solid = {beta_curve(beta): (rf"$\beta$ = {beta:g}", "-") for beta in betas}
-    dotted = {taper_curve(taper): (rf"tapered told $\alpha$: $s$ = {taper:g}", ":") for taper in tapers}
-    for i, (curve, (label, line)) in enumerate((solid | dotted).items()):
-        looks: dict[str, Any] = {"linestyle": line, "color": INK[i % len(INK)], "label": label}
-        if like_policies:
-            same = look_of("LinUCBPlusPlus", turn=i)
+    looks: dict[str, Any] = {"linestyle": "--", "color": told, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
+    for i, curve in enumerate(frontier(betas, tapers=tapers).partition_by("curve", maintain_order=True)):
+        kind, _, value = curve["curve"][0].partition(" = ")
+        if kind == "beta":
+            looks = {"linestyle": "-", "color": INK[(i - 1) % len(INK)], "label": rf"$\beta$ = {value}"}
+        elif kind == "taper":
+            label = rf"tapered told $\alpha$: $s$ = {value}"
+            looks = {"linestyle": ":", "color": INK[(i - 1) % len(INK)], "label": label}
+        if like_policies and i:
+            same = look_of("LinUCBPlusPlus", turn=i - 1)
             looks |= {"linestyle": same["linestyle"], "color": same["color"], "alpha": 0.6}
-        _add_curve(axis, table.filter(curve=curve), linewidth=width, **looks)
-
-
-def _add_curve(axis: Axes, curve: pl.DataFrame, **looks: Any) -> None:
-    axis.plot(curve["alpha"].to_numpy(), curve["rate"].to_numpy(), zorder=1, **looks)
+        axis.plot(curve["alpha"].to_numpy(), curve["rate"].to_numpy(), zorder=1, linewidth=width, **looks)
 
 
 def _label_bounds(left: Axes, right: Axes, checks: Sequence[BoundCheck]) -> None:
@@ -221,10 +208,8 @@ def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> list[Any]:
     sharper, weaker = (
         np.max([bound_at(family, x, form) for family in families], axis=0) for form in ("counts", "paper")
     )
-    edges = (
-        np.maximum(sharper, weaker),
-        weaker,
-    )  # the weaker one assumes no more pulls than rounds, and may win far out
+    # The weaker one assumes no more pulls than rounds, and may win far out.
+    edges = (np.maximum(sharper, weaker), weaker)
     return [
         axis.fill_between(x, 0.0, np.maximum(edge, 0.0), color=colour, linewidth=0)
         for edge, colour in zip(edges, GREYS, strict=True)

@@ -29,9 +29,24 @@ from adadim.report.text import label
 from adadim.study import Results, Study
 from adadim.theory import lower_bound_family, schedule
 
-DELTAS = 7
-LARGEST = 0.8  # norms of theta stay below 1
-TARGETS = 16
+# The lower bound.
+DELTAS, TARGETS = 7, 16
+LARGEST_GAP = 0.8  # norms of theta stay below 1
+
+# Rates.
+HORIZONS = (256, 1024, 4096, 16384)
+ALPHAS = (0.0, 0.25, 0.375, 0.5)
+THETAS = ("uniform", "spike")
+GAPS = (4.0,)
+BETAS = (0.5, 0.6, 0.75)
+CORRAL_BETAS = (0.5, 0.75)
+SCALE = 0.5
+MOST_ARMS = 1024
+SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
+TRUE_DIM = "@intrinsic_dim"
+CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
+# Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
+EVERYTHING = " in all features"
 
 
 def lower_bound_study(
@@ -94,7 +109,7 @@ def default_deltas(horizon: int, alpha: float, count: int = DELTAS) -> list[floa
     [0.01562, 0.1118, 0.8]
     """
     least = lower_bound_family(horizon, alpha).delta
-    return [float(f"{delta:.4g}") for delta in np.geomspace(least, LARGEST, count)]
+    return [float(f"{delta:.4g}") for delta in np.geomspace(least, LARGEST_GAP, count)]
 
 
 def _policies() -> dict[str, Policy]:
@@ -107,27 +122,6 @@ def _policies() -> dict[str, Policy]:
         "Greedy": Greedy(),
         "random": Random(),
     }
-
-
-HORIZONS = (256, 1024, 4096, 16384)
-ALPHAS = (0.0, 0.25, 0.375, 0.5)
-THETAS = ("uniform", "spike")
-GAPS = (4.0,)
-BETAS = (0.5, 0.6, 0.75)
-CORRAL_BETAS = (0.5, 0.75)
-SCALE = 0.5
-MOST_ARMS = 1024
-LARGEST_GAP = 0.8
-
-CEILING = "random"
-"""Name of the policy whose regret is the most that can be lost: the saturation guard compares with it."""
-
-EVERYTHING = " in all features"
-"""Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy."""
-
-TRUE_DIM = "@intrinsic_dim"
-
-SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 
 
 @dataclass(frozen=True)
@@ -279,21 +273,15 @@ def _sphere(alpha: float, horizon: int, thetas: Sequence[str], size: Mapping[str
 def _family(
     alpha: float, horizon: int, gaps: Sequence[float], hardest: float, shortest: int
 ) -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for g in gaps:
         for name, level in (("easy", hardest), ("hidden", alpha)):
             if shortest**level * SLACK >= 4.0:
                 count = lower_bound_family(horizon, level).arms_count
                 delta = min(g * math.sqrt(count / horizon), LARGEST_GAP)
-                target = count if name == "hidden" else 0
-                made[f"{name} x{g:g}"] = {
-                    "kind": "lower_bound",
-                    "horizon": horizon,
-                    "alpha": level,
-                    "delta": delta,
-                    "target": target,
-                }
-    return made
+                member = {"delta": delta, "target": count if name == "hidden" else 0}
+                tables[f"{name} x{g:g}"] = {"kind": "lower_bound", "horizon": horizon, "alpha": level, **member}
+    return tables
 
 
 def _size(horizon: int, hardest: float, dim: int | None, arms: int | None) -> dict[str, int]:
