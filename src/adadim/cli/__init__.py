@@ -23,7 +23,7 @@ app = typer.Typer(
     help=(
         "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
-        "experiment, draws the regret curves and holds the paper's sentences against them. Everything it computes is "
+        "experiment, draws the regret curves and checks the paper's sentences against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
     ),
 )

@@ -115,16 +115,16 @@ def _candidates(file: Path | None) -> dict[str, object]:
 
 def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
     """Families that were asked for, by split."""
-    known = {family.name: family.split for family in families.FAMILIES}
+    split_of = {family.name: family.split for family in families.FAMILIES}
     for name in names:
-        if name not in (ALL, *SPLITS, *known):
-            hint = suggestion(name, [ALL, *SPLITS, *known])
+        if name not in (ALL, *SPLITS, *split_of):
+            hint = suggestion(name, [ALL, *SPLITS, *split_of])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
     wanted = {
         split: [
             name
-            for name in known
-            if known[name] == split and ({split, name} if split in CONTEXTUAL else {ALL, split, name}) & set(names)
+            for name in split_of
+            if split_of[name] == split and ({split, name} if split in CONTEXTUAL else {ALL, split, name}) & set(names)
         ]
         for split in SPLITS
     }

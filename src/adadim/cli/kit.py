@@ -116,7 +116,7 @@ def errors() -> Iterator[None]:
     except KeyboardInterrupt:
         stderr().print("interrupted; what was finished is kept, and the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    except BrokenPipeError:  # whoever was to read the output has had enough: typer ends quietly
+    except BrokenPipeError:  # the reader of the output has closed it: typer ends quietly
         raise
     except RunError as error:
         _complain(error)

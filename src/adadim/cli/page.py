@@ -101,7 +101,7 @@ def _rerun(results: Results) -> list[str]:
         else:
             return []
         stored = Study.from_dict(results.study)
-    except (AdadimError, KeyError):  # varied, or with policies of somebody's own: its TOML file says it all
+    except (AdadimError, KeyError):  # varied, or with policies from a plugin: its TOML file says it all
         return []
     same = all(getattr(stored, key) == getattr(plan, key) for key in ("instances", "policies", "record", "only"))
     return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []

@@ -79,14 +79,14 @@ def reproduce(
     *,
     how: kit.RunOptions,
 ) -> None:
-    """Run the paper's experiments, draw its figures, and hold its claims against the data.
+    """Run the paper's experiments, draw its figures, and check its claims against the data.
 
     Runs what is missing in the results folder and nothing else. Interrupt it
     whenever you like: the same command goes on where it stopped, and more
     trials later add to what is there.
 
     With --set or --policy the study is a varied one: its results go into a
-    folder of their own, and the paper's claims are not held against it, since
+    folder of their own, and the paper's claims are not checked on it, since
     they are about the study as it is. A policy of your own comes from a file:
     'adadim new policy MyPolicy' writes one to start from.
 
@@ -152,7 +152,7 @@ def show(
 
 
 def claims(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
-    """Hold the paper's claims against the results in a folder made by [bold]reproduce[/bold].
+    """Check the paper's claims against the results in a folder made by [bold]reproduce[/bold].
 
     Every claim is a statistic, in the unit of its column, that is positive if
     the sentence is true. Next to the verdict stand its value and its 95%
@@ -181,7 +181,7 @@ def footnote(
     *,
     how: kit.RunOptions,
 ) -> None:
-    """Hold the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
+    """Check the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
 
     The footnote recommends beta = (1 + alpha)/2 where alpha is known. The
     table tells the regret of LinUCB++ at 0.5 and at that beta as T grows; a
@@ -195,20 +195,20 @@ def footnote(
     plans = [more_claims.footnote_study(v, horizons, trials, seed) for v in variants]
     studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
     points = {v: more_claims.footnote_points(results) for v, results in studies.items()}
-    ends = {v: more_claims.overtaking(found) for v, found in points.items()}
+    ends = {v: more_claims.overtaking(line) for v, line in points.items()}
     at_paper_size = studies.values() if HORIZON in horizons else ()
     verdicts = [more_claims.footnote_claim(results) for results in at_paper_size]
-    table = pl.concat(pl.DataFrame(found).with_columns(variant=pl.lit(v)) for v, found in points.items())
+    table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
     texts = {"footnote.csv": table.write_csv(), "footnote.json": kit.as_json_text(verdicts) + "\n"}
     paths = kit.write_texts(out_folder, texts)
     if how.quiet:
         return
     kit.print_written(paths)
     headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
-    for v, found in points.items():
-        title = f"LinUCB++ at both betas, {v}, {found[0].trials} trials"
+    for v, line in points.items():
+        title = f"LinUCB++ at both betas, {v}, {line[0].trials} trials"
         shown = kit.compact_table(title, headings, wraps="T", least=5)
-        for p in found:
+        for p in line:
             sizes = (str(p.horizon), str(p.dim), str(p.intrinsic_dim))
             regrets = (f"{p.half:.4g}", f"{p.footnote:.4g}")
             shown.add_row(*sizes, *regrets, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}")
@@ -225,10 +225,10 @@ def parameter(
     seed: kit.Seed = 0,
     quiet: kit.Quiet = False,
 ) -> None:
-    """Hold "it has learned the true reward parameter" against the data of figure 2a.
+    """Check "it has learned the true reward parameter" against the data of figure 2a.
 
     LinUCB++ plays 1500 rounds; what it saw is regressed on the 12 features
-    that matter, and the estimate is held against theta.
+    that matter, and the estimate is compared with theta.
 
     Example: adadim study parameter --trials 8
     """

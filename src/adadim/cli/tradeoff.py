@@ -82,7 +82,7 @@ def lower_bound(
     how: kit.RunOptions,
     as_json: kit.AsJson = False,
 ) -> None:
-    """Hold policies against the lower bound behind the paper's Theorem 1.
+    """Check policies against the lower bound behind the paper's Theorem 1.
 
     In the easy problem arm 0 is best. In each hard problem one other arm is
     better still, and only pulling it shows that. A policy that looks for it
@@ -178,12 +178,12 @@ def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
     headings = ("policy", "alpha", "rate", "95% interval", "theory", "points", "saturated")
     table = kit.compact_table("Measured rates", headings, wraps="policy", least=NAME)
     for e in estimates:
-        found = math.isfinite(e.rate)
+        measured = math.isfinite(e.rate)
         table.add_row(
             Text(e.policy),
             f"{e.alpha:g}",
-            f"{e.rate:.3f}" if found else "-",
-            f"{e.low:.3f} to {e.high:.3f}" if found else "-",
+            f"{e.rate:.3f}" if measured else "-",
+            f"{e.low:.3f} to {e.high:.3f}" if measured else "-",
             "-" if e.theory is None else f"{e.theory:g}",
             f"{len(e.horizons)} of {len(e.horizons) + len(e.saturated)}",
             " ".join(map(str, e.saturated)),

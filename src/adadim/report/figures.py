@@ -38,7 +38,7 @@ NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"D
 def summary(results: Results) -> pl.DataFrame:
     """Mean regret, its spread and its 95% confidence interval at every record point: the numbers behind a figure.
 
-    `ci_low` and `ci_high` are mean -/+ 1.96 standard errors, which anybody can recompute; figures shade the bootstrap's
+    `ci_low` and `ci_high` are mean -/+ 1.96 standard errors, easy to recompute; figures shade the bootstrap's
     interval, which is wider for few trials.
 
     Examples

@@ -158,11 +158,11 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
     ('#0072B2', '--')
     """
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
-    made = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
+    looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:
-        made["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
-        made |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
-    return made
+        looks["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
+        looks |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
+    return looks
 
 
 def looks_of(
@@ -181,27 +181,27 @@ def looks_of(
     ('-', '--')
     """
     turns: dict[str, int] = {}
-    made = {}
+    looks = {}
     for name, policy in policies.items():
         key = key_of(policy)
         turn = turns[key] = turns.get(key, -1) + 1
-        made[name] = look_of(key, turn, width)
+        looks[name] = look_of(key, turn, width)
         if isinstance(own, Mapping) and name in own:
             look = _read(own[name], name)
-            made[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-    return made
+            looks[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+    return looks
 
 
 def _by_common_name(name: str) -> str:
     """Kind that a name such as "LinUCB++ 0.5" or "linucb++released" stands for; the name itself if it is none."""
     first = name.partition(":")[0]
     if first.isidentifier() and first not in COMMON_NAMES:
-        known = {kind.lower(): kind for kind in LOOKS}
-        return known.get(first, first) if first.islower() else first
+        lower = {kind.lower(): kind for kind in LOOKS}
+        return lower.get(first, first) if first.islower() else first
     letters = _letters(first)
     names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): kind for key, kind in COMMON_NAMES.items()}
-    found = [written for written in names if letters.startswith(written)]
-    return names[max(found, key=len)] if found else first
+    matching = [written for written in names if letters.startswith(written)]
+    return names[max(matching, key=len)] if matching else first
 
 
 def _letters(name: str) -> str:

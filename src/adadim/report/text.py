@@ -52,15 +52,15 @@ def label(results: Results, *keys: str) -> Any:
     Traceback (most recent call last):
     adadim.errors.StoreError: ...: the manifest has no label 'instances.s'; run the study again, which finds ...
     """
-    found: Any = results.labels
+    value: Any = results.labels
     for key in keys:
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(value, dict) or key not in value:
             raise StoreError(
                 f"{results.folder}: the manifest has no label {'.'.join(keys)!r}; run the study again, which finds the "
                 "stored blocks and only adds the labels"
             )
-        found = found[key]
-    return found
+        value = value[key]
+    return value
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

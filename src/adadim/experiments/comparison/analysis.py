@@ -136,7 +136,7 @@ def ratios_table(rows: Sequence[Ratio]) -> pl.DataFrame:
 def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, FloatArray]]:
     """Every ratio of one split with its resamples."""
     split = label(results, "split")
-    found = []
+    sampled = []
     for family in results.instances:
         cells = [cell for cell in results.cells() if cell[0] == family]
         numbers = results.common_trials(cells)
@@ -150,8 +150,8 @@ def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, F
             value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
             regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
             row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))
-            found.append((row, sample))
-    return found
+            sampled.append((row, sample))
+    return sampled
 
 
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
@@ -166,30 +166,20 @@ def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float,
 
 
 def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
-    known = [(row, sample) for row, sample in group if np.isfinite(row.value)]
+    with_ratio = [(row, sample) for row, sample in group if np.isfinite(row.value)]
     first, nan = group[0][0], float("nan")
-    if not known:
+    if not with_ratio:
         return PolicySummary(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
-    medians = np.median([sample for _, sample in known], axis=0)
-    enough = min(row.trials for row, _ in known) >= FEWEST
+    medians = np.median([sample for _, sample in with_ratio], axis=0)
+    enough = min(row.trials for row, _ in with_ratio) >= FEWEST
     low, high = interval(medians[1:]) if enough else (nan, nan)
-    order = sorted((row for row, _ in known), key=lambda row: -row.value)
+    order = sorted((row for row, _ in with_ratio), key=lambda row: -row.value)
     worst = order[0]
-    return PolicySummary(
-        split=first.split,
-        policy=first.policy,
-        reference=first.reference,
-        families=len(known),
-        median=float(medians[0]),
-        median_low=low,
-        median_high=high,
-        worst=worst.value,
-        worst_low=worst.low,
-        worst_high=worst.high,
-        worst_family=worst.family,
-        unlucky=float(np.average([row.unlucky for row, _ in known], weights=[row.trials for row, _ in known])),
-        losses=tuple(row.family for row in order if row.low > 1),
-    )
+    about = (first.split, first.policy, first.reference, len(with_ratio))
+    median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
+    unlucky = float(np.average([row.unlucky for row, _ in with_ratio], weights=[row.trials for row, _ in with_ratio]))
+    losses = tuple(row.family for row in order if row.low > 1)
+    return PolicySummary(*about, *median, *largest, worst.family, unlucky, losses)
 
 
 def comparison_markdown(rows: Sequence[Ratio], summaries: Sequence[PolicySummary]) -> str:

@@ -19,12 +19,12 @@ from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
-Verdict = Literal["agrees", "differs", "undecided", "other horizon"]
+Agreement = Literal["agrees", "differs", "undecided", "other horizon"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A number of a source held against ours.
+    """A number of a source compared with ours.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Row:
     ours: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: Agreement
     horizon: int
     source_horizon: int
     trials: int
@@ -88,7 +88,7 @@ def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = Non
     return judged
 
 
-def rows_markdown(found: Iterable[Row]) -> str:
+def rows_markdown(rows: Iterable[Row]) -> str:
     """The rows as a Markdown table."""
     header = ["table", "experiment", "learner", "rounds", "reported", "ours", "95% interval", "verdict", "remark"]
     return markdown_table(
@@ -105,7 +105,7 @@ def rows_markdown(found: Iterable[Row]) -> str:
                 row.verdict,
                 row.remark,
             ]
-            for row in found
+            for row in rows
         ),
     )
 
@@ -113,7 +113,7 @@ def rows_markdown(found: Iterable[Row]) -> str:
 def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
     trials, wanted = len(final), table.source_horizon(entry.instance)
     ours, low, high = float(final.mean()), -math.inf, math.inf
-    verdict: Verdict = "undecided"
+    verdict: Agreement = "undecided"
     if trials > 1:
         low, high = interval(final[resamples(trials)[1:]].mean(axis=1))
     if horizon != wanted:

@@ -168,9 +168,9 @@ def _d3rb24() -> Table:
     for instance, (_, bases) in groups.items():
         experiment, variant = instance.split("-")
         common = {"bases": tuple(bases), "reward_scale": 1.0, "delta": 0.01, "variant": variant}
-        made: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
-        made |= dict(zip(labels[experiment], bases, strict=True))
-        for name, policy in made.items():
+        played: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
+        played |= dict(zip(labels[experiment], bases, strict=True))
+        for name, policy in played.items():
             policies[f"{instance}-{name}"] = policy
             only[f"{instance}-{name}"] = [instance]
     released = "made with the authors' code: noise of mean 1, masters that divide by sqrt(n)"

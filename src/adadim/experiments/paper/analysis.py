@@ -54,7 +54,7 @@ NOT_TESTABLE = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim held against the data of one variant.
+    """A claim checked against the data of one variant.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ def claims(results: Iterable[Results]) -> list[Verdict]:
         In the order of the paper, the variants of a claim next to each other.
     """
     by_variant: dict[str, dict[str, Results]] = {}
-    for found in results:
-        by_variant.setdefault(label(found, "variant"), {})[label(found, "figure")] = found
+    for part in results:
+        by_variant.setdefault(label(part, "variant"), {})[label(part, "figure")] = part
     verdicts = []
     for claim in all_claims():
         for variant, figures in sorted(by_variant.items()):

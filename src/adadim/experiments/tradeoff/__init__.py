@@ -1,6 +1,6 @@
 """What adapting must cost: the Pareto frontier, the lower bound, measured rates.
 
-`frontier` gives the curves of the paper's Figure 1. `lower_bound_study` and `lower_bound_checks` hold policies against
+`frontier` gives the curves of the paper's Figure 1. `lower_bound_study` and `lower_bound_checks` check policies against
 the inequality behind Theorem 1. `rates_study` and `rate_estimates` measure the exponents of T that theory speaks of.
 """
 

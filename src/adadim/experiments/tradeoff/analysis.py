@@ -84,7 +84,7 @@ def _curve(name: str, beta: float | None, alphas: FloatArray, rates: Any) -> pl.
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One policy at one Delta, held against the lower bound.
+    """One policy at one Delta, checked against the lower bound.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class BoundCheck:
 
 
 def lower_bound_checks(results: Results) -> list[BoundCheck]:
-    """Hold every policy and Delta of a study against the lower bound.
+    """Check every policy and Delta of a study against the lower bound.
 
     Regrets on theta_0 and on the hard problems are of the same trials, with the same noise, so the interval of their
     difference is a bootstrap over trials, resampled jointly; if only some of the hard problems were run, these are

@@ -113,7 +113,7 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
         Curves of the frontier to draw behind them.
     """
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
-    known = [estimate for estimate in estimates if np.isfinite(estimate.rate)]
+    measured = [estimate for estimate in estimates if np.isfinite(estimate.rate)]
     alphas = sorted({estimate.alpha for estimate in estimates})
     apart = min([b - a for a, b in itertools.pairwise(alphas)], default=0.12)
     step = min(0.014, 0.8 * apart / max(len(policies), 1))
@@ -126,7 +126,7 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
             axis.axvspan(alpha - half, alpha + half, color="0.93", zorder=0, linewidth=0)
         _add_curves(axis, betas, (), width=1.0, like_policies=True)
         for i, policy in enumerate(policies):
-            rows = [estimate for estimate in known if estimate.policy == policy]
+            rows = [estimate for estimate in measured if estimate.policy == policy]
             if rows:
                 shift = step * (i - (len(policies) - 1) / 2)
                 _add_rates(axis, rows, shift, policy, {**looks[policy], "linestyle": "none"})

@@ -230,9 +230,9 @@ def rates_study(
     hardest, shortest = max(alphas, default=0.0), min(horizons)
     instances: dict[Problem, dict[str, Any]] = {}
     for alpha, horizon in itertools.product(sorted(set(alphas)), sorted(set(horizons))):
-        made = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
-        made |= _family(alpha, horizon, gaps, hardest, shortest)
-        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in made.items()}
+        tables = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
+        tables |= _family(alpha, horizon, gaps, hardest, shortest)
+        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in tables.items()}
     chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
     chosen.setdefault(CEILING, Random())
     named = {problem.name: table for problem, table in instances.items()}

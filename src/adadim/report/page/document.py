@@ -1,6 +1,6 @@
 """The page: studies, tables and heat maps as data, put with template, style and script into one HTML file.
 
-Names of policies and studies are somebody else's text. They travel as JSON, in which no character can end the element
+Names of policies and studies come from outside. They travel as JSON, in which no character can end the element
 that holds it, and the script puts them on the page as text and never as HTML. A content security policy admits this one
 script, by its hash, and no connection of any kind. Regret travels as 32-bit floats in base64, since a page of numbers
 as text would be several times as large. Where a study is too large for a page, rounds are left out first and trials
