@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import warnings
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from adadim.frames import number_columns, read_frame
 from adadim.policies.base import Policy
 from adadim.policies.recommended import recommended
 from adadim.problem import Problem
+from adadim.report.figures import picture
 from adadim.report.style import PANEL, Figure, figure_style
 
 ESTIMATORS = {"replay": "replay", "ips": "IPS", "snips": "SNIPS", "dr": "doubly robust", "logged": "the log itself"}
@@ -105,12 +105,10 @@ def _draw(answer: Dimension, path: Path) -> None:
     kind = path.suffix.removeprefix(".")
     if kind not in ("png", "pdf", "svg"):
         raise InvalidValueError(f"--out must end in .png, .pdf or .svg, got {path}")
-    buffer = io.BytesIO()
     with figure_style():
         figure = Figure(figsize=PANEL, layout="constrained")
         answer.plot(figure.subplots())
-        figure.savefig(buffer, format=kind, dpi=200)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, picture(figure, kind))
 
 
 def evaluate(

@@ -259,11 +259,10 @@ def say(text: str) -> None:
     stdout().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_written(paths: Iterable[Place], quiet: bool = False) -> None:
+def print_written(paths: Iterable[Place]) -> None:
     """Say which files were written."""
-    if not quiet:
-        for path in paths:
-            say(f"wrote {path}")
+    for path in paths:
+        say(f"wrote {path}")
 
 
 def typed_as() -> str:

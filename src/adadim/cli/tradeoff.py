@@ -64,8 +64,8 @@ def frontier(
     paths = save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
     if as_json:
         typer.echo(json.dumps(table.to_dicts(), indent=2))
-    else:
-        kit.print_written(paths, quiet)
+    elif not quiet:
+        kit.print_written(paths)
 
 
 def lower_bound(

@@ -249,15 +249,18 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> 
     Each file is written whole or not at all.
     """
     stem = as_place(stem, "stem")
-    contents = {}
-    for kind in FORMATS:
-        buffer = io.BytesIO()
-        with figure_style():
-            figure.savefig(buffer, format=kind, dpi=200, metadata=NO_DATES[kind])
-        contents[kind] = buffer.getvalue()
+    contents = {kind: picture(figure, kind) for kind in FORMATS}
     table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
     contents["csv"] = table.write_csv().encode()
     return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+
+
+def picture(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a PNG, PDF or SVG file."""
+    buffer = io.BytesIO()
+    with figure_style():
+        figure.savefig(buffer, format=kind, dpi=200, metadata=NO_DATES[kind])
+    return buffer.getvalue()
 
 
 def draw_and_save(results: Results, stem: str | Place, band: Band = "ci", titled: bool = True) -> list[Place]:
