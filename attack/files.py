@@ -14,7 +14,8 @@ import numpy as np
 
 import adadim
 from adadim import policies
-from adadim.study import Study, load, schema, status, toml
+from adadim.codec import to_toml
+from adadim.study import Study, formats, load, status
 from attack.damage import changed, damaged, generator
 from attack.tally import Tally
 from attack.worlds import TABLE, contents, small_folder, study
@@ -33,7 +34,7 @@ def study_files(count: int, folder: Path) -> Tally:
         else:
             table = changed(TABLE, draw)
             try:
-                file.write_bytes(toml.dumps(table).encode("utf-8", "surrogatepass"))
+                file.write_bytes(to_toml(table).encode("utf-8", "surrogatepass"))
             except adadim.StudyError:  # TOML cannot say this; Python can
                 tally.attempt(f"table {i}", lambda table=table: Study.from_dict(table).check())
                 continue
@@ -80,7 +81,7 @@ def results_folders(count: int, folder: Path) -> Tally:
 
 def _sign(content: Any) -> None:
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-        content["digest"] = schema.manifest_digest(content)
+        content["digest"] = formats.manifest_digest(content)
 
 
 def _litter(here: Path, draw: np.random.Generator) -> None:

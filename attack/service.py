@@ -46,8 +46,7 @@ JSON = {"Content-Type": "application/json"}
 
 def service(count: int, folder: Path) -> Tally:
     """Requests to the application itself, and one in twenty as bytes through a socket."""
-    from adadim.serve.app import create_app
-    from adadim.serve.desk import Desk
+    from adadim.serve.app import AgentThread, create_app
 
     tally, draw = Tally(), generator(30)
     path = folder / "served.db"
@@ -56,9 +55,9 @@ def service(count: int, folder: Path) -> Tally:
         for _ in range(20):
             agent.ask(ARMS)
     for token in (None, TOKEN):
-        desk = Desk(path)
-        app = create_app(desk, Settings(rate=0.0, token=token, largest_body=200_000))
-        with contextlib.closing(desk), _client(app) as client:
+        thread = AgentThread(path)
+        app = create_app(thread, Settings(rate=0.0, token=token, largest_body=200_000))
+        with contextlib.closing(thread), _client(app) as client:
             for i in range(count // 2):
                 _request(tally, client, path, token, i, draw)
     _sockets(tally, max(4, count // 20), path, draw)
@@ -172,7 +171,8 @@ def _sockets(tally: Tally, count: int, path: Path, draw: np.random.Generator) ->
     body = _json({"arms": ARMS})
     lines = "POST /ask HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"
     head = "\r\n".join((*lines, "", ""))
-    with Service(path, Settings(port=0, patience=0.4, rate=0.0)) as served, httpx.Client(base_url=served.url) as client:
+    settings = Settings(port=0, request_timeout=0.4, rate=0.0)
+    with Service(path, settings) as served, httpx.Client(base_url=served.url) as client:
         port = int(served.url.rpartition(":")[2])
         for i in range(count):
             data = damaged(head.encode(), draw) + body if i % 2 else damaged(head.encode() + body, draw)

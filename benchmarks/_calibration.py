@@ -31,7 +31,7 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> ArmFactor
     problem, rng = instance.problem, np.random.default_rng(seed)
     factor = ArmFactor(problem.actions, RIDGE)
     if collector == "LinUCB":
-        seen = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.posterior
+        seen = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.state
         factor.rebuild(seen.counts, seen.sums, seen.squares, factor.everyone)
         return factor
     everyone = np.arange(len(problem))

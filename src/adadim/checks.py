@@ -79,6 +79,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, float | np.integer | np.floating)
 
 
+def number(value: float, name: str) -> float:
+    """A real number as it is, NaN and infinity included."""
+    if not is_number(value):
+        raise InvalidTypeError(f"{name} must be a number, got {shown(value)}")
+    return value
+
+
 def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
     """Raise an error that names the value unless `ok`."""
     if not ok:

@@ -1,4 +1,4 @@
-"""Objects as plain data: a dataclass as a table for TOML or JSON, and back.
+"""Policies and instances written down: as tables, as TOML, as a word on the command line, and as what names a result.
 
 A table is a dict whose key `kind` names a class (or a function) and whose other keys are its parameters. It holds
 numbers, strings, lists and further tables, and nothing else has to be known to read it but which kinds there are.
@@ -6,35 +6,41 @@ numbers, strings, lists and further tables, and nothing else has to be known to 
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import hashlib
 import inspect
+import json
 import math
-from collections.abc import Callable, Collection, Mapping
+import re
+import tomllib
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from adadim.checks import shown, suggestion
-from adadim.errors import InvalidTypeError, InvalidValueError
+import numpy as np
 
-__all__ = ["check_table", "fields", "finite", "from_table", "parameters_of", "plain", "to_table", "without_none"]
+from adadim.checks import shown, suggestion
+from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
 Kinds = Mapping[str, Callable[..., Any]]
 """What a table may name, by the word that its key `kind` has for it."""
 
 REQUIRED = inspect.Parameter.empty
+MOST_TEXT = 500  # characters of what a reader of TOML says
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+# What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
+GENERATED = frozenset(
+    ["__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__lt__", "__le__", "__gt__", "__ge__"]
+)
 
 
 def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
-    """A dataclass as a table: its class name as `kind`, then its fields.
+    """A dataclass as a table: its class name as `kind`, then its fields; `defaults=False` leaves out usual values.
 
     Dataclasses inside it become tables too, arrays and tuples lists. What is none of these, a function for instance,
     stays as it is: whoever writes the table to a file refuses it there.
-
-    Parameters
-    ----------
-    value : dataclass instance
-        What to write down; fields that its constructor does not take are left out.
-    defaults : bool
-        False leaves out fields that have their default value.
 
     Examples
     --------
@@ -54,30 +60,11 @@ def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
 
 
 def from_table(
-    table: Mapping[str, Any],
-    kinds: Kinds,
-    where: str = "policy",
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    noun: str = "policy",
-    error: type[InvalidValueError] = InvalidValueError,
+    table: Mapping[str, Any], kinds: Kinds, where: str = "policy", parameters: Mapping[str, Any] | None = None
 ) -> Any:
-    """Build what a table describes; keys that are left out take their defaults.
+    """Build what a table describes, of the given kinds; keys that are left out take their defaults.
 
-    Parameters
-    ----------
-    table : mapping
-        As `to_table` gives it. Lists become tuples.
-    kinds : mapping
-        Classes that the table and those inside it may name.
-    where : str
-        Where the table stands, for messages.
-    parameters : mapping, optional
-        Values for strings such as ``"@dim"``, which stands for ``parameters["dim"]``.
-    noun : str
-        What the kinds are, for messages.
-    error : class
-        What to raise.
+    Lists become tuples. Strings such as ``"@dim"`` stand for ``parameters["dim"]``. Errors say `where` the table is.
 
     Examples
     --------
@@ -92,63 +79,56 @@ def from_table(
 
     def built(value: Any, where: str) -> Any:
         if isinstance(value, Mapping) and "kind" in value:
-            return from_table(value, kinds, where, parameters, noun=noun, error=error)
+            return from_table(value, kinds, where, parameters)
         if isinstance(value, Mapping):
             return {key: built(item, f"{where}.{key}") for key, item in value.items()}
         if isinstance(value, list | tuple):
             return tuple(built(item, f"{where}[{i}]") for i, item in enumerate(value))
         if isinstance(value, str) and value.startswith("@"):
-            return _filled_in(value, parameters, where, error)
+            return _filled_in(value, parameters, where)
         return value
 
-    kind = check_table(table, kinds, where, noun=noun, error=error)
+    kind = check_table(table, kinds, where)
     values = {key: built(value, f"{where}.{key}") for key, value in table.items() if key != "kind"}
     try:
         return kind(**values)
-    except (TypeError, ValueError) as failure:
-        given = ", ".join(f"{key}={shown(value)}" for key, value in values.items())
-        raise error(f"{where}: {table['kind']}({given}) is not possible: {failure}") from failure
+    except (TypeError, ValueError) as error:
+        arguments = ", ".join(f"{key}={shown(value)}" for key, value in values.items())
+        raise InvalidValueError(f"{where}: {table['kind']}({arguments}) is not possible: {error}") from error
 
 
 def check_table(
-    table: Any,
-    kinds: Kinds,
-    where: str,
-    *,
-    noun: str = "policy",
-    reserved: Collection[str] = (),
-    error: type[InvalidValueError] = InvalidValueError,
+    table: Any, kinds: Kinds, where: str, noun: str = "policy", reserved: Collection[str] = ()
 ) -> Callable[..., Any]:
     """The kind that a table names; raises unless it is known and the table has the keys it takes.
 
-    `reserved` are parameters that are not for the table to set.
+    `reserved` are parameters that are not for the table to set; `noun` is what the kinds are, for messages.
     """
     if not isinstance(table, Mapping):
-        raise error(f"{where}: expected a table with the key 'kind', got {shown(table)}")
+        raise InvalidValueError(f"{where}: expected a table with the key 'kind', got {shown(table)}")
     name = table.get("kind")
     if not isinstance(name, str):
         example = next(iter(kinds), "NAME")
-        raise error(f"{where}: the key 'kind' is missing; it names what this is, e.g. kind = \"{example}\"")
+        raise InvalidValueError(f"{where}: the key 'kind' is missing; it names what this is, e.g. kind = \"{example}\"")
     if name not in kinds:
-        raise error(f"{where}.kind: no {noun} {shown(name)}; {suggestion(name, kinds)}")
-    known = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
+        raise InvalidValueError(f"{where}.kind: no {noun} {shown(name)}; {suggestion(name, kinds)}")
+    takes = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
     for key in table:
-        if key != "kind" and key not in known:
-            raise error(f"{where}.{key}: {name} has no parameter {key!r}; {suggestion(str(key), known)}")
-    for key, default in known.items():
+        if key != "kind" and key not in takes:
+            raise InvalidValueError(f"{where}.{key}: {name} has no parameter {key!r}; {suggestion(str(key), takes)}")
+    for key, default in takes.items():
         if default is REQUIRED and key not in table:
-            raise error(f"{where}.{key}: missing; {name} has no default for it")
+            raise InvalidValueError(f"{where}.{key}: missing; {name} has no default for it")
     return kinds[name]
 
 
 def plain(value: Any, defaults: bool = True) -> Any:
-    """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down.
+    """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down; nothing is shared.
 
-    A table starts with its `kind`. Dicts and lists are copied.
+    A table starts with its `kind`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> plain({"levels": np.array([2, 4]), "rate": (np.float64(0.5),)})
     {'levels': [2, 4], 'rate': [0.5]}
     """
@@ -213,13 +193,17 @@ def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
     return {name: entry.default for name, entry in inspect.signature(kind).parameters.items()}
 
 
-def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str, error: type[InvalidValueError]) -> Any:
+def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
     name = value[1:]
     if parameters is None:
-        raise error(f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here")
+        raise InvalidValueError(
+            f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here"
+        )
     if name not in parameters:
         hint = suggestion(name, parameters)
-        raise error(f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}")
+        raise InvalidValueError(
+            f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}"
+        )
     return parameters[name]
 
 
@@ -228,14 +212,250 @@ def _is_dataclass_instance(value: Any) -> bool:
 
 
 def _defaults(kind: type) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for entry in dataclasses.fields(kind):
         if entry.default is not dataclasses.MISSING:
-            found[entry.name] = entry.default
+            defaults[entry.name] = entry.default
         elif entry.default_factory is not dataclasses.MISSING:
-            found[entry.name] = entry.default_factory()
-    return found
+            defaults[entry.name] = entry.default_factory()
+    return defaults
 
 
 def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
+
+
+def parse_policy(text: str) -> dict[str, Any]:
+    """The table of a policy as it is written on the command line; nothing is run to read it.
+
+    Values are as in JSON, or else plain text, after a colon, and as in Python within brackets.
+
+    Examples
+    --------
+    >>> parse_policy("LinUCB:dim=5,bonus=norm") == parse_policy("LinUCB(dim=5, bonus='norm')")
+    True
+    >>> parse_policy("UCB")
+    {'kind': 'UCB'}
+    """
+    if text.rstrip().endswith(")"):
+        return _parse_call(text)
+    kind, _, rest = text.strip().partition(":")
+    table: dict[str, Any] = {"kind": kind}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
+        table[key.strip()] = parse_value(value)
+    return table
+
+
+def parse_value(text: str) -> Any:
+    """A value on the command line: as in JSON, or else plain text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _parse_call(text: str) -> dict[str, Any]:
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+        if len(values) < len(call.keywords) or "kind" in values:
+            raise ValueError
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        raise InvalidValueError(
+            f"--policy must look like LinUCB or 'LinUCB(dim=5, scale=0.5)', got {shown(text)}"
+        ) from None
+    return {"kind": call.func.id, **values}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Tables of a TOML file."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte-order mark
+    except OSError as error:
+        raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no TOML, no text, or a number of thousands of digits
+        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+    except RecursionError:
+        raise StudyError(f"{file}: not valid TOML: nested too deeply") from None
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write.
+
+    Examples
+    --------
+    >>> to_toml({"name": "mine", "policies": {"LinUCB++": {"kind": "LinUCB", "radius": 0.5}}})
+    'name = "mine"\n\n[policies."LinUCB++"]\nkind = "LinUCB"\nradius = 0.5\n'
+    """
+    lines = _toml_pairs({key: value for key, value in document.items() if not isinstance(value, Mapping)}, "")
+    for section, tables in document.items():
+        if not isinstance(tables, Mapping):
+            continue
+        flat = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
+        if flat:
+            lines += ["", f"[{_toml_key(section)}]", *_toml_pairs(flat, f"{section}.")]
+        for name, table in tables.items():
+            if isinstance(table, Mapping):
+                lines += ["", f"[{_toml_key(section)}.{_toml_key(name)}]", *_toml_pairs(table, f"{section}.{name}.")]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_pairs(table: Mapping[str, Any], where: str) -> list[str]:
+    return [f"{_toml_key(key)} = {_toml_value(value, f'{where}{key}')}" for key, value in table.items()]
+
+
+def _toml_key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else _toml_string(name)
+
+
+def _toml_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_value(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _toml_string(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml_value(item, f'{where}[{i}]') for i, item in enumerate(value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_toml_pairs(value, f'{where}.'))} }}"
+    raise StudyError(
+        f"{where}: TOML has no way to write {shown(value)}; such a study can only be written in Python, or with a "
+        "policy class of your own that takes numbers and strings"
+    )
+
+
+def identity(value: Any, where: str, kinds: Kinds) -> Any:
+    """What decides a result, as plain JSON: equal values give equal text, whoever wrote them and how.
+
+    Code that is not in `kinds`, which are adadim's own, counts with its source, see `source_digest`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> kinds = {"Greedy": adadim.Greedy}
+    >>> identity(adadim.Greedy(ridge=1), "here", kinds) == identity(adadim.Greedy(ridge=1.0), "here", kinds)
+    True
+    """
+    if _is_dataclass_instance(value):
+        kind: type = type(value)
+        params = {key: identity(item, f"{where}.{key}", kinds) for key, item in fields(value).items()}
+        source = {} if kinds.get(kind.__name__) is kind else {"source": source_digest(kind)}
+        return {"kind": kind.__name__, "params": params, **source}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return [identity(item, f"{where}[{i}]", kinds) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): identity(item, f"{where}.{key}", kinds) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return identity(value.tolist(), where, kinds)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return {"kind": value.__qualname__, "source": source_digest(value)}
+    raise StudyError(
+        f"{where}: results are filed by the values of the hyper-parameters, and {value!r} has none that can be "
+        "written down; use numbers, strings, sequences, policies or functions"
+    )
+
+
+def source_digest(value: Any) -> str:
+    """Hash of the source text behind a class or function.
+
+    Covers the text of the functions of the class, and of the functions, classes and constants of the same module that
+    they use, directly or through one another. Other modules are taken to stay as they are.
+
+    Examples
+    --------
+    >>> def half(x):
+    ...     return x / 2
+    >>> def third(x):
+    ...     return x / 3
+    >>> source_digest(half) == source_digest(half), source_digest(half) == source_digest(third)
+    (True, False)
+    """
+    reader = _SourceReader(getattr(value, "__module__", None))
+    reader.add("", value)
+    return hashlib.sha256("\n".join(reader.parts).encode()).hexdigest()[:16]
+
+
+class _SourceReader:
+    """Collects in `parts` what a class or function is made of, as far as its own module defines it."""
+
+    def __init__(self, module: str | None) -> None:
+        self.module = module
+        self.parts: list[str] = []
+        self.visited: set[int] = set()
+
+    def add(self, name: str, value: Any) -> None:
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__
+        if isinstance(value, type | types.FunctionType):
+            if value.__module__ == self.module and id(value) not in self.visited:
+                self.visited.add(id(value))
+                self.add_class(value) if isinstance(value, type) else self.add_function(value)
+        elif isinstance(value, property):
+            for accessor in (value.fget, value.fset):
+                self.add(name, accessor)
+        elif isinstance(value, tuple | list):
+            for i, item in enumerate(value):
+                self.add(f"{name}[{i}]", item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                self.add(f"{name}[{key!r}]", item)
+        elif isinstance(value, set | frozenset):
+            self.parts.append(f"{name} = {sorted(map(repr, value))}")
+        elif isinstance(value, np.ndarray):
+            self.parts.append(f"{name} = {hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif isinstance(value, bool | int | float | complex | str | bytes):
+            self.parts.append(f"{name} = {value!r}")
+
+    def add_class(self, value: type) -> None:
+        self.parts.append(f"class {value.__qualname__}({', '.join(base.__qualname__ for base in value.__bases__)})")
+        for base in value.__bases__:
+            self.add(base.__qualname__, base)
+        for name, member in vars(value).items():
+            if inspect.isroutine(member) or isinstance(member, property) or not name.startswith("__"):
+                self.add(f"{value.__qualname__}.{name}", member)
+
+    def add_function(self, value: types.FunctionType) -> None:
+        try:
+            self.parts.append(inspect.getsource(value))
+        except (OSError, TypeError):  # typed at a prompt, or written by @dataclass
+            if value.__name__ in GENERATED:
+                return
+            for code in _codes(value.__code__):
+                self.parts.append(f"{value.__qualname__} {code.co_code.hex()} {code.co_names}")
+                self.add(value.__qualname__, [c for c in code.co_consts if not isinstance(c, types.CodeType)])
+        for name, used in _used(value):
+            self.add(name, used)
+
+
+def _used(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Global and enclosing names in a function, with what they stand for."""
+    for code in _codes(function.__code__):
+        for name in code.co_names:
+            if name in function.__globals__ and not name.startswith("__"):
+                yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # a name that is not bound yet
+            continue
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)

@@ -1,4 +1,8 @@
-"""Files written whole or not at all, here (a `Path`) or in an object store (a `Url`, see `objects`)."""
+"""Files written whole or not at all, here (a `Path`) or in an object store (a `Url`).
+
+Stores are reached by fsspec, which takes credentials and addresses of servers from environment variables and its
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -16,23 +21,10 @@ from urllib.parse import unquote
 from adadim.checks import shown
 from adadim.errors import FileError
 
-__all__ = [
-    "Place",
-    "Url",
-    "as_path",
-    "as_place",
-    "exists",
-    "explained",
-    "is_folder",
-    "make_folder",
-    "names",
-    "read",
-    "remove",
-    "write_whole",
-]
-
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+# Where an object is there when all of it has arrived, and not before. Elsewhere a file is renamed when it is complete.
+ATOMIC = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -84,10 +76,10 @@ def as_place(value: Any, name: str, error: type[FileError] = FileError) -> Place
     """
     if isinstance(value, Url):
         return value
-    if isinstance(value, str) and (found := SCHEME.match(value)):
-        if found[0].lower() == "file://":
+    if isinstance(value, str) and (scheme := SCHEME.match(value)):
+        if scheme[0].lower() == "file://":
             return as_path(unquote(value[len("file://") :]), name, error)
-        if len(value.rstrip("/")) <= len(found[0].rstrip("/")):
+        if len(value.rstrip("/")) <= len(scheme[0].rstrip("/")):
             raise error(f"{name} must be a path or a URL such as s3://bucket/results, got {shown(value)}")
         return Url(value.rstrip("/"))
     return as_path(value, name, error)
@@ -117,30 +109,18 @@ def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
     return path
 
 
-def write_whole(path: P, data: bytes, error: type[FileError] = FileError) -> P:
-    """Write a file under a temporary name and rename it, so that what has its name is complete.
+def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
+    """Write a file so that what has its name is complete, and make its folder if need be; returns the path.
 
-    Several processes may write the same file at once. It survives a power cut, where the system can promise that. In an
-    object store the same holds without a temporary name: an object appears when all of it has arrived.
-
-    Parameters
-    ----------
-    path : Path or Url
-        The file; its folder is made if need be.
-    data : bytes
-        What to write.
-    error : class
-        What to raise where it cannot be written.
+    Several processes may write the same file at once. It survives a power cut, where the system can promise that.
     """
-    if isinstance(path, Url):
-        from adadim import objects
-
-        objects.write(path, data, error)
-        return path
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with _errors(path, error):
+        if isinstance(path, Url):
+            _write_object(*_system(path), data)
+            return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(_partial(path.name))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with open(partial, "xb") as file:
                 file.write(data)
                 file.flush()
@@ -151,48 +131,54 @@ def write_whole(path: P, data: bytes, error: type[FileError] = FileError) -> P:
                 partial.unlink()
             raise
         _sync_folder(path.parent)
-    except OSError as failure:
-        raise explained(failure, path, error) from failure
-    return path
+        return path
+
+
+def write_objects(contents: Mapping[Url, bytes], error: type[FileError] = FileError) -> None:
+    """Write several small files of one store, at the same time where it allows that."""
+    if not contents:
+        return
+    with _errors(next(iter(contents)), error):
+        systems = {url: _system(url) for url in contents}
+        system = next(iter(systems.values()))[0]
+        if _is_atomic(system):
+            system.pipe({path: contents[url] for url, (_, path) in systems.items()})
+            return
+        for url, (_, path) in systems.items():
+            _write_object(system, path, contents[url])
 
 
 def read(path: Place, error: type[FileError] = FileError) -> bytes:
     """Content of a file."""
-    if isinstance(path, Url):
-        from adadim import objects
-
-        return objects.read(path, error)
-    try:
+    with _errors(path, error):
+        if isinstance(path, Url):
+            system, name = _system(path)
+            data: bytes = system.cat_file(name)
+            return data
         with open(path, "rb") as file:
             return file.read()
-    except OSError as failure:
-        raise explained(failure, path, error) from failure
 
 
 def names(folder: Place, error: type[FileError] = FileError) -> list[str]:
     """Names of what is in a folder; none if there is no such folder."""
-    if isinstance(folder, Url):
-        from adadim import objects
-
-        return objects.names(folder, error)
-    try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    except OSError as failure:
-        raise explained(failure, folder, error) from failure
+    with _errors(folder, error), contextlib.suppress(FileNotFoundError):
+        if not isinstance(folder, Url):
+            return os.listdir(folder)
+        system, path = _system(folder)
+        system.invalidate_cache()  # others write too
+        inside = (str(name).rstrip("/") for name in system.ls(path, detail=False))
+        return [name.rpartition("/")[2] for name in inside if name.strip("/") != path.strip("/")]
+    return []
 
 
 def exists(path: Place, error: type[FileError] = FileError) -> bool:
     """Whether there is such a file."""
-    if isinstance(path, Url):
-        from adadim import objects
-
-        return objects.exists(path, error)
-    try:
-        return path.exists()
-    except OSError as failure:  # a name that is too long, for instance
-        raise explained(failure, path, error) from failure
+    with _errors(path, error):
+        if not isinstance(path, Url):
+            return path.exists()
+        system, name = _system(path)
+        system.invalidate_cache()
+        return bool(system.exists(name))
 
 
 def is_folder(path: Place, error: type[FileError] = FileError) -> bool:
@@ -202,24 +188,19 @@ def is_folder(path: Place, error: type[FileError] = FileError) -> bool:
 
 def remove(path: Place, error: type[FileError] = FileError) -> None:
     """Remove a file, if it is there."""
-    if isinstance(path, Url):
-        from adadim import objects
-
-        return objects.remove(path, error)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as failure:
-        raise explained(failure, path, error) from failure
+    with _errors(path, error), contextlib.suppress(FileNotFoundError):
+        if isinstance(path, Url):
+            system, name = _system(path)
+            system.rm_file(name)
+        else:
+            path.unlink()
 
 
 def make_folder(path: Place, error: type[FileError] = FileError) -> None:
     """Make a folder, if it is not there; an object store needs none."""
-    if isinstance(path, Url):
-        return
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as failure:
-        raise explained(failure, path, error) from failure
+    if not isinstance(path, Url):
+        with _errors(path, error):
+            path.mkdir(parents=True, exist_ok=True)
 
 
 def explained(failure: OSError, path: Place, error: type[FileError] = FileError) -> FileError:
@@ -237,6 +218,57 @@ def explained(failure: OSError, path: Place, error: type[FileError] = FileError)
     else:
         fix = "check the folder and run again; what is finished is kept"
     return error(f"{path}: {failure.strerror or failure}; {fix}")
+
+
+@contextlib.contextmanager
+def _errors(place: Place, error: type[FileError]) -> Iterator[None]:
+    """Raise what the system or a store refuses as `error`; each store has classes of errors of its own."""
+    try:
+        yield
+    except Exception as failure:
+        if isinstance(place, Path):
+            if not isinstance(failure, OSError):
+                raise
+            raise explained(failure, place, error) from failure
+        if isinstance(failure, ImportError):  # fsspec names the package that is missing, unless it is the one
+            fsspec = "URLs need fsspec; install it with: pip install 'adadim[cluster]'"
+            raise error(f"{place}: {fsspec if failure.name == 'fsspec' else failure}") from failure
+        said = str(failure) or type(failure).__name__
+        fix = "check the address, your rights there and the network, and run again"
+        raise error(f"{place}: {said}; {fix}") from failure
+
+
+def _partial(name: str) -> str:
+    """A temporary name for a file that is being written."""
+    return f"{name}.{secrets.token_hex(4)}.tmp"
+
+
+def _system(url: Url) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(str(url))
+    return system, path
+
+
+def _is_atomic(system: Any) -> bool:
+    protocols = (system.protocol,) if isinstance(system.protocol, str) else system.protocol
+    return bool(ATOMIC & set(protocols))
+
+
+def _write_object(system: Any, path: str, data: bytes) -> None:
+    if _is_atomic(system):
+        system.pipe_file(path, data)
+        return
+    system.makedirs(path.rpartition("/")[0], exist_ok=True)
+    partial = _partial(path)
+    try:
+        system.pipe_file(partial, data)
+        system.mv(partial, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            system.rm_file(partial)
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,20 +16,6 @@ if TYPE_CHECKING:
     import pandas
     import polars as pl
 
-__all__ = [
-    "Frame",
-    "checked_names",
-    "column",
-    "column_names",
-    "distinct",
-    "is_frame",
-    "number_columns",
-    "read_frame",
-    "to_pandas",
-    "to_polars",
-    "without_frame",
-]
-
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
 
@@ -56,6 +42,52 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
         raise explained(failure, path) from failure
     except pl.exceptions.PolarsError as error:
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+class Table:
+    """Somebody's table: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`.
+
+    Examples
+    --------
+    >>> table = Table([{"arm": "a", "reward": 0.5}, {"arm": "b"}], "the log")
+    >>> table.names, table.filled("reward"), table.numbers("reward", table.filled("reward"))
+    (['arm', 'reward'], array([ True, False]), array([0.5]))
+    >>> table.numbers("arm")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: column 'arm' of the log must hold numbers, got 'a'
+    """
+
+    def __init__(self, source: Any, what: str = "the table", kinds: Sequence[str] = (".parquet", ".csv")) -> None:
+        if isinstance(source, str | Path):
+            source, what = read_frame(source, kinds), str(source)
+        elif isinstance(source, Sequence) and source and all(isinstance(record, Mapping) for record in source):
+            records, names = source, dict.fromkeys(name for record in source for name in record)
+            source = {name: np.fromiter((record.get(name) for record in records), object) for name in names}
+        self.frame, self.what, self.names = source, what, column_names(source, what)
+
+    def __str__(self) -> str:
+        return self.what
+
+    def column(self, name: str) -> np.ndarray[Any, Any]:
+        """A column as an array (n,), of whatever type it has."""
+        return column(self.frame, name, self.what)
+
+    def filled(self, name: str) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Which rows have something in a column: neither null nor NaN."""
+        values = self.column(name)
+        if values.dtype.kind == "O":
+            return ~np.array([is_missing(value) for value in values], dtype=bool)
+        return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+
+    def numbers(self, name: str, rows: Any = slice(None)) -> FloatArray:
+        """Numbers of a column, in all rows or some, all of them finite."""
+        values: FloatArray = number_columns({name: self.column(name)[rows]}, [name], self.what)[:, 0]
+        return values
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a table is not there: None or NaN."""
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def column_names(frame: Frame, what: str = "the table") -> list[str]:

@@ -16,7 +16,7 @@ from adadim.backend.arrays import as_numpy, is_numpy
 from adadim.backend.state import State
 from adadim.codec import to_table
 from adadim.errors import AdadimError, FileError, InvalidValueError
-from adadim.files import explained, write_whole
+from adadim.files import explained, write_atomic
 from adadim.problem import NEVER, Problem
 
 __all__ = ["fingerprint", "read_learner", "write_learner"]
@@ -45,7 +45,7 @@ def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> No
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     np.savez(buffer, allow_pickle=False, **{HEADER: text}, **{f"a{name}": array for name, array in arrays.items()})
-    write_whole(path, buffer.getvalue())
+    write_atomic(path, buffer.getvalue())
 
 
 def read_learner(path: Path, problem: Problem) -> tuple[dict[str, Any], State]:

@@ -10,8 +10,6 @@ import os
 import sys
 from types import TracebackType
 
-__all__ = ["is_command", "prepare", "usable_streams", "without_current_folder"]
-
 
 def is_command() -> bool:
     """Whether this process is the command `adadim`, or ``python -m adadim``."""

@@ -7,7 +7,7 @@ from open_bandit import SETS, obp_estimators, open_bandit_file
 
 import adadim
 from adadim.errors import EvaluationWarning
-from adadim.evaluate.estimators import doubly_robust, effective_rows, ips, mean_of, snips
+from adadim.evaluate.evaluation import doubly_robust, effective_rows, ips, mean_of, snips
 from adadim.randomness import Purpose, Streams
 
 LEVEL = 0.95

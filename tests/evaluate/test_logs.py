@@ -26,11 +26,13 @@ OFFERS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["dict", "polars", "pandas", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["dict", "records", "polars", "pandas", "csv", "parquet"])
 def test_a_plain_table(kind, tmp_path):
     frame = pl.DataFrame(PLAIN)
     if kind == "pandas":
         source = pytest.importorskip("pandas").DataFrame(PLAIN)
+    elif kind == "records":
+        source = frame.to_dicts()
     elif kind in ("csv", "parquet"):
         source = tmp_path / f"log.{kind}"
         (frame.write_csv if kind == "csv" else frame.write_parquet)(source)
@@ -44,7 +46,7 @@ def test_a_plain_table(kind, tmp_path):
     np.testing.assert_array_equal(log.offers(1, 3), adadim.interactions(np.array([[40.0], [70.0]]), 2))
 
 
-@pytest.mark.parametrize("kind", ["dict", "polars", "parquet"])
+@pytest.mark.parametrize("kind", ["dict", "records", "polars", "parquet"])
 @pytest.mark.parametrize("flat", [False, True])
 def test_rows_that_bring_their_arms(kind, flat, tmp_path):
     columns = dict(OFFERS)
@@ -56,6 +58,8 @@ def test_rows_that_bring_their_arms(kind, flat, tmp_path):
             values = np.empty(3, dtype=object)
             values[:] = columns[name]
             columns[name] = values
+    if kind == "records":
+        source = source.to_dicts()
     if kind == "parquet":
         source.write_parquet(tmp_path / "log.parquet")
         source = tmp_path / "log.parquet"
@@ -89,6 +93,23 @@ def test_an_agents_export():
     np.testing.assert_array_equal(log.propensities, [0.5, 0.25])
     np.testing.assert_array_equal(log.chosen, [1, 0])
     np.testing.assert_array_equal(log.offers(0, 2), [[[9.0, 2.0], [9.0, 1.0]], [[8.0, 2.0], [8.0, 3.0]]])
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "records"])
+def test_some_rows_have_a_context_and_others_do_not(kind):
+    frame = pl.DataFrame(
+        {
+            "arm": ["y", "x"],
+            "reward": [1.0, 2.0],
+            "probability": [0.5, 0.5],
+            "context": [[9.0], None],
+            "offered": [["x", "y"], ["x", "z"]],
+            "offered_features": [[2.0, 1.0], [7.0, 2.0, 7.0, 3.0]],
+        }
+    )
+    source = pytest.importorskip("pandas").DataFrame(frame.to_dicts()) if kind == "pandas" else frame
+    log = read_log(frame.to_dicts() if kind == "records" else source)
+    np.testing.assert_array_equal(log.offers(0, 2), [[[9.0, 2.0], [9.0, 1.0]], [[7.0, 2.0], [7.0, 3.0]]])
 
 
 @pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
@@ -152,6 +173,14 @@ def test_refused_offers():
         read_log(wrong)
     with pytest.raises(InvalidValueError, match="no row with a reward, a probability and the arms"):
         read_log(pl.DataFrame(OFFERS).with_columns(offered=pl.lit(None)), propensity=0.5)
+    with pytest.raises(InvalidValueError, match="row 1 of the log: column 'arm' must be one of the arms offered"):
+        read_log(pl.DataFrame({**OFFERS, "offered": [1, 2, 3]}))
+    for values in ([["a", "b"]] * 3, [[None, 1.0]] * 3, [1.0, 2.0, 3.0]):
+        with pytest.raises(InvalidValueError, match="row 1 of the log: offered_features must hold finite features"):
+            read_log(pl.DataFrame({**OFFERS, "offered_features": values}))
+    for context in ([["a"]] * 3, [[None]] * 3, [[[1.0]]] * 3, [1.0, 2.0, 3.0]):
+        with pytest.raises(InvalidValueError, match="row 1 of the log: context must be a list of finite numbers"):
+            read_log(pl.DataFrame({**OFFERS, "context": context}))
     features = [OFFERS["offered_features"][0], [[1.0], [2.0]], OFFERS["offered_features"][2]]
     with pytest.raises(InvalidValueError, match="row 2 of the log has 1 features per arm, the first has 2"):
         read_log(pl.DataFrame({**OFFERS, "offered_features": features}))

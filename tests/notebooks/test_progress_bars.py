@@ -2,16 +2,22 @@
 
 import copy
 import io
+import socket
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import joblib
 import numpy as np
+import pytest
 
 import adadim
 from adadim import progress
 from adadim.progress import Bar
 from adadim.study import Study, run
-from adadim.study.rounds import RoundCount, reporter, rounds_of
+from adadim.study.executor import RoundCount, rounds_of
+from adadim.study.processes import reporter
 
 INSTANCE = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
 SPHERE = {"kind": "sphere", "arms": 12, "dim": 6, "intrinsic_dim": 2, "horizon": 40}
@@ -102,11 +108,43 @@ def test_rounds_under_way_count(tmp_path):
     assert reporter(None, unit) is False
 
 
+KILLED = """
+import os, signal, sys
+from adadim.study.executor import RoundCount
+count = RoundCount("mine", wanted=None)
+print(count.folder, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_the_folder_of_a_killed_run_is_removed_by_the_next(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False)
+    left = Path(killed.stdout.strip())
+    assert left.parent == tmp_path
+    assert left.is_dir()
+    elsewhere = tmp_path / left.name.replace(socket.gethostname(), "another-machine")
+    elsewhere.mkdir()
+    with RoundCount("living", wanted=None) as living, RoundCount("mine", wanted=None) as count:
+        assert sorted(tmp_path.iterdir()) == sorted([elsewhere, living.folder, count.folder])
+    assert list(tmp_path.iterdir()) == [elsewhere]
+
+
+def test_a_run_that_shows_no_bar_needs_no_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "mkdtemp", None)
+    study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
+    run(study, tmp_path / "nobody looks", jobs=1)
+    watched(monkeypatch, after=0.0)
+    run(study, tmp_path / "not wanted", jobs=1, progress=False)
+
+
 def test_a_worker_writes_no_more_often_than_the_bar_looks(monkeypatch, tmp_path):
     study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
     (unit,) = (adadim.study.Unit(cell, 0, 3) for cell in study.cells)
     now = [100.0]
-    monkeypatch.setattr("adadim.study.rounds.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("adadim.study.processes.time.monotonic", lambda: now[0])
     report, written = reporter(tmp_path, unit), []
     for done, seconds in ((1, 0.0), (2, 0.1), (3, 0.3), (4, 0.4), (5, 0.6)):
         now[0] = 100.0 + seconds

@@ -63,7 +63,7 @@ def test_who_learns(feedback, learning, monkeypatch):
     outcome = adadim.simulate(Corral(feedback=feedback), small(range(3), horizon=101))
     learner = outcome.learner
     assert sum(seen) == 3 * 101 * learning
-    pulls = np.stack([base.posterior.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
+    pulls = np.stack([base.model.state.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
     expected = learner.counts if feedback == "stochastic" else np.full((3, 5), 101)
     np.testing.assert_array_equal(pulls, expected)
     assert (learner.counts.sum(axis=1) == 101).all()

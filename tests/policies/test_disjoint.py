@@ -9,6 +9,7 @@ import pytest
 
 import adadim
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.posterior.evidence import RIDGES
 
 PLAY = {
     "noise": adadim.LinUCB(ridge=0.4),
@@ -96,9 +97,80 @@ def test_bad_contexts_are_refused_and_change_nothing(case):
 
 def test_who_cannot_says_what_to_do():
     problem = adadim.Problem(arms=ARMS, dim=DIM, horizon=90, noise=0.1, disjoint=True)
-    for policy in (adadim.EvidenceLinUCB(), adadim.LinTS(), adadim.Corral(), adadim.SupLinUCB()):
+    for policy in (adadim.Corral(), adadim.SupLinUCB()):
         with pytest.raises(InvalidValueError, match=r"interactions\(context, arms\).*or use LinUCB"):
             policy.start(problem)
     with pytest.raises(InvalidValueError, match="leave features out"):
         adadim.Problem(np.eye(3), horizon=9, disjoint=True)
     assert 0 <= adadim.Random().start(problem).select(np.ones(DIM)) < ARMS
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("policy", [adadim.LinUCB(ridge=0.3), adadim.TaperedLinUCB(), adadim.LinTS(ridge=0.3)])
+def test_a_parameter_for_each_arm_is_one_for_all_products(policy, library):
+    """The same choices as on the products of every arm with every covariate, whose V is block diagonal."""
+    rng, arms, dim = np.random.default_rng(3), 3, 4
+    apart = adadim.Problem(arms=arms, dim=dim, horizon=200, noise=0.1, disjoint=True)
+    if library == "torch":
+        pytest.importorskip("torch")
+        apart = apart.to("cpu")
+    one = policy.start(apart, seed=5)
+    taper = getattr(policy, "taper", 0.0)
+    weights = np.arange(1.0, dim + 1) ** (-taper / 2)
+    theta = rng.standard_normal((arms, dim))
+    v = np.stack([policy.ridge * np.eye(dim)] * arms)
+    b = np.zeros((arms, dim))
+    for _ in range(60):
+        context = rng.standard_normal(dim) / 3
+        seen = context * weights
+        arm = int(one.select(context))
+        if isinstance(policy, adadim.LinTS):
+            estimate = np.stack([np.linalg.solve(v[k], b[k]) for k in range(arms)])
+            blocks = one._regressions(np.arange(arms), one.everyone)
+            zero = one.factor.w[:, None, :] * 0.0
+            np.testing.assert_allclose(np.asarray(one._parameters(zero, blocks)[:, 0]), estimate, atol=1e-9)
+        else:
+            mean = [seen @ np.linalg.solve(v[k], b[k]) for k in range(arms)]
+            width = [np.sqrt(seen @ np.linalg.solve(v[k], seen)) for k in range(arms)]
+            radius = 0.1 * np.sqrt(2 * np.log(2 * 200**1.5 * arms))
+            scores = np.array(mean) + radius * np.array(width)
+            assert scores[arm] == pytest.approx(scores.max(), rel=1e-9)
+        reward = float(context @ theta[arm] + 0.1 * rng.standard_normal())
+        one.update([arm], [reward])
+        v[arm] += np.outer(seen, seen)
+        b[arm] += reward * seen
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_evidence_of_all_arms_together(library):
+    """Ridge and noise are those of one regression on all products, of which each arm has a block."""
+    rng, arms, dim = np.random.default_rng(4), 3, 5
+    problem = adadim.Problem(arms=arms, dim=dim, horizon=400, disjoint=True)
+    if library == "torch":
+        pytest.importorskip("torch")
+        problem = problem.to("cpu")
+    learner = adadim.EvidenceLinUCB().start(problem, seed=6)
+    theta = rng.standard_normal((arms, dim)) * [1, 0.6, 0.3, 0, 0]
+    rows, rewards, longest = [], [], 0.0
+    for _ in range(64):
+        context = rng.standard_normal(dim) / 2
+        longest = max(longest, float(context @ context))
+        arm = int(learner.select(context))
+        reward = float(context @ theta[arm] + 0.1 * rng.standard_normal())
+        learner.update([arm], [reward])
+        wide = np.zeros((arms, dim))
+        wide[arm] = context * np.arange(1.0, dim + 1) ** (-1.75 / 2)
+        rows.append(wide.ravel())
+        rewards.append(reward)
+    x, r = np.array(rows), np.array(rewards)
+    logs, variances = [], []
+    for ridge in RIDGES * longest:
+        v = ridge * np.eye(arms * dim) + x.T @ x
+        rest = r @ r - (x.T @ r) @ np.linalg.solve(v, x.T @ r)
+        logs.append(-0.5 * (np.linalg.slogdet(v / ridge)[1] + len(r) * np.log(rest)))
+        variances.append(rest / len(r))
+    chosen = int(np.argmax(np.array(logs) >= max(logs) - np.log(20.0)))
+    described = learner.describe()
+    assert described["ridge"] == pytest.approx(RIDGES[chosen] * longest)
+    assert described["noise"] == pytest.approx(np.sqrt(variances[chosen] * (1 + np.sqrt(2 / len(r)))))
+    assert described["pulls"] == 64

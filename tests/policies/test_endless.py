@@ -58,7 +58,9 @@ def test_linucb_in_lock_step_with_the_textbook(contextual, rule, late):
     for t, (features, gained) in enumerate(zip(rounds, rewards, strict=True), 1):
         seen = np.array(x).reshape(-1, 4)
         v = RIDGE * np.eye(4) + seen.T @ seen
-        width = np.sqrt(np.vecdot(features, np.linalg.solve(v, features.T).T))
+        unanswered = np.array([pulled for _, pulled, _ in waiting]).reshape(-1, 4)
+        asked = v + unanswered.T @ unanswered  # a pull counts in the widths from its decision on
+        width = np.sqrt(np.vecdot(features, np.linalg.solve(asked, features.T).T))
         scores = features @ np.linalg.solve(v, seen.T @ np.array(r)) + anytime_radius(rule, t, 9, v) * width
         decision = learner.ask(*([features] if contextual else []))
         arm = decision.arms
@@ -116,7 +118,7 @@ def test_the_radius_of_evidence_grows_between_stocktakings(contextual):
 def test_pulls_from_a_log_count_as_rounds():
     learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=None, noise=0.1))
     learner.learn([0, 1, 2, 0], [0.1, 0.2, 0.3, 0.4])
-    assert float(learner.radius()[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
+    assert float(learner.radius(learner.everyone)[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
 
 
 @every_policy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.policies.evidence import RIDGES, evidence
+from adadim.posterior.evidence import RIDGES, evidence
 
 ROUNDS = 150
 
@@ -72,8 +72,8 @@ def test_it_is_bayesian_regression_with_the_smallest_plausible_ridge(form, chang
         for r, book in enumerate(books):
             book.add(arms[r], rewards[r])
     assert [entry["ridge"] for entry in learner.describe()] == [book.ridge for book in books]
-    assert learner.ridge.tolist() == [book.ridge for book in books]
-    assert learner.noise.tolist() == [entry["noise"] for entry in learner.describe()]
+    assert learner.model.ridge.tolist() == [book.ridge for book in books]
+    assert learner.model.noise.tolist() == [entry["noise"] for entry in learner.describe()]
     assert len({book.ridge for book in books} | {RIDGES[0]}) > 1  # it has moved
 
 

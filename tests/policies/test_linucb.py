@@ -65,7 +65,7 @@ def test_oracles(policy, arms, scores, form):
         chosen.append(arm)
     assert chosen == arms
     if policy.ridge == 1.0:
-        np.testing.assert_allclose(learner.posterior.mean[0], ARMS @ [0.4225988701, 0.1318267420], atol=1e-9)
+        np.testing.assert_allclose(learner.model.state.mean[0], ARMS @ [0.4225988701, 0.1318267420], atol=1e-9)
 
 
 def radius_of(policy, horizon=2500, arms=1200, noise=0.1):
@@ -152,7 +152,7 @@ def test_greedy_is_linucb_without_a_bonus():
     greedy = adadim.simulate(Greedy(ridge=0.5, dim=4), instance)
     linucb = adadim.simulate(LinUCB(ridge=0.5, dim=4, radius=0.0), instance)
     np.testing.assert_array_equal(greedy.pulls, linucb.pulls)
-    np.testing.assert_array_equal(greedy.learner.scores(greedy.learner.everyone), linucb.learner.posterior.mean)
+    np.testing.assert_array_equal(greedy.learner.scores(greedy.learner.everyone), linucb.learner.model.state.mean)
 
 
 # Some replications only

@@ -52,10 +52,10 @@ def test_expressive_sizes_of_the_paper():
     """C28."""
     instance = instances.sphere(arms=800, dim=400, intrinsic_dim=12, horizon=2500, expressive=True)
     oracle = LinUCB(dim=12).start(instance.problem)
-    assert (oracle.posterior.actions.arms, oracle.posterior.actions.dim) == (1600, 12)
+    assert (oracle.model.state.actions.arms, oracle.model.state.actions.dim) == (1600, 12)
     for dim, arms in ((32, 2400), (8, 800), (4, 800)):
         learner = LinUCB(dim=dim, only_supported=True).start(instance.problem)
-        assert learner.posterior.actions.arms == arms
+        assert learner.model.state.actions.arms == arms
         arm = int(learner.select()[0])
         assert not instance.problem.actions.dense(0)[arm, max(dim, 8) :].any()
 
@@ -67,4 +67,4 @@ def test_arm_that_the_truncation_dropped():
     with pytest.raises(ForeignArmError, match=r"arms \[14\] include one that LinUCB\(dim=4\) does not use"):
         learner.update([14], [0.1])
     learner.update([7], [0.1])
-    assert learner.posterior.counts[0].tolist() == [0] * 7 + [1] + [0] * 4
+    assert learner.model.state.counts[0].tolist() == [0] * 7 + [1] + [0] * 4

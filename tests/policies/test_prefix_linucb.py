@@ -91,7 +91,7 @@ def test_two_priors_play_the_likelier():
     plain = PrefixAverage(features, 128, decay=1.0)
     seen = set()
     for _ in range(128):
-        ends = plain.total > learner.fading.totals[0] + 1e-9
+        ends = plain.total > learner.fading.model.totals[0] + 1e-9
         assert learner.describe()["belief"] == ("prefix" if ends else "fading")
         arm = learner.select()
         assert arm == (prefix if ends else fading).select()

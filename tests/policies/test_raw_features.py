@@ -98,7 +98,7 @@ def test_a_run_on_raw_powers_goes_on_after_saving(tmp_path, form):
         assert restored.select() == arm
         learner.update(arm, reward)
         restored.update(arm, reward)
-    np.testing.assert_array_equal(learner.posterior.width2, restored.posterior.width2)
+    np.testing.assert_array_equal(learner.model.state.width2, restored.model.state.width2)
 
 
 MEANS = {"falling": [0.9, -0.8 / 30, 0, 0], "in the middle": [0.1, 3.2 / 30, -3.2 / 900, 0]}
@@ -134,8 +134,8 @@ def test_the_units_of_rounds_are_those_of_the_sums():
     sums.add(x[:10], rewards[:10])
     sums.add(x[10:], rewards[10:])
     other.restart(sums)
-    np.testing.assert_array_equal(one.units, other.units)
-    np.testing.assert_allclose(one.units[0], np.abs(x).max(axis=0))
+    np.testing.assert_array_equal(one.model.units, other.model.units)
+    np.testing.assert_allclose(one.model.units[0], np.abs(x).max(axis=0))
     assert one.describe() == pytest.approx(other.describe(), rel=1e-9)
     for a, b in zip(one.estimates(POWERS), other.estimates(POWERS), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -84,7 +84,7 @@ def test_regression_after_refreshing():
     learner = adadim.LinUCB(ridge=0.3).start(
         adadim.Problem(arms=3, dim=4, horizon=count, noise=0.1, replications=range(2)).to("cpu")
     )
-    state = learner.posterior
+    state = learner.model.state
     for n in range(count):
         rows = Rows.all(state.theta) if n % 2 else Rows.some(np.array([1]), state.theta)
         ids = rows.ids
@@ -135,9 +135,6 @@ def test_logged_pulls(name):
 
 def test_who_cannot_says_so():
     problem = contexts(60).problem.to("cpu")
-    disjoint = adadim.Problem(arms=3, dim=2, horizon=60, noise=0.1, disjoint=True).to("cpu")
-    with pytest.raises(DeviceError, match=r"disjoint models are computed with NumPy.*; use adadim.interactions\("):
-        adadim.LinUCB().start(disjoint)
     with pytest.raises(DeviceError, match="this policy is computed with NumPy, not with torch; use LinUCB"):
         SphereTS(dim=2).start(problem)
     with pytest.raises(InvalidTypeError, match="an array of the problem's library"):
@@ -150,4 +147,4 @@ def test_huge_features_do_not_end_a_run():
     features = torch.tensor([[1e6, 1e6, 1.0], [1e6, 1e6, 1.0]], dtype=torch.float64)
     for _ in range(REFRESH):
         there.update(there.select(features), 0.5)
-    assert bool(torch.isfinite(there.posterior.inverse).all())
+    assert bool(torch.isfinite(there.model.state.inverse).all())

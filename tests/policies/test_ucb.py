@@ -138,7 +138,8 @@ def test_description():
     for arm in (1, 2, 1, 0, 1):
         learner.select()
         learner.update([arm], [0.0])
-    assert learner.describe() == {"replication": 8, "pulls": 5, "most_pulled_arm": 1, "pulls_of_that_arm": 3}
+    pulls = {"pulls": 5, "most_pulled_arm": 1, "pulls_of_that_arm": 3}
+    assert learner.describe() == {"replication": 8, **pulls, "open_decisions": 0}
 
 
 def test_any_arm_may_be_reported():

@@ -92,9 +92,9 @@ def test_copies_that_share_a_prior_choose_as_copies_with_matrices(tmp_path):
     instance = adadim.instances.sphere(arms=40, dim=20, intrinsic_dim=4, horizon=400, noise=0.1, replications=range(2))
     policy = UCBCorral(ambient=True)
     learner, other = (p.start(instance.problem, seed=1) for p in (policy, replace(policy, base=LinUCB(form="feature"))))
-    kinds = [type(copy.posterior) for copy in learner.bases.learners[:: learner.copies]]
+    kinds = [type(copy.model.state) for copy in learner.bases.learners[:: learner.copies]]
     assert (kinds[0], kinds[-1]) == (HostFeature, HostRuns)
-    assert {type(copy.posterior) for copy in other.bases.learners} == {HostFeature}
+    assert {type(copy.model.state) for copy in other.bases.learners} == {HostFeature}
     restored = learner
     for t in range(400):
         if t in (30, 200):  # before and after the product of the arms is made
@@ -109,7 +109,7 @@ def test_copies_that_share_a_prior_choose_as_copies_with_matrices(tmp_path):
             assert one.select().tolist() == arms.tolist()
             one.update(arms, rewards)
     for copies in zip(*(one.bases.learners for one in (learner, restored, other)), strict=True):
-        one, again, two = (copy.posterior for copy in copies)
+        one, again, two = (copy.model.state for copy in copies)
         for name in ("mean", "width2"):
             np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
             np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=0, atol=1e-10)

@@ -60,7 +60,16 @@ def test_what_is_no_number_is_not_sent(client, log):
         client.tell(1, float("inf"))
     with pytest.raises(InvalidTypeError, match="arms must be a dict"):
         client.ask("sku-1")
+    with pytest.raises(InvalidValueError, match="costs must be finite"):
+        client.set_arms(ARMS, costs={"sku-1": float("nan")})
     assert log() == before
+
+
+def test_costs_of_numpy(client):
+    client.set_arms(ARMS, costs={"sku-1": np.int64(2), "sku-2": np.float32(0.5)})
+    assert {name: arm["cost"] for name, arm in client.arms().items()} == {"sku-1": 2.0, "sku-2": 0.5}
+    for name in ARMS:
+        client.retire_arm(name)
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "localhost:8000", "", 3, None])

@@ -133,6 +133,11 @@ def test_what_cannot_be_served(shop, monkeypatch):
     refused("serve", "none.db", message=r"none.db: no such file; make one with Agent.create")
     refused("serve", "shop.db", "--host", "0.0.0.0", message="without a token, got '0.0.0.0'; give a token")
     refused("serve", "shop.db", "--token-file", "none", message="the token file none cannot be read")
+    with open("token", "w") as file:
+        file.write("correct-horse-battery\n")
+    for host in ("no.such.host.invalid", "x" * 300, ".."):
+        message = f"cannot listen on {host[:100]}.*, port 8000: "
+        refused("serve", "shop.db", "--host", host, "--token-file", "token", message=message)
     with open("text.db", "w") as file:
         file.write("no agent")
     refused("serve", "text.db", message="text.db: .*not a file that Agent.create made")

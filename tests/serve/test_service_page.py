@@ -45,7 +45,7 @@ def test_the_page_names_all_paths_and_limits(service):
     assert defaults.largest_body == 2 * 2**20
     for number in (defaults.most_arms, defaults.rate):
         assert f"{number:,.0f}" in PAGE
-    assert f"{defaults.patience:g} seconds" in PAGE
+    assert f"{defaults.request_timeout:g} seconds" in PAGE
     printed, _ = adadim_("serve", "--help")
     options = set(re.findall(r"`(--[a-z-]+)` \|", PAGE))
     assert len(options) == 4

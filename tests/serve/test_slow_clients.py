@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-PATIENCE = 0.6
+REQUEST_TIMEOUT = 0.6
 HEAD = b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
 def hurried(serving):
-    return serving(patience=PATIENCE)
+    return serving(request_timeout=REQUEST_TIMEOUT)
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def test_playing_replications_in_turns_changes_nothing(policy, expressive, monke
     together = simulate(policy, instance, record=[7, 50])
     streamed = together.learner.bytes_per_round
     assert streamed == 8 * (
-        20 * together.learner.posterior.actions.dim + together.learner.posterior.actions.dim**2 // 2
+        20 * together.learner.model.state.actions.dim + together.learner.model.state.actions.dim**2 // 2
     )
     seen = []
     monkeypatch.setattr(sys.modules["adadim.simulate"], "CACHE", 2 * streamed)

@@ -25,11 +25,12 @@ distributed = pytest.importorskip("distributed")
 @pytest.fixture(scope="module")
 def client():
     """A cluster of two worker processes."""
-    from adadim.study.cluster import PATIENCE
+
+    from adadim.study.cluster import RESTART
 
     quick = {"distributed.scheduler.allowed-failures": 1, "distributed.admin.large-graph-warning-threshold": "1GB"}
     with (
-        dask.config.set(quick | PATIENCE),
+        dask.config.set(quick | RESTART),
         distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -94,13 +95,13 @@ def test_a_figure_has_the_bytes_of_a_run_on_one_machine(client, tmp_path):
 @pytest.mark.parametrize("shared", [False, True])
 def test_killed_workers_change_nothing_and_nothing_stored_is_computed_again(client, tmp_path, shared, monkeypatch):
     study = counted_study(tmp_path, seconds=0.1)
-    stored, real = [], adadim.study.store.Store.write_encoded
+    stored, real = [], adadim.study.store.Store.write
 
     def noted(self, unit, data):
         stored.append(unit.id)
         real(self, unit, data)
 
-    monkeypatch.setattr(adadim.study.store.Store, "write_encoded", noted)
+    monkeypatch.setattr(adadim.study.store.Store, "write", noted)
     killed, seen = [], {}
 
     def progress(done, total, unit):

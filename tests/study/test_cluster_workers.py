@@ -13,7 +13,7 @@ from device_studies import device_study
 from small_studies import one_instance
 
 import adadim
-from adadim.study import RunError, StudyError, Unit, run, tasks
+from adadim.study import RunError, StudyError, Unit, executor, run, tasks
 from adadim.study.tasks import Memory
 from command_line import STUDY, adadim_, contents, refused
 
@@ -80,7 +80,8 @@ def test_blocks_are_as_large_as_the_smallest_worker_bears(client, tmp_path, monk
     study = one_instance(trials=30)
     monkeypatch.setattr(adadim.study.cells.Cell, "replication_bytes", MEGABYTE)
     engine = clusters.Cluster(study, adadim.study.store.Store(tmp_path), client, None, "cpu", False)
-    sizes = {unit.stop - unit.start for unit in engine.plan({})}
+    units = executor.plan(study, {}, engine.jobs, engine.batch, engine.memory)
+    sizes = {unit.stop - unit.start for unit in units}
     assert max(sizes) == 10  # half of 40 for two threads
     monkeypatch.setattr(adadim.study.cells.Cell, "replication_bytes", 21 * MEGABYTE)
     with pytest.raises(RunError, match=r"easy: a replication needs about .* GiB, and worker \S+ has .*more memory"):
@@ -103,7 +104,7 @@ def test_gpu_blocks_go_to_workers_with_a_gpu(torch, client, tmp_path, monkeypatc
         return real(unit, device)
 
     monkeypatch.setattr(tasks, "check_device", lambda device: "cpu")
-    monkeypatch.setattr(tasks, "card_memory", lambda device: (2**33, 2**34))
+    monkeypatch.setattr(tasks, "gpu_memory", lambda device: (2**33, 2**34))
     monkeypatch.setattr(tasks, "device_regret", noted)
     study = device_study()
     results = run(study, tmp_path / "there", cluster=client, device="cuda")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from adadim.codec import check_table, fields, from_table, parameters_of, plain, to_table, without_none
-from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+from adadim.codec import check_table, fields, from_table, parameters_of, parse_policy, plain, to_table, without_none
+from adadim.errors import InvalidTypeError, InvalidValueError
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,11 @@ def test_tables_that_describe_nothing_are_refused_with_key_and_fix(table, messag
         from_table(table, KINDS, parameters={"n": 1})
 
 
-def test_the_caller_chooses_words_and_error():
-    with pytest.raises(FileError, match=r"^learner\.json\.best\.kind: no tree 'Lef'"):
-        from_table(
-            {"kind": "Tree", "leaves": [], "best": {"kind": "Lef"}}, KINDS, "learner.json", noun="tree", error=FileError
-        )
+def test_the_caller_chooses_words():
+    with pytest.raises(InvalidValueError, match=r"^learner\.json\.best\.kind: no policy 'Lef'"):
+        from_table({"kind": "Tree", "leaves": [], "best": {"kind": "Lef"}}, KINDS, "learner.json")
+    with pytest.raises(InvalidValueError, match=r"^here\.kind: no tree 'Lef'"):
+        check_table({"kind": "Lef"}, KINDS, "here", noun="tree")
 
 
 def test_without_parameters_no_name_is_filled_in():
@@ -163,3 +164,38 @@ def test_none_is_dropped_where_it_is_the_default_and_only_there():
     unknown = {"kind": "Bush", "label": None}
     assert without_none(unknown, KINDS) == unknown
     assert without_none({"kind": "make", "colour": None}, {"make": make}) == {"kind": "make"}
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("LinUCB", {"kind": "LinUCB"}),
+        (" LinUCB() ", {"kind": "LinUCB"}),
+        ("LinUCB:", {"kind": "LinUCB"}),
+        ("LinUCB:dim=5, bonus=norm,ridge=0.5", {"kind": "LinUCB", "dim": 5, "bonus": "norm", "ridge": 0.5}),
+        ("LinUCB(dim=5, bonus='norm', ridge=0.5)", {"kind": "LinUCB", "dim": 5, "bonus": "norm", "ridge": 0.5}),
+        (
+            "Mine(levels=[1, 2], on=True, word='a:b,c=d')",
+            {"kind": "Mine", "levels": [1, 2], "on": True, "word": "a:b,c=d"},
+        ),
+    ],
+)
+def test_a_policy_on_the_command_line_is_a_table(text, table):
+    assert parse_policy(text) == table
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("LinUCB:dim", "--policy LinUCB:dim: expected KEY=VALUE after the colon, got 'dim'"),
+        ("LinUCB(5)", "--policy must look like LinUCB or 'LinUCB"),
+        ("LinUCB(**{'dim': 5})", "--policy must look like"),
+        ("LinUCB(kind='UCB')", "--policy must look like"),
+        ("LinUCB(dim=print())", "--policy must look like"),
+        ("a.LinUCB(dim=5)", "--policy must look like"),
+        ("(" * 500 + ")" * 500, "--policy must look like"),
+    ],
+)
+def test_what_describes_no_policy_is_refused_and_not_run(text, message):
+    with pytest.raises(InvalidValueError, match=re.escape(message)):
+        parse_policy(text)

@@ -11,13 +11,13 @@ import pytest
 from device_studies import SPHERE, assert_same_results, device_study, opened
 
 import adadim
-from adadim.study import Unit, device, executor, load
+from adadim.study import Unit, device, executor, load, processes
 
 
 def test_units_of_several_instances_run_together(torch, tmp_path, simulated, computed):
     plan = device_study()
     store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5)
-    outcomes = list(device.device_outcomes(store, units, "cpu", 50))
+    outcomes = list(device.GpuEngine(store, "cpu", 50).compute(units))
     assert {unit.id for unit, _ in outcomes} == {unit.id for unit in units}
     assert {outcome for _, outcome in outcomes} == {"computed"}
     assert_same_results(load(tmp_path), computed)
@@ -39,7 +39,7 @@ def test_units_of_several_instances_run_together(torch, tmp_path, simulated, com
 def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=batch)
-    list(device.device_outcomes(store, units, "cpu", batch))
+    list(device.GpuEngine(store, "cpu", batch).compute(units))
     assert max(len(rows) for _, rows in simulated) == batch
     results = load(tmp_path)
     for instance, policy in results.cells():
@@ -50,7 +50,7 @@ def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch)
     made, real = Counter(), device._instance
     monkeypatch.setattr(device, "_instance", lambda unit, name: made.update([unit.cell.instance]) or real(unit, name))
     plan = device_study()
-    list(device.device_outcomes(opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5), "cpu", 50))
+    list(device.GpuEngine(opened(plan, tmp_path), "cpu", 50).compute(executor.plan(plan, {}, jobs=1, batch=5)))
     assert made == {"easy": 1, "hard": 1, "loud": 1, "ball": 1}
 
 
@@ -66,7 +66,7 @@ def test_an_instance_made_in_parts_is_the_whole(torch, monkeypatch):
 HOLDER = """
 import sys
 from adadim.study.store import Store
-with Store(sys.argv[1]).claim(sys.argv[2], (0, 5)):
+with Store(sys.argv[1]).claims.hold(sys.argv[2], (0, 5)):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -76,20 +76,19 @@ def test_what_others_compute_or_have_computed_is_left_alone(torch, tmp_path, sim
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     store = opened(plan, tmp_path)
     units = {unit.cell.instance: unit for unit in executor.plan(plan, {}, jobs=1, batch=5)}
-    assert executor.compute(store, units["easy"]) == "computed"
-    executor.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
+    assert processes.compute(store, units["easy"]) == "computed"
+    processes.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), units["hard"].cell.id], **pipes)
     try:
         assert holder.stdout.readline() == "held\n"
-        outcomes = {
-            unit.cell.instance: outcome for unit, outcome in device.device_outcomes(store, [*units.values()], "cpu", 50)
-        }
+        computing = device.GpuEngine(store, "cpu", 50).compute([*units.values()])
+        outcomes = {unit.cell.instance: outcome for unit, outcome in computing}
     finally:
         holder.communicate("done\n")
     assert outcomes == {"easy": "found", "hard": "busy", "loud": "busy", "ball": "computed"}
     assert [len(rows) for _, rows in simulated] == [5]
-    ((unit, outcome),) = device.device_outcomes(store, [units["hard"]], "cpu", 50)
+    ((unit, outcome),) = device.GpuEngine(store, "cpu", 50).compute([units["hard"]])
     assert (unit, outcome) == (units["hard"], "computed")
     np.testing.assert_allclose(load(tmp_path).final("hard", "LinUCB"), computed.final("hard", "LinUCB"), atol=1e-9)
 
@@ -98,7 +97,7 @@ CLAIMER = """
 import sys
 from adadim.study.store import Store
 for cell in sys.argv[2:]:
-    with Store(sys.argv[1]).claim(cell, (0, 5)) as claimed:
+    with Store(sys.argv[1]).claims.hold(cell, (0, 5)) as claimed:
         print(int(claimed))
 """
 
@@ -118,7 +117,7 @@ def test_all_units_that_run_together_are_claimed(torch, tmp_path, monkeypatch):
 
     seen, real = [], device.simulate
     monkeypatch.setattr(device, "simulate", lambda *a, **options: seen.append(free()) or real(*a, **options))
-    outcomes = device.device_outcomes(store, units, "cpu", 50)
+    outcomes = device.GpuEngine(store, "cpu", 50).compute(units)
     next(outcomes)
     assert seen == [[0, 0]]
     assert free() == [0, 0]

@@ -17,8 +17,8 @@ from small_studies import contents, done_by, one_instance, six_cells
 from adadim import files
 from adadim.errors import FileError, StoreError
 from adadim.files import Url
-from adadim.study import leases, load, run, status
-from adadim.study.leases import Leases
+from adadim.study import claims, load, run, status
+from adadim.study.claims import Leases
 from adadim.study.store import Store
 
 pytest.importorskip("fsspec")
@@ -82,7 +82,7 @@ def test_damaged_and_foreign_files_are_dealt_with_as_here(place):
     run(one_instance(), place, jobs=1, batch=2)
     block = Url(place) / "blocks" / sorted(files.names(Url(place) / "blocks"))[0]
     good = files.read(block)
-    files.write_whole(block, good[:-20])
+    files.write_atomic(block, good[:-20])
     with pytest.raises(StoreError, match=f"{block.name}: damaged"):
         status(place)
     with pytest.warns(UserWarning, match="it is computed again"):
@@ -103,9 +103,9 @@ def test_processes_write_to_s3(place, tmp_path):
 
 CHILD = """
 import pathlib, sys, time
-from adadim.study import Study, executor, leases, run
-leases.LEASE, leases.BEAT = 2.0, 0.3
-real, count, at_work, deadline = executor.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
+from adadim.study import Study, claims, processes, run
+claims.LEASE, claims.BEAT = 2.0, 0.3
+real, count, at_work, deadline = processes.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
@@ -113,7 +113,7 @@ def counted(policy, instance, **options):
     while len(list(at_work.iterdir())) < int(sys.argv[5]) and time.monotonic() < deadline:
         time.sleep(0.01)  # until all have a block to compute
     return real(policy, instance, **options)
-executor.simulate = counted
+processes.simulate = counted
 study = Study.from_toml(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -151,7 +151,7 @@ def test_two_runs_at_once_share_the_work(place, tmp_path):
 
 @on_s3
 def test_a_client_killed_in_the_middle_leaves_nothing_half_written(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE", 1.0)
+    monkeypatch.setattr(claims, "LEASE", 1.0)
     study = six_cells(trials=4)
     for round_ in range(2):
         (child,) = begun(tmp_path, study, place, [1])
@@ -164,44 +164,43 @@ def test_a_client_killed_in_the_middle_leaves_nothing_half_written(place, tmp_pa
         found = status(place)  # reads every block, and raises if one is not whole
         assert before + 3 <= found.done < found.total
     assert left_over(place) != []  # of the killed
-    monkeypatch.setattr("adadim.study.store.REMOTE_POLL", 0.2)
+    monkeypatch.setattr("adadim.study.claims.REMOTE_POLL", 0.2)
     run(study, place, jobs=1, batch=1)
     run(study, tmp_path / "here", jobs=1, batch=1)
     assert stored(place) == contents(tmp_path / "here")
 
 
-def test_a_claim_keeps_other_runs_off_until_it_ends(monkeypatch):
+def test_a_claim_keeps_other_runs_off_until_it_ends():
     folder, cell = Url(f"memory://{secrets.token_hex(4)}"), "0" * 20
     first, second = Leases(folder), Leases(folder)
-    spoken = []
-    with first.registered(spoken.append), second.registered(spoken.append):
-        with first.claims() as claims:
-            assert claims.take([(cell, 0, 4), (cell, 8, 12)]) == [True, True]
-            with second.claims() as others:
-                wanted = [(cell, 3, 5), (cell, 4, 8), ("1" * 20, 0, 4), (cell, 11, 12)]
-                assert others.take(wanted) == [False, True, True, False]
-            assert f"process {os.getpid()} on" in second.others()
-            claims.drop((cell, 0, 4))
-            with second.claim(cell, 0, 4) as own:
-                assert own
-            with second.claim(cell, 8, 9) as own:
-                assert not own
-        with second.claim(cell, 8, 9) as own:
+    with first.registered(), second.registered():
+        assert first.take([(cell, (0, 4)), (cell, (8, 12))]) == [True, True]
+        wanted = [(cell, (3, 5)), (cell, (4, 8)), ("1" * 20, (0, 4)), (cell, (11, 12))]
+        assert second.take(wanted) == [False, True, True, False]
+        second.drop_all()
+        assert f"process {os.getpid()} on" in second.others()
+        first.drop((cell, (0, 4)))
+        with second.hold(cell, (0, 4)) as own:
+            assert own
+        with second.hold(cell, (8, 9)) as own:
+            assert not own
+        first.drop_all()
+        with second.hold(cell, (8, 9)) as own:
             assert own
     assert left_over(str(folder)) == []
 
 
 def test_a_dead_run_claims_nothing(monkeypatch):
-    monkeypatch.setattr(leases, "BEAT", 60.0)
+    monkeypatch.setattr(claims, "BEAT", 60.0)
     folder, cell = Url(f"memory://{secrets.token_hex(4)}"), "0" * 20
     silent, other = Leases(folder), Leases(folder)
-    with silent.registered(print), silent.claim(cell, 0, 4) as own:
+    with silent.registered(), silent.hold(cell, (0, 4)) as own:
         assert own
-        with other.claim(cell, 0, 4) as own:
+        with other.hold(cell, (0, 4)) as own:
             assert not own
-        monkeypatch.setattr(leases, "LEASE", 0.01)
+        monkeypatch.setattr(claims, "LEASE", 0.01)
         time.sleep(0.05)
-        with other.claim(cell, 0, 4) as own:
+        with other.hold(cell, (0, 4)) as own:
             assert own
 
 
@@ -210,18 +209,18 @@ def test_of_two_runs_that_meet_the_lower_goes_on_unless_the_other_has_begun(monk
     folder, cell = Url(f"memory://{secrets.token_hex(4)}"), "0" * 20
     low, high = sorted([Leases(folder), Leases(folder)], key=lambda lease: lease.run)
     rival = folder / "claims" / cell / f"000000-000002-{high.run}"
-    looks, real = [], leases.objects.names
+    looks, real = [], files.names
 
     def names(*arguments):
         looks.append(arguments)
         if len(looks) == 2:  # both have put before either looked again
-            files.write_whole(rival, b"")
+            files.write_atomic(rival, b"")
         return real(*arguments)
 
-    monkeypatch.setattr(leases.objects, "names", names)
-    monkeypatch.setattr(leases.time, "sleep", lambda seconds: files.remove(rival) if gives_way else None)
-    with low.registered(print), high.registered(print), low.claims() as claims:
-        assert claims.take([(cell, 0, 2)]) == [gives_way]
+    monkeypatch.setattr(files, "names", names)
+    monkeypatch.setattr(claims.time, "sleep", lambda seconds: files.remove(rival) if gives_way else None)
+    with low.registered(), high.registered():
+        assert low.take([(cell, (0, 2))]) == [gives_way]
 
 
 @pytest.mark.parametrize(
@@ -247,10 +246,10 @@ def test_a_write_that_fails_leaves_what_was_there(monkeypatch, tmp_path):
     from fsspec.implementations.local import LocalFileSystem
 
     file = Url(f"local://{tmp_path}/file")
-    files.write_whole(file, b"before")
+    files.write_atomic(file, b"before")
     monkeypatch.setattr(LocalFileSystem, "mv", lambda *_, **__: (_ for _ in ()).throw(OSError("no more room")))
     with pytest.raises(FileError, match="no more room; check the address"):
-        files.write_whole(file, b"after")
+        files.write_atomic(file, b"after")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"before"}
 
 

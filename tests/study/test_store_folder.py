@@ -18,7 +18,7 @@ import adadim
 from adadim import StoreWarning
 from adadim.study import StoreError, Study, load, run, status
 from adadim.study.executor import plan
-from adadim.study.store import Store
+from adadim.study.store import Store, encoded
 
 
 def test_the_manifest_says_what_produced_the_folder(folder):
@@ -112,7 +112,7 @@ def test_what_cannot_be_regret_is_not_stored(folder):
     unit = plan(one_instance(), {}, jobs=1, batch=2)[0]
     for value in (math.nan, math.inf, -1.0):
         with pytest.raises(StoreError, match=f"block {unit.id}: some regret is"):
-            Store(folder).write(unit, np.full((2, 2), value))
+            Store(folder).write(unit, encoded(unit, np.full((2, 2), value)))
 
 
 def test_foreign_parquet_files_are_named(folder):
@@ -184,7 +184,7 @@ def test_a_folder_without_manifest_cannot_be_read_but_run_restores_it(folder):
 HOLDER = """
 import sys, time
 from adadim.study.store import Store
-with Store(sys.argv[1]).claim(sys.argv[2], (0, 2)) as claimed:
+with Store(sys.argv[1]).claims.hold(sys.argv[2], (0, 2)) as claimed:
     print(claimed, flush=True)
     time.sleep(60)
 """
@@ -200,7 +200,7 @@ def test_claims_exclude_other_processes_and_end_with_them(folder):
     try:
         assert holder.stdout.readline() == "True\n"
         for span, free in (((0, 1), False), ((1, 5), False), ((2, 4), True)):
-            with store.claim(cell, span) as claimed:
+            with store.claims.hold(cell, span) as claimed:
                 assert claimed is free
         run(one_instance(), folder, jobs=1, batch=2)
         assert leftover.exists()  # its owner lives
@@ -209,7 +209,7 @@ def test_claims_exclude_other_processes_and_end_with_them(folder):
         holder.kill()
         holder.wait()
         holder.stdout.close()
-    with store.claim(cell, (0, 2)) as claimed:
+    with store.claims.hold(cell, (0, 2)) as claimed:
         assert claimed
     run(one_instance(), folder, jobs=1, batch=2)
     assert [path.name for path in folder.rglob("*.tmp")] == []

@@ -15,14 +15,14 @@ import pytest
 from small_studies import one_instance
 
 from adadim import StoreWarning
-from adadim.study import run, store
+from adadim.study import claims, run
 from adadim.study.store import Store
 
 HOLDER = """
 import sys, time
 from adadim.study.store import Store
 store = Store(sys.argv[1])
-with store.registered(), store.claim(sys.argv[2], (0, 2)) as claimed:
+with store.claims.registered(), store.claims.hold(sys.argv[2], (0, 2)) as claimed:
     print(claimed, flush=True)
     sys.stdin.read()
 """
@@ -43,8 +43,8 @@ def holder(folder):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks and signals")
 def test_a_run_says_for_whom_it_waits(folder, holder, monkeypatch):
-    monkeypatch.setattr(store, "SPEAK_AFTER", 0.3)
-    monkeypatch.setattr(store, "SPEAK_EVERY", 0.4)
+    monkeypatch.setattr(claims, "SPEAK_AFTER", 0.3)
+    monkeypatch.setattr(claims, "SPEAK_EVERY", 0.4)
     os.kill(holder.pid, signal.SIGSTOP)
     said = []
 
@@ -70,16 +70,45 @@ def test_runs_are_listed_while_they_last(folder, holder):
     lock = folder / "blocks" / ".lock"
     own = f"{os.getpid()} {socket.gethostname()}\n"
     other = f"{holder.pid} {socket.gethostname()}\n"
-    with Store(folder).registered():
+    with Store(folder).claims.registered():
         assert lock.read_text() == other + own
     assert lock.read_text() == other
     holder.kill()
     holder.wait()
-    assert Store(folder).locks.others() == "another process"
-    with Store(folder).registered():
+    assert Store(folder).claims.others() == "another process"
+    with Store(folder).claims.registered():
         assert lock.read_text() == own
     lock.write_bytes(b"\xff\xfe nonsense\n99999999999999999999 here\n-1 x\n")
-    assert Store(folder).locks.others() == "another process"
+    assert Store(folder).claims.others() == "another process"
+
+
+ASKER = """
+import sys
+from adadim.study.store import Store
+with Store(sys.argv[1]).claims.hold(sys.argv[2], (0, 2)) as claimed:
+    print(claimed)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+def test_a_claim_outlasts_whatever_else_uses_the_lock_file(folder):
+    """Closing a file gives up all locks that a process has on it, also those taken through another handle."""
+    cell, store, again = "0" * 20, Store(folder), Store(folder / ".." / folder.name)
+
+    def free_for_others():
+        command = [sys.executable, "-c", ASKER, folder, cell]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    with store.claims.hold(cell, (0, 2)) as claimed:
+        assert claimed
+        store.claims.others()
+        assert free_for_others() == "False\n"
+        with again.claims.registered(), again.claims.exclusive():
+            again.claims.others()
+        with again.claims.hold("1" * 20, (0, 2)) as claimed:
+            assert claimed
+        assert free_for_others() == "False\n"
+    assert free_for_others() == "True\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
@@ -104,7 +133,7 @@ def test_a_run_removes_what_a_killed_one_shared(folder):
     try:
         lines = [f"{number} {socket.gethostname()}\n" for number in (dead.pid, os.getpid())]
         (folder / "blocks" / ".lock").write_text("".join(lines))
-        with Store(folder).registered():
+        with Store(folder).claims.registered():
             assert (left.exists(), semaphore.exists(), living.exists()) == (False, False, True)
     finally:
         living.rmdir()

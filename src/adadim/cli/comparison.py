@@ -12,6 +12,7 @@ from rich.text import Text
 
 from adadim.checks import suggestion
 from adadim.cli import kit
+from adadim.codec import read_toml
 from adadim.errors import StudyError
 from adadim.experiments import comparison
 from adadim.experiments.comparison import families
@@ -19,7 +20,7 @@ from adadim.experiments.comparison.families import CONTEXTUAL, SPLITS, Split
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.files import as_place
 from adadim.report import save
-from adadim.study import Study, toml
+from adadim.study import Study
 
 ALL = "all"
 
@@ -107,7 +108,7 @@ def _candidates(file: Path | None) -> dict[str, object]:
     """Policies that a file describes."""
     if file is None:
         return {}
-    tables = toml.read(file)
+    tables = read_toml(file)
     if list(tables) != ["policies"] or not isinstance(tables["policies"], dict):
         raise StudyError(f"{file}: candidates are tables [policies.NAME] and nothing else, got {list(tables)}")
     return tables["policies"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import warnings
 from collections.abc import Callable
@@ -15,15 +14,15 @@ import typer
 from rich.text import Text
 
 from adadim import study
-from adadim.checks import shown, suggestion
+from adadim.checks import suggestion
 from adadim.cli import kit
-from adadim.codec import finite
+from adadim.codec import finite, parse_policy
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
 from adadim.errors import EvaluationWarning, InvalidValueError
 from adadim.evaluate import Evaluation, read_log
 from adadim.evaluate import evaluate as judge
-from adadim.files import write_whole
+from adadim.files import write_atomic
 from adadim.frames import number_columns, read_frame
 from adadim.policies.base import Policy
 from adadim.policies.recommended import recommended
@@ -108,7 +107,7 @@ def _draw(answer: Dimension, path: Path) -> None:
     with figure_style():
         figure = Figure(figsize=PANEL, layout="constrained")
         answer.plot(figure.subplots())
-    write_whole(path, picture(figure, kind))
+    write_atomic(path, picture(figure, kind))
 
 
 def evaluate(
@@ -203,20 +202,7 @@ def _policy(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], 
     """What a policy written as in Python means; nothing is executed, values are plain numbers and strings."""
     if text.strip() == "recommended":
         return recommended
-    kinds = study.policy_kinds(plugins)
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-        call = node if isinstance(node, ast.Call) else ast.Call(func=node, args=[], keywords=[])
-        if not isinstance(call.func, ast.Name) or call.args:
-            raise ValueError
-        values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
-        if len(values) < len(call.keywords):
-            raise ValueError
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise InvalidValueError(
-            f"--policy must look like LinUCB or 'LinUCB(dim=5, scale=0.5)', got {shown(text)}"
-        ) from None
-    name = call.func.id
-    if name not in kinds:
-        raise InvalidValueError(f"there is no policy {name!r}; {suggestion(name, kinds)}")
-    return study.from_spec({"kind": name, **values}, plugins=plugins)
+    table, kinds = parse_policy(text), study.policy_kinds(plugins)
+    if table["kind"] not in kinds:
+        raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
+    return study.from_spec(table, plugins=plugins)

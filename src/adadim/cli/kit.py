@@ -23,9 +23,9 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim import study
-from adadim.codec import finite
-from adadim.errors import InvalidValueError, RunError, StoreError, StoreWarning
-from adadim.files import Place, as_place, exists, is_folder, names, write_whole
+from adadim.codec import finite, parse_policy
+from adadim.errors import RunError, StoreError, StoreWarning
+from adadim.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.report import Band
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -147,31 +147,13 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
 
 
 def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
-    """Policies named on the command line as KIND:KEY=VALUE,..., by what was written."""
-    policies = {}
-    for text in written or []:
-        kind, _, rest = text.partition(":")
-        table: dict[str, Any] = {"kind": kind}
-        for pair in filter(None, rest.split(",")):
-            key, equals, value = pair.partition("=")
-            if not equals:
-                raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
-            table[key.strip()] = read_value(value)
-        policies[text] = study.from_spec(table, plugins)
-    return policies
+    """Policies named on the command line, by what was written."""
+    return {text: study.from_spec(parse_policy(text), plugins) for text in written or []}
 
 
 def band_of(choice: WhichBand) -> Band:
     """What was chosen as shading, as `adadim.report.draw` takes it."""
     return "ci" if choice == WhichBand.ci else "std"
-
-
-def read_value(text: str) -> Any:
-    """A value as in JSON, or else plain text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def run_study(
@@ -241,7 +223,7 @@ def as_json_text(rows: Sequence[Any]) -> str:
 
 def write_texts(folder: Place, texts: Mapping[str, str]) -> list[Place]:
     """Write files of text into a folder, by name; gives their paths."""
-    return [write_whole(folder / name, text.encode()) for name, text in texts.items()]
+    return [write_atomic(folder / name, text.encode()) for name, text in texts.items()]
 
 
 def stdout() -> Console:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.cli import kit
+from adadim.codec import parse_value
 from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments import field
 from adadim.experiments.paper import analysis, more_claims, plan
@@ -273,7 +274,7 @@ def _changes(settings: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
         if key in changes:
             raise InvalidValueError(f"--set {text}: {key} is set twice")
-        changes[key] = kit.read_value(value)
+        changes[key] = parse_value(value)
     return changes
 
 

@@ -30,7 +30,7 @@ def serve(
     most_arms: Annotated[int, typer.Option(min=1, help="Arms in one request.")] = DEFAULTS.most_arms,
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
-    ] = DEFAULTS.patience,
+    ] = DEFAULTS.request_timeout,
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 

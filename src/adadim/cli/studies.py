@@ -19,7 +19,7 @@ from rich.text import Text
 from adadim import report, study
 from adadim.cli import kit
 from adadim.errors import InvalidValueError, StoreError, StudyError
-from adadim.files import as_place, write_whole
+from adadim.files import as_place, write_atomic
 
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
@@ -178,7 +178,7 @@ def export(
             results.frame().write_csv(buffer)
         else:
             results.frame().write_parquet(buffer)
-        kit.print_written([write_whole(target, buffer.getvalue())])
+        kit.print_written([write_atomic(target, buffer.getvalue())])
 
 
 def list_policies(as_json: kit.AsJson = False) -> None:
@@ -235,5 +235,5 @@ def new_policy(
     if file.exists():
         raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
     text = SKELETON.format(name=name, file=file.as_posix(), adadim=kit.typed_as())
-    kit.print_written([write_whole(file, text.encode())])
+    kit.print_written([write_atomic(file, text.encode())])
     typer.echo(f"Try it: {kit.typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")

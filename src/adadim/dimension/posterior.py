@@ -1,25 +1,208 @@
-"""The posterior of d*: proportional to its prior times the evidence of the regression on that many features."""
+"""How many of the features matter: the posterior of d*, from past choices and their rewards.
+
+It is proportional to the prior of d* times the evidence of the regression on that many features.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, FloatArray, as_numpy
-from adadim.checks import between, positive
-from adadim.dimension.answer import Dimension
-from adadim.dimension.inputs import Levels, Prior, checked_arms, checked_choices, checked_levels, checked_prior
-from adadim.frames import without_frame
+from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.frames import to_pandas, to_polars, without_frame
+from adadim.notebook import card
 from adadim.posterior.factor import log_evidence
 from adadim.posterior.moments import Moments
 from adadim.posterior.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
 
-__all__ = ["dimension", "dimension_of_arms", "dimension_of_moments", "dimension_of_sums"]
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    from matplotlib.axes import Axes
+
+Levels = Mapping[str, int] | Sequence[int] | None
+"""Groups of features: the number of leading features up to the end of each, by name or in a list."""
+
+Prior = str | float | Sequence[float] | FloatArray
+"""Prior of d*: "uniform", an exponent c for m^-c, or weights."""
+
+LITTLE_CHANGE = 0.1  # total variation between prior and posterior below which the data have said little
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dimension:
+    """What is known about d*, the number of leading features that matter.
+
+    Arrays have a first axis of R replications if they come from a learner of R replications.
+
+    Attributes
+    ----------
+    probabilities : array (d,), or (L,) for L levels
+        P(d* = m) for m = 1, ..., d, or for the end m of each level.
+    noise : float or array (R,)
+        Estimated standard deviation of the rewards' noise; not a number without choices.
+    choices : int or array (R,)
+        Number of past choices n.
+    prior : array (d,) or (L,)
+        P(d* = m) before the data.
+    support : array (d,) or (L,)
+        The possible values m of d*.
+    dim : int
+        Number of features d.
+    levels : dict or None
+        Name of each level and the number of leading features up to its end.
+    names : tuple of str or None
+        Names of the features, where they came as a table of pandas or polars.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> features = rng.standard_normal((300, 8))
+    >>> found = adadim.dimension(features, features[:, :3].sum(axis=1) + rng.standard_normal(300))
+    >>> found.mode, found.interval(0.9)
+    (3, (3, 3))
+    >>> print(found)
+    3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
+    """
+
+    probabilities: FloatArray
+    noise: Any
+    choices: Any
+    prior: FloatArray
+    support: IntArray
+    dim: int
+    levels: dict[str, int] | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def tail(self) -> FloatArray:
+        """P(d* >= j) of every feature j = 1, ..., d: the probability that it, or a later one, matters; (d,)."""
+        ahead = np.cumsum(self.probabilities[..., ::-1], axis=-1)[..., ::-1]
+        padded = np.concatenate([np.minimum(ahead, 1.0), np.zeros_like(ahead[..., :1])], axis=-1)
+        tail: FloatArray = padded[..., np.searchsorted(self.support, np.arange(1, self.dim + 1))]
+        return tail
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest d*."""
+        return self._number(np.argmax(self.probabilities, axis=-1))
+
+    @property
+    def median(self) -> Any:
+        """The smallest m with P(d* <= m) >= 1/2."""
+        reached = np.cumsum(self.probabilities, axis=-1) >= 0.5 * (1 - 1e-12)
+        return self._number(np.argmax(reached, axis=-1))
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Smallest and largest d* of the shortest interval that has a probability of at least `level`.
+
+        Of several that are equally short, the likeliest. With levels, short means few of them.
+        """
+        between(level, "level", 0.0, 1.0, "()")
+        ends = np.array([_shortest(row, level) for row in np.atleast_2d(self.probabilities)])
+        ends = ends.reshape(*self.probabilities.shape[:-1], 2)
+        return self._number(ends[..., 0]), self._number(ends[..., 1])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw P(d* = m) as bars and P(d* >= j) over the features as a line; gives the axes.
+
+        Of several replications it draws the mean of both, and each tail as a thin line.
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots(layout="constrained")
+        rows = np.atleast_2d(self.probabilities)
+        tails = np.atleast_2d(self.tail)
+        features = np.arange(1, tails.shape[-1] + 1)
+        ax.bar(self.support, rows.mean(axis=0), width=0.8, color="#0072B2", label="P(d* = m)")
+        if len(tails) > 1:
+            ax.step(features, tails.T, where="mid", color="#D55E00", linewidth=0.5, alpha=0.3)
+        ax.step(features, tails.mean(axis=0), where="mid", color="#D55E00", label="P(d* ≥ j)")
+        for name, end in (self.levels or {}).items():
+            ax.annotate(
+                name, (end, 1.0), rotation=90, ha="right", va="top", fontsize="small", parse_math=False, color="0.3"
+            )
+        ax.set(xlim=(0.4, self.dim + 0.6), ylim=(0, 1.02), xlabel="leading features", ylabel="probability")
+        ax.legend(frameon=False)
+        return ax
+
+    def __str__(self) -> str:
+        if self.probabilities.ndim > 1:
+            modes, low, high = self.mode, *self.interval(0.9)
+            return (
+                f"{len(modes)} replications: {np.median(modes):g} of {self.dim} features matter (median of the modes, "
+                f"which go from {modes.min()} to {modes.max()}; the widest 90% interval has "
+                f"{(high - low).max() + 1} values)"
+            )
+        at = int(np.argmax(self.probabilities))
+        last = list(self.levels)[at] if self.levels is not None else self.names and self.names[self.support[at] - 1]
+        named = f", up to {last!r}," if last else ""
+        low, high = self.interval(0.9)
+        moved = 0.5 * float(np.abs(self.probabilities - self.prior).sum())
+        little = "; the data say little yet, this is close to the prior" if moved < LITTLE_CHANGE else ""
+        return (
+            f"{self.mode} of {self.dim} features matter{named} (probability {self.probabilities[at]:.2g}, "
+            f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices{little}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Dimension: {self}>"
+
+    def _repr_html_(self) -> str:
+        several = self.probabilities.ndim > 1
+        low, high = self.interval(0.9)
+        rows = {"answer": str(self), "most likely d*": self.mode, "90% interval": f"{low} to {high}"}
+        return card("Dimension", {"answer": str(self)} if several else rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row for each possible d*: its value and name if it has one, probability, prior, and the tail P(d* >= m)."""
+        return to_polars(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        rows = np.atleast_2d(self.probabilities)
+        called = list(self.levels or [])
+        if self.levels is None and self.names is not None:
+            called = [self.names[m - 1] for m in self.support]
+        columns: dict[str, Any] = {"replication": np.repeat(np.arange(len(rows)), len(self.support))}
+        columns["features"] = np.tile(self.support, len(rows))
+        if called:
+            columns["name"] = called * len(rows)
+        tails = np.minimum(np.cumsum(rows[:, ::-1], axis=1)[:, ::-1], 1.0)
+        columns |= {"probability": rows.ravel(), "prior": np.tile(self.prior, len(rows)), "tail": tails.ravel()}
+        if self.probabilities.ndim == 1:
+            del columns["replication"]
+        return columns
+
+    def _number(self, positions: Any) -> Any:
+        values = self.support[positions]
+        return int(values) if values.ndim == 0 else values
+
+
+def _shortest(probabilities: FloatArray, level: float) -> tuple[int, int]:
+    """First and last position of the shortest run with a probability of at least `level`."""
+    reached = np.append(0.0, np.cumsum(probabilities))
+    wanted = min(level, reached[-1]) * (1 - 1e-12)
+    starts = np.arange(len(probabilities))
+    ends = np.searchsorted(reached, reached[:-1] + wanted)  # reached[end] - reached[start] >= level
+    possible = ends <= len(probabilities)
+    lengths = np.where(possible, ends - starts, len(probabilities) + 1)
+    masses = np.where(possible, reached[np.minimum(ends, len(probabilities))] - reached[:-1], 0.0)
+    first = int(np.lexsort((-masses, lengths))[0])
+    return first, int(ends[first]) - 1
 
 
 def dimension(
@@ -79,15 +262,14 @@ def dimension(
     features, columns = without_frame(features)
     table, response = checked_choices(features, rewards)
     others = None if arms is None else checked_arms(arms, table.shape[1])
-    plan = _Plan.of(table.shape[1], levels, prior, taper, ridge)
-    return replace(plan.dimension([Pooled.of(table, response, others)], single=True), names=columns)
+    question = _Question.of(table.shape[1], levels, prior, taper, ridge)
+    return replace(question.answer([Pooled.of(table, response, others)], single=True), names=columns)
 
 
 def dimension_of_arms(
     actions: ActionSet, arms: Array, counts: Array, sums: Array, squares: Array, levels: Levels, prior: Prior
 ) -> Dimension:
     """`dimension` of what learners have seen: pulls and sums (R, k) of some arms (k,) of `actions`, squares (R,)."""
-    plan = _Plan.of(actions.dim, levels, prior, 0.0, None)
     pulls = np.zeros((actions.replications, actions.arms), dtype=np.int64)
     totals = np.zeros(pulls.shape)
     pulls[:, as_numpy(arms)], totals[:, as_numpy(arms)] = as_numpy(counts), as_numpy(sums)
@@ -95,45 +277,32 @@ def dimension_of_arms(
         Pooled(as_numpy(actions.dense(r)), pulls[r], totals[r], square)
         for r, square in enumerate(as_numpy(squares).tolist())
     ]
-    return replace(plan.dimension(data, actions.single), names=actions.names)
+    return replace(_Question.of(actions.dim, levels, prior).answer(data, actions.single), names=actions.names)
 
 
 def dimension_of_sums(sums: Moments, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-    """`dimension` of choices of which only the sums are known; the same, if no two choices had equal features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> features = rng.standard_normal((300, 8))
-    >>> rewards = features[:, :3].sum(axis=1) + rng.standard_normal(300)
-    >>> sums = Moments.zeros(8)
-    >>> sums.add(features, rewards)
-    >>> print(dimension_of_sums(sums))
-    3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
-    """
+    """`dimension` of choices of which only the sums are known; the same, if no two choices had equal features."""
     return dimension_of_moments([sums], True, levels, prior)
 
 
 def dimension_of_moments(data: Sequence[Moments], single: bool, levels: Levels, prior: Prior) -> Dimension:
     """`dimension_of_sums` of each replication."""
-    plan = _Plan.of(len(data[0].moment), levels, prior, 0.0, None)
-    return plan.answer([plan.of_sums(sums) for sums in data], [round(sums.weight) for sums in data], single)
+    return _Question.of(len(data[0].moment), levels, prior).answer(data, single)
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Question:
     """What is asked: the possible d*, their prior, and the prior of the coefficients."""
 
     dim: int
-    support: np.ndarray[Any, np.dtype[np.int64]]
+    support: IntArray
     names: dict[str, int] | None
     prior: FloatArray
     taper: float
     ridge: float | None
 
     @classmethod
-    def of(cls, dim: int, levels: Levels, prior: Prior, taper: float, ridge: float | None) -> _Plan:
+    def of(cls, dim: int, levels: Levels, prior: Prior, taper: float = 0.0, ridge: float | None = None) -> _Question:
         names = None if levels is None else checked_levels(levels, dim)
         support = np.arange(1, dim + 1) if names is None else np.array(list(names.values()))
         weights = checked_prior(prior, support)
@@ -143,45 +312,113 @@ class _Plan:
         largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
         return cls(dim, support, names, weights, between(taper, "taper", 0.0, largest), ridge)
 
-    def dimension(self, data: Sequence[Pooled], single: bool) -> Dimension:
-        """The answer for each replication."""
-        return self.answer([self._posterior(part) for part in data], [part.n for part in data], single)
-
-    def answer(self, found: Sequence[tuple[FloatArray, float]], counts: Sequence[int], single: bool) -> Dimension:
-        """What was found of each replication, with its number of choices, as one answer."""
-        probabilities, noise = np.array([p for p, _ in found]), np.array([s for _, s in found])
-        choices = np.array(counts)
+    def answer(self, data: Sequence[Pooled] | Sequence[Moments], single: bool) -> Dimension:
+        """The answer of the data of each replication."""
+        posteriors = [self._posterior(part) for part in data]
+        probabilities, noise = np.array([p for p, _ in posteriors]), np.array([s for _, s in posteriors])
+        choices = np.array([round(_choices(part)) for part in data])
         rest = (self.prior, self.support, self.dim, self.names)
         if single:
             return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)
         return Dimension(probabilities, noise, choices, *rest)
 
-    def _posterior(self, data: Pooled) -> tuple[FloatArray, float]:
+    def _posterior(self, data: Pooled | Moments) -> tuple[FloatArray, float]:
         """P(d* = m) and the estimated noise."""
-        if data.n == 0 or data.squares == 0.0:
-            return self.prior, np.nan if data.n == 0 else 0.0
-        size = np.sqrt(data.squares)  # rewards of any unit, and no overflow
-        data = Pooled(data.arms, data.counts, data.sums / size, 1.0)
-        if self.ridge is None:
-            logdets, residuals = canonical_prefixes(data, RIDGES, self.taper)
+        n = _choices(data)
+        if n == 0 or data.squares == 0.0:
+            return self.prior, np.nan if n == 0 else 0.0
+        size = float(np.sqrt(data.squares))  # rewards of any unit, and no overflow
+        if isinstance(data, Moments):
+            scaled_sums = Moments(data.second, data.moment / size, 1.0, data.weight, data.longest, data.extent)
+            logdets, residuals = moment_prefixes(scaled_sums, RIDGES, self.taper)
         else:
-            logdets, residuals = (part[None] for part in given_prefixes(data, self.ridge, self.taper))
-        return self._averaged(logdets, residuals, data.n, float(size))
-
-    def of_sums(self, sums: Moments) -> tuple[FloatArray, float]:
-        """P(d* = m) and the estimated noise, from sums over the choices."""
-        if sums.weight == 0 or sums.squares == 0.0:
-            return self.prior, np.nan if sums.weight == 0 else 0.0
-        size = float(np.sqrt(sums.squares))
-        scaled = Moments(sums.second, sums.moment / size, 1.0, sums.weight, sums.longest, sums.extent)
-        return self._averaged(*moment_prefixes(scaled, RIDGES, self.taper), sums.weight, size)
-
-    def _averaged(self, logdets: FloatArray, residuals: FloatArray, n: float, size: float) -> tuple[FloatArray, float]:
-        """P(d* = m) and the noise, averaged over the ridges, of rewards divided by `size`."""
+            scaled = Pooled(data.arms, data.counts, data.sums / size, 1.0)
+            if self.ridge is None:
+                logdets, residuals = canonical_prefixes(scaled, RIDGES, self.taper)
+            else:
+                logdets, residuals = (part[None] for part in given_prefixes(scaled, self.ridge, self.taper))
         at = self.support - 1
         logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
-        joint = np.exp(logs - logs.max())
+        joint = np.exp(logs - logs.max())  # of d* and the ridge
         joint /= joint.sum()
         return joint.sum(axis=0), float(size * np.sqrt((joint * residuals[:, at]).sum() / n))
+
+
+def _choices(data: Pooled | Moments) -> float:
+    return data.weight if isinstance(data, Moments) else data.n
+
+
+def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
+    """Features (n, d) and rewards (n,) of past choices as floats."""
+    arrays = []
+    for name, values in (("features", features), ("rewards", rewards)):
+        array = as_numpy(values)
+        if array.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+        arrays.append(array.astype(np.float64))
+    table, response = arrays
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise InvalidValueError(
+            f"features must have shape (n, d), a row for each choice and at least one column, got {table.shape}"
+        )
+    if response.shape != table.shape[:1]:
+        raise InvalidValueError(
+            f"rewards must have shape ({len(table)},), one for each row of features, got {response.shape}"
+        )
+    for name, array in (("features", table), ("rewards", response)):
+        for where in np.argwhere(~np.isfinite(array))[:1].tolist():
+            raise InvalidValueError(
+                f"{name} must be finite, but {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}; "
+                "drop such rows or fill them in"
+            )
+    return table, response
+
+
+def checked_arms(arms: Array, dim: int) -> FloatArray:
+    """Features (K, d) of all that could have been chosen as floats."""
+    array = as_numpy(arms)
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or array.shape[1] != dim or not np.isfinite(array).all():
+        raise InvalidValueError(
+            f"arms must be finite numbers of shape (K, {dim}), with the columns of features, got {shown(arms)}"
+        )
+    return array.astype(np.float64)
+
+
+def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:
+    """Levels by name, with the number of leading features up to the end of each."""
+    if isinstance(levels, Mapping):
+        names, ends = [str(name) for name in levels], list(levels.values())
+    elif isinstance(levels, str) or not hasattr(levels, "__iter__") or getattr(levels, "ndim", 1) == 0:
+        raise InvalidTypeError(f"levels must be a dict or a list of numbers of features, got {shown(levels)}")
+    else:
+        ends = list(levels)
+        names = [f"first {end}" for end in ends]
+    require(bool(ends), "levels", 'name at least one group of features, e.g. {"price": 3}', levels)
+    for end in ends:
+        integer(end, "levels", most=dim, meaning="the number of leading features up to the end of the level")
+    if any(b <= a for a, b in itertools.pairwise(ends)):
+        raise InvalidValueError(f"levels must increase, got {shown(levels)}")
+    return dict(zip(names, map(int, ends), strict=True))
+
+
+def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
+    """Prior probabilities of the possible values of d*."""
+    if isinstance(prior, str):
+        one_of(prior, "prior", ("uniform",))
+        prior = 0.0
+    if isinstance(prior, int | float | np.integer | np.floating) and is_number(prior):
+        require(bool(np.isfinite(prior)), "prior", "be a finite exponent c of weights m^-c", prior)
+        logs = -float(prior) * np.log(support)
+        weights: FloatArray = np.exp(logs - logs.max())
+    else:
+        try:
+            weights = np.asarray(prior, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            weights = np.empty(0)
+        good = weights.shape == support.shape and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
+        wanted = f"be 'uniform', an exponent or {len(support)} weights, not negative and not all zero"
+        require(good and bool(weights.sum() > 0), "prior", wanted, prior)
+    shares: FloatArray = weights / weights.sum()
+    return shares

@@ -1,35 +1,66 @@
-"""What a policy would have earned: the policy walks through a log, and the estimators judge its choices."""
+"""What a policy would have earned: the policy walks through a log, and the estimators judge its choices.
+
+Row i of the log has the reward r_i of the arm a_i, chosen with probability p_i. The policy to be judged would choose it
+with probability pi_i: its weight is w_i = pi_i / p_i. Intervals are the normal ones of the mean over rows.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import NormalDist
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import Array, as_numpy
+from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.checks import between, shown
 from adadim.errors import EvaluationWarning, ForeignArmError, InvalidTypeError, InvalidValueError
-from adadim.evaluate.estimators import Estimate, doubly_robust, effective_rows, ips, mean_of, snips
 from adadim.evaluate.logs import Log, read_log
-from adadim.evaluate.rewards import predictions
 from adadim.frames import Frame
 from adadim.policies.base import Policy
 from adadim.problem import Problem
 
-__all__ = ["Evaluation", "evaluate"]
+FEWEST_ROWS = 50.0  # effective ones, below which an interval means nothing
+FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
+LARGEST_MISS = 4.0  # standard errors by which the mean weight may miss 1
+FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
+LARGEST_BLOCK_SHARE = 16
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
-LEAST = 50.0  # effective rows below which an interval means nothing
-FEWEST = 10  # rewards that differ from the most common one: with fewer, an interval is not a normal one
-TOO_FAR = 4.0  # standard errors by which the mean weight may miss 1
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval.
+
+    Attributes
+    ----------
+    value : float
+        Estimated mean reward of a decision; not a number if no row says anything.
+    error : float
+        Its standard error.
+    low, high : float
+        Ends of the interval.
+    rows : int
+        Number of rows that it is the mean of.
+
+    Examples
+    --------
+    >>> mean_of(np.array([1.0, 2.0, 3.0, 2.0]), level=0.95)
+    Estimate(2 +- 0.8, 4 rows)
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+    rows: int
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.value:.4g} +- {self.high - self.value:.2g}, {self.rows} rows)"
 
 
 @dataclass(frozen=True)
@@ -169,24 +200,24 @@ def evaluate(
     """
     between(level, "level", 0.0, 1.0, "()")
     between(warmup, "warmup", 0.0, 1.0, "[)")
-    table = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
+    log = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
     with threadpool_limits(1, user_api="blas"):
-        predicted = predictions(table) if model is None else _checked_model(model, table)
+        predicted = predictions(log) if model is None else _checked_model(model, log)
         if isinstance(policy, Policy) or callable(policy):
-            problem = _problem(table, noise)
-            given = policy if isinstance(policy, Policy | type) else policy(problem)
-            if not isinstance(given, Policy):
-                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(given)}")
-            chances = _chances(_walk(given, problem, table, seed, True), table)
-            alone = _walk(given, problem, table, seed, False) if table.uniform else None
-            first = int(warmup * len(table))
+            problem = _problem(log, noise)
+            made = policy if isinstance(policy, Policy | type) else policy(problem)
+            if not isinstance(made, Policy):
+                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
+            chances = _chances(_walk(made, problem, log, seed, True), log)
+            alone = _walk(made, problem, log, seed, False) if log.uniform else None
+            first = int(warmup * len(log))
         else:
-            chances, alone = _fixed_rule(policy, table)
+            chances, alone = _fixed_rule(policy, log)
             first = 0
-    found = _judge(table, chances, alone, predicted, first, level)
-    for text in found.warnings:
+    evaluation = _judge(log, chances, alone, predicted, first, level)
+    for text in evaluation.warnings:
         warnings.warn(text, EvaluationWarning, stacklevel=2)
-    return found
+    return evaluation
 
 
 def _judge(
@@ -217,20 +248,20 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
     """Why the log says little about the policy, if so."""
     doubts, effective = [], effective_rows(weights)
     counted = rewards[weights > 0]
-    if effective < LEAST:
+    if effective < FEWEST_ROWS:
         doubts.append(
             f"the effective sample size is {effective:.0f} of {len(weights)} rows, too few to say anything: log more "
             "rows, or judge a policy that is closer to the one that made the log"
         )
     else:
         counts = np.unique(counted, return_counts=True)[1]
-        if (rare := int(len(counted) - counts.max())) < FEWEST:
+        if (rare := int(len(counted) - counts.max())) < FEWEST_REWARDS:
             doubts.append(
                 f"only {rare} of the {len(counted)} rewards that count differ from the most common one: do not trust "
                 "the intervals"
             )
     error = float(weights.std(ddof=1)) / math.sqrt(len(weights)) if len(weights) > 1 else math.inf
-    if abs(float(weights.mean()) - 1.0) > max(TOO_FAR * error, 1e-9):
+    if abs(float(weights.mean()) - 1.0) > max(LARGEST_MISS * error, 1e-9):
         doubts.append(
             f"the weights average {weights.mean():.3g} instead of 1: the probabilities of the log are wrong, or some "
             "of what the policy chooses had no chance in it"
@@ -275,22 +306,22 @@ def _chances(choices: IntArray, log: Log) -> FloatArray:
 
 def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
     """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
-    given = as_numpy(rule)
-    if given.dtype.kind not in "biuf":
+    choices = as_numpy(rule)
+    if choices.dtype.kind not in "biuf":
         raise InvalidTypeError(
             f"policy must be a Policy, a function that makes one, arms (n,) or probabilities (n, K), got {shown(rule)}"
         )
     n, arms = len(log), log.arms
-    if given.shape == (n,) and given.dtype.kind in "iu":
-        if (given < 0).any() or (given >= log.sizes).any():
+    if choices.shape == (n,) and choices.dtype.kind in "iu":
+        if (choices < 0).any() or (choices >= log.sizes).any():
             raise InvalidValueError(f"the arms of the policy must be in 0..{arms - 1}, by their position in the row")
-        return _chances(given, log), given if log.uniform else None
-    if given.shape != (n, arms):
+        return _chances(choices, log), choices if log.uniform else None
+    if choices.shape != (n, arms):
         raise InvalidValueError(
             f"the policy must have an arm for each of the {n} rows of the log, int ({n},), or probabilities ({n}, "
-            f"{arms}), got {given.dtype} of shape {given.shape}"
+            f"{arms}), got {choices.dtype} of shape {choices.shape}"
         )
-    chances = given.astype(np.float64)
+    chances = choices.astype(np.float64)
     outside = np.arange(arms) >= log.sizes[:, None]
     if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
         raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
@@ -299,8 +330,87 @@ def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
 
 
 def _checked_model(model: Array, log: Log) -> FloatArray:
-    given = as_numpy(model)
+    predicted = as_numpy(model)
     wanted = (len(log), log.arms)
-    if given.dtype.kind not in "biuf" or given.shape != wanted or not np.isfinite(given).all():
+    if predicted.dtype.kind not in "biuf" or predicted.shape != wanted or not np.isfinite(predicted).all():
         raise InvalidValueError(f"model must hold finite predicted rewards, {wanted}, got {shown(model)}")
-    return given.astype(np.float64)
+    return predicted.astype(np.float64)
+
+
+def predictions(log: Log) -> FloatArray:
+    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows before it; 0 in the first.
+
+    The ridge weighs as much as one row. It is fitted anew for blocks of rows, so that what a row is predicted by
+    does not depend on it: the doubly robust estimator stays unbiased however wrong the model is.
+    """
+    predicted = np.zeros((len(log), log.arms))
+    second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
+    for start, stop in _blocks(len(log)):
+        offers = log.offers(start, stop)
+        if start and trace:
+            ridge = trace / (start * log.dim)
+            theta = cho_solve(cho_factor(second + ridge * np.eye(log.dim)), moment)
+            for row, offer in enumerate(offers, start):
+                predicted[row, : len(offer)] = offer @ theta
+        x = np.stack([offer[at] for offer, at in zip(offers, log.chosen[start:stop].tolist(), strict=True)])
+        second += x.T @ x
+        moment += log.rewards[start:stop] @ x
+        trace += float((x * x).sum())
+    return predicted
+
+
+def _blocks(rows: int) -> Iterator[tuple[int, int]]:
+    """Ends of the blocks: 0-16, 16-32, 32-64, ..., then 1/16 of the rows each."""
+    start, size = 0, FIRST_BLOCK
+    while start < rows:
+        stop = min(rows, start + size)
+        yield start, stop
+        start, size = stop, min(max(FIRST_BLOCK, stop), max(FIRST_BLOCK, rows // LARGEST_BLOCK_SHARE))
+
+
+def mean_of(terms: FloatArray, level: float) -> Estimate:
+    """Mean of independent terms."""
+    if not len(terms):
+        return _estimate(math.nan, math.nan, level, 0)
+    spread = float(terms.std(ddof=1)) if len(terms) > 1 else math.nan
+    return _estimate(float(terms.mean()), spread / math.sqrt(len(terms)), level, len(terms))
+
+
+def ips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
+    """Inverse propensity score: the mean of w r. Unbiased, if the probabilities of the log are right."""
+    return mean_of(weights * rewards, level)
+
+
+def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
+    """The same divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
+
+    Its error is that of the ratio, by the delta method.
+    """
+    n, total = len(weights), float(weights.sum())
+    if total == 0:
+        return _estimate(math.nan, math.nan, level, n)
+    value = float((weights * rewards).sum()) / total
+    spread = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
+    return _estimate(value, math.sqrt(n) * spread / total, level, n)
+
+
+def doubly_robust(
+    weights: FloatArray, rewards: FloatArray, expected: FloatArray, predicted: FloatArray, level: float
+) -> Estimate:
+    """Mean of the model's value, corrected by the weighted error of the model: right if either of the two is.
+
+    `expected` is what the model says the policy would earn in each row, sum_a pi(a) q(a), and `predicted` what it says
+    of the arm that was chosen, q(a_i).
+    """
+    return mean_of(expected + weights * (rewards - predicted), level)
+
+
+def effective_rows(weights: FloatArray) -> float:
+    """How many rows of equal weight would say as much: (sum w)^2 / sum w^2 (Kish)."""
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares else 0.0
+
+
+def _estimate(value: float, error: float, level: float, rows: int) -> Estimate:
+    half = NormalDist().inv_cdf(0.5 + level / 2) * error
+    return Estimate(value, error, value - half, value + half, rows)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, is_numpy, like
 from adadim.backend.rows import Rows
+from adadim.backend.state import saved_keys
 from adadim.checks import shown
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.decisions import Choice, Decision, part_of_choice
@@ -27,10 +29,19 @@ class AskTell(Player):
         self._asked = 0
         # Decisions of `ask` by number, and of `select`, that are not answered yet.
         self._open: dict[int, Choice] = {}
+        self._uncounted: list[int] = []  # those of `ask` that the next decision has to be told of (`expect`)
         self._selected: list[Choice] = []
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Learners that were saved before open decisions counted have counted none."""
+        if "_uncounted" not in saved:
+            self._uncounted = saved_keys(saved["_open"])
 
     def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
         """Decide which arm to pull next in each replication. The decision can wait for its rewards.
+
+        Until they come, `tell` or `forget` it; a linear learner counts it in its widths from the next decision on, so
+        that decisions which wait side by side explore different arms. Its estimates wait for the rewards.
 
         Parameters
         ----------
@@ -44,17 +55,57 @@ class AskTell(Player):
         ids, arms, memo = choice = self._choose(features, allowed, rows)
         number, self._asked = self._asked, self._asked + 1
         self._open[number] = choice
+        self._uncounted.append(number)
         return Decision(self._shown(arms), number, ids, memo)
 
     def tell(self, decision: Decision, rewards: Array) -> None:
         """Learn from the rewards of a decision, one for each replication that it concerns."""
+        number = self._open_number(decision, "tell")
+        ids, arms, memo = self._in_library(self._open[number])
+        gained, rows = checked_rewards(self.problem, rewards, len(ids)), self._rows(ids)
+        if number in self._uncounted:
+            self.absorb(arms, gained, rows, memo)
+            self._uncounted.remove(number)
+        else:
+            self.answer(arms, gained, rows, memo)
+        del self._open[number]
+
+    def forget(self, decision: Decision) -> None:
+        """Wait no longer for the rewards of a decision: the learner is as if it had never been asked for it.
+
+        Its number and the random numbers that it took stay used.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+        >>> first, second = learner.ask(), learner.ask()
+        >>> learner.forget(first)  # it will never be answered
+        >>> learner.tell(second, 0.2)
+        >>> learner.describe()["open_decisions"]
+        0
+        """
+        number = self._open_number(decision, "forget")
+        if number in self._uncounted:
+            self._uncounted.remove(number)
+        else:  # those that are left are counted anew: what is added up cannot be taken back without rounding
+            self.drop_expected()
+            self._uncounted = [other for other in self._open if other != number]
+        del self._open[number]
+
+    def _open_number(self, decision: Any, asked_by: str) -> int:
         if not isinstance(decision, Decision):
-            raise InvalidTypeError(f"tell needs a decision that ask() gave, got {shown(decision)}")
+            raise InvalidTypeError(f"{asked_by} needs a decision that ask() gave, got {shown(decision)}")
         if decision.number not in self._open:
             raise DecisionError(f"decision {decision.number} was answered already, or another learner made it")
-        ids, arms, memo = self._in_library(self._open[decision.number])
-        self.absorb(arms, checked_rewards(self.problem, rewards, len(ids)), self._rows(ids), memo)
-        del self._open[decision.number]
+        return decision.number
+
+    def open_decisions(self) -> np.ndarray[Any, Any]:
+        """How many decisions of `ask` wait for their rewards, (R,)."""
+        counts = np.zeros(len(self.problem), dtype=np.int64)
+        for ids, _, _ in self._open.values():
+            counts[ids] += 1
+        return counts
 
     def select(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Array:
         """Arm to pull next in each replication, as `ask` decides; `update` takes the rewards."""
@@ -135,6 +186,10 @@ class AskTell(Player):
                         f"{type(self).__name__} makes one decision at a time, since the next depends on the reward of "
                         f"the last, and that of replication {self.problem.replications[both[0]]} is not known yet"
                     )
+        for number in self._uncounted:
+            ids, arms, memo = self._in_library(self._open[number])
+            self.expect(arms, self._rows(ids), memo)
+        self._uncounted.clear()
         return wanted.ids, *self.choose(self.present(wanted))
 
     def _check_there(self, rows: Rows) -> None:

@@ -120,6 +120,9 @@ class Learner(AskTell):
     def describe(self) -> Any:
         """State in words and numbers, for people: a dict, or a list of one for each replication."""
         described = self.descriptions()
+        if self.takes_late_rewards:
+            for row, waiting in zip(described, self.open_decisions().tolist(), strict=True):
+                row["open_decisions"] = waiting
         if self.problem.names is not None:  # the columns it learns in
             for row in described:
                 row["features"] = list(self.problem.names[: row.get("dim", self.problem.dim)])

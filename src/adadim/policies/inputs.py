@@ -101,7 +101,7 @@ def _checked_contexts(problem: Problem, context: Any, count: int) -> Array:
     if type(context) is not np.ndarray:
         if context is None or isinstance(context, str):
             raise InvalidValueError(f"a context comes with each round of this problem: ask(context), ({problem.dim},)")
-        context = np.asarray(context)
+        context = as_numpy(context) if is_array(context) else np.asarray(context)
     array = context[None] if context.ndim == 1 and count == 1 else context
     if array.shape != (count, problem.dim):
         raise InvalidValueError(

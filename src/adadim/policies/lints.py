@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, at_each, like
+from adadim.backend.arrays import Array, as_numpy, at_each, like, zeros
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import integer, positive
@@ -73,9 +73,10 @@ class LinTS(Policy):
 
 
 class LinTSLearner(Learner):
-    """State of `LinTS`: the factor of the regression, from which it draws."""
+    """State of `LinTS`: the factor of the regression from which it draws, or one for each arm."""
 
     no_contexts = ""
+    no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
     draws_scores = True
@@ -86,41 +87,83 @@ class LinTSLearner(Learner):
         self.dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
         self.takes_any_arm = not problem.contextual
         self.normal_streams = streams.child(0)
-        self.factor = ContextFactor(problem.reference, self.dim, policy.ridge)
+        self.blocks = problem.arms if problem.disjoint else 1  # regressions of a replication, side by side in `factor`
+        reference = problem.reference
+        if problem.disjoint:
+            reference = zeros(reference, len(problem) * self.blocks)
+        self.factor = ContextFactor(reference, self.dim, policy.ridge)
         if not problem.contextual:
             self.actions = problem.actions
             self.counts, self.sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
 
     def sample(self, rows: Rows) -> Array:
-        """A parameter for each replication of `rows`, drawn from its posterior."""
-        generators = self.normal_streams.generators
-        drawn = np.array([generators[r].standard_normal(self.dim) for r in rows.ids.tolist()])
-        whitened = rows.of(self.factor.w) + self.deviation * like(drawn, self.problem.reference)
-        return (whitened[:, None, :] @ rows.of(self.factor.inverse))[:, 0, :] * self.factor.weights
+        """Parameters drawn from the posteriors, (n, d); (n * K, d) if each arm has one."""
+        generators, count = self.normal_streams.generators, self.blocks * self.dim
+        drawn = np.array([generators[r].standard_normal(count) for r in rows.ids.tolist()]).reshape(-1, self.dim)
+        every = self._regressions(np.arange(self.blocks), rows)
+        return self._parameters(self.deviation * like(drawn, self.problem.reference)[:, None], every)[:, 0]
+
+    def _regressions(self, arms: Array, rows: Rows) -> Rows:
+        """The regressions in `factor` of some arms, each in the replications of `rows` in turn."""
+        if not self.problem.disjoint:
+            return rows
+        return Rows.some((rows.ids[:, None] * self.blocks + as_numpy(arms)).ravel(), self.factor.reference)
+
+    def _parameters(self, spread: Array, rows: Rows) -> Array:
+        """theta_hat + spread L^-1, (n, m, d), of spreads (n, m, d); open pulls count in L, not in theta_hat."""
+        factor, mean = self.factor, rows.of(self.factor.w)
+        if factor.asked is None:
+            return (mean[:, None, :] + spread) @ rows.of(factor.inverse) * factor.weights
+        centre = mean[:, None, :] @ rows.of(factor.inverse)
+        return (centre + spread @ rows.of(factor.asked.inverse)) * factor.weights
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         theta = self.sample(rows)
-        if rows.features is not None:
-            seen = rows.features[..., : self.dim]
-            chosen = self.largest((seen @ theta[..., None])[..., 0], rows, self.policy.ties)
-            return chosen, {"features": at_each(seen, chosen)}
-        everybody = self.zeros(self.problem.dim)
-        everybody[rows.index, : self.dim] = theta
-        scores = rows.of(self.actions.project(everybody))
-        return self.largest(scores, rows, self.policy.ties), {}
+        if rows.features is None:
+            everybody = self.zeros(self.problem.dim)
+            everybody[rows.index, : self.dim] = theta
+            scores = rows.of(self.actions.project(everybody))
+            return self.largest(scores, rows, self.policy.ties), {}
+        seen = like(rows.features, self.problem.reference)[..., : self.dim]
+        if self.problem.disjoint:
+            scores = (theta.reshape(len(rows), -1, self.dim) @ seen[..., None])[..., 0]
+            return self.largest(scores, rows, self.policy.ties), {"features": seen + 0.0}
+        chosen = self.largest((seen @ theta[..., None])[..., 0], rows, self.policy.ties)
+        return chosen, {"features": at_each(seen, chosen)}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._count(arms, rewards, rows)
+        self.factor.absorb(self._features(arms, rows, memo), rewards, self._pulled(arms, rows))
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.factor.expect(self._features(arms, rows, memo), self._pulled(arms, rows))
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._count(arms, rewards, rows)
+        self.factor.answer(self._features(arms, rows, memo), rewards, self._pulled(arms, rows))
+
+    def drop_expected(self) -> None:
+        self.factor.drop_expected()
+
+    def _pulled(self, arms: Array, rows: Rows) -> Rows:
+        """The regressions of the arms pulled."""
+        return self._regressions(as_numpy(arms)[:, None], rows) if self.problem.disjoint else rows
+
+    def _count(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        if not self.problem.contextual:
+            rows.add(self.counts, arms, 1)
+            rows.add(self.sums, arms, rewards)
+
+    def _features(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        """Features (n, dim) of the arms pulled."""
         if "features" in memo:
-            self.factor.absorb(memo["features"], rewards, rows)
-            return
-        rows.add(self.counts, arms, 1)
-        rows.add(self.sums, arms, rewards)
+            return memo["features"]
         pulled = self.zeros(integers=True)
         rows.put(pulled, arms)
-        self.factor.absorb(rows.of(self.actions.vectors(pulled))[:, : self.dim], rewards, rows)
+        return rows.of(self.actions.vectors(pulled))[:, : self.dim]
 
     def learn(self, arms: Array, rewards: Array) -> None:
-        if not self.problem.contextual:
+        if not self.problem.contextual or self.problem.disjoint:
             super().learn(arms, rewards)
             return
         for x, gained in logged_features(self.problem, arms, rewards):
@@ -131,12 +174,20 @@ class LinTSLearner(Learner):
         second, moment = sums.seen(self.dim, None)
         squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
         self.factor.rebuild(second[None], moment[None], squares, pulls, self.everyone)
+        self.factor.drop_expected()
+        if sums.asked is not None:
+            asked, nothing = sums.without_rewards().seen(self.dim, None)
+            self.factor.asked = self.factor.without_rewards()
+            self.factor.asked.rebuild(asked[None], nothing[None], squares * 0.0, pulls, self.everyone)
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.factor.expect(features[None, : self.dim], self.everyone)
 
     def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
-        drawn = generator.standard_normal((draws, self.dim))
-        thetas = (self.factor.w + self.deviation * drawn) @ self.factor.inverse[0] * self.factor.weights
-        return thetas @ features[:, : self.dim].T
+        spread = self.deviation * generator.standard_normal((draws, self.dim))
+        return self._parameters(spread[None], self.everyone)[0] @ features[:, : self.dim].T
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
         """Estimated mean (K,) of arms (K, d) and its standard deviation."""
@@ -148,12 +199,13 @@ class LinTSLearner(Learner):
         return None if self.problem.contextual else (self.counts, self.sums, self.factor.squares)
 
     def context_sums(self) -> list[Moments] | None:
-        if self.dim < self.problem.dim:
+        if self.dim < self.problem.dim or self.problem.disjoint:
             return None
         parts = zip(self.factor.squares.tolist(), self.factor.pulls.tolist(), strict=True)
         return [Moments.of(*self.factor.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Dimension and pulls of each replication."""
-        pulls = zip(self.problem.replications, as_numpy(self.factor.pulls).tolist(), strict=True)
-        return [{"replication": r, "dim": self.dim, "pulls": int(n)} for r, n in pulls]
+        pulls = as_numpy(self.factor.pulls).reshape(len(self.problem), -1).sum(axis=1)
+        numbers = zip(self.problem.replications, pulls.tolist(), strict=True)
+        return [{"replication": r, "dim": self.dim, "pulls": int(n)} for r, n in numbers]

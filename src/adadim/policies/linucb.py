@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, at_each, like
+from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, check_ties
 from adadim.checks import flag, integer, positive
-from adadim.errors import ForeignArmError, InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy, pull_counts
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import (
     Bonus,
     Radius,
@@ -27,17 +25,14 @@ from adadim.policies.confidence import (
     oful_radius,
     optimism,
 )
-from adadim.policies.disjoint import DisjointLinUCBLearner
 from adadim.policies.inputs import logged_features
 from adadim.policies.sums import deviations
-from adadim.posterior import Form, Posterior, check_form, context_posterior, posterior
-from adadim.posterior.base import check_precision
+from adadim.posterior import Form, check_form
 from adadim.posterior.context import ContextPosterior
+from adadim.posterior.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
 from adadim.posterior.moments import Moments
 from adadim.problem import Problem
-from adadim.randomness import Streams
-
-__all__ = ["ContextLinUCBLearner", "LinUCB", "LinUCBLearner"]
+from adadim.randomness import Draws, Streams
 
 
 @dataclass(frozen=True)
@@ -121,13 +116,6 @@ class LinUCB(Policy):
         delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
         return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
 
-    def clock(self, problem: Problem) -> Clock | None:
-        """What counts the rounds, where the radius depends on them."""
-        if not problem.endless or not isinstance(self.radius, str):
-            return None
-        problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
-        return Clock(problem.reference)
-
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
         """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
@@ -136,199 +124,138 @@ class LinUCB(Policy):
         """Number of features that it learns in."""
         return problem.dim if self.dim is None else integer(self.dim, "dim", most=problem.dim)
 
+    def fixed_model(self, problem: Problem, make: MakePosterior) -> FixedModel:
+        """Its model of fixed arms, over a posterior that `make` makes."""
+        dim = self.checked_dim(problem)
+        return FixedModel(problem, self.ridge, dim=dim, supported=self.only_supported, make=make)
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        if problem.disjoint:
-            return DisjointLinUCBLearner(self, problem, streams)
-        if problem.contextual:
-            return ContextLinUCBLearner(self, problem, streams)
         return LinUCBLearner(self, problem, streams)
 
 
 class LinUCBLearner(Learner):
-    """State of `LinUCB`: a posterior on the (truncated) arms, or on other features of them (`actions`).
+    """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
 
-    `make_posterior` makes and checks it, given these arms and the ridge; by default it has the policy's form.
-    """
-
-    fixed_operations = True
-    takes_new_arms = True
-
-    def __init__(
-        self,
-        policy: LinUCB,
-        problem: Problem,
-        streams: Streams,
-        actions: ActionSet | None = None,
-        make_posterior: Callable[[ActionSet, float], Posterior] | None = None,
-    ) -> None:
-        super().__init__(problem, streams)
-        self.policy = policy
-        dim = problem.dim if policy.dim is None else policy.dim
-        seen, self._pull = (actions or problem.actions).truncate(dim, supported=policy.only_supported)
-        self._all_arms = seen.arms == problem.arms
-        if not self._all_arms:
-            within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
-            within[as_numpy(self._pull)] = np.arange(seen.arms)
-            self._within = like(within, seen.base)
-        if make_posterior is None:
-            self.posterior = posterior(seen, policy.ridge, policy.form)
-            horizon = None if problem.endless else problem.horizon
-            check_precision(seen, policy.ridge, horizon, self.posterior.width2)
-        else:
-            self.posterior = make_posterior(seen, policy.ridge)
-        self.bytes_per_round = self.posterior.streamed
-        self.clock = policy.clock(problem)
-        self._radius = policy.width_multiplier(problem, seen.arms) if self.clock is None else None
-
-    def radius(self, rows: Rows | None = None) -> Any:
-        """Current multiplier of the width; one per replication (by default all) for "oful" and without end."""
-        policy, state, rows = self.policy, self.posterior, rows or self.everyone
-        t = None if self.clock is None else self.clock.now(rows, state.pulls)
-        if policy.radius == "oful":
-            return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
-        return self._radius if t is None else policy.width_multiplier(self.problem, state.actions.arms, t)
-
-    def scores(self, rows: Rows | None = None) -> Array:
-        """Optimistic score of every arm of the (truncated) set, in each replication (by default all)."""
-        state, rows = self.posterior, rows or self.everyone
-        known = (rows.of(state.mean), rows.of(state.width2))
-        return self.policy.scores(*known, self.radius(rows), rows.of(state.pulls))
-
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        scores = self.scores(rows)
-        if not self._all_arms and rows.allowed is not None:
-            allowed = rows.allowed[:, self._pull]
-            if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
-                raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.policy.dim}) uses")
-            rows = rows.offering(None, allowed)
-        chosen = self.largest(scores, rows, self.policy.ties)
-        if self.clock is not None:
-            self.clock.tick(rows)
-        return (chosen if self._all_arms else self._pull[chosen]), {}
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.posterior.absorb(arms if self._all_arms else self._within[arms], rewards, rows)
-
-    def arms_added(self) -> None:
-        state = self.posterior
-        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
-
-    def check_arms(self, arms: Array) -> None:
-        if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
-            raise ForeignArmError(
-                f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.policy.dim}) does not use"
-            )
-
-    def pull_sums(self) -> tuple[Array, Array, Array]:
-        state, problem = self.posterior, self.problem
-        if self._all_arms:
-            return state.counts, state.sums, state.squares
-        counts, sums = self.zeros(problem.arms, integers=True), self.zeros(problem.arms)
-        counts[:, self._pull], sums[:, self._pull] = state.counts, state.sums
-        return counts, sums, state.squares
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Dimension, pulls and leading arm of each replication."""
-        counts, pull = as_numpy(self.posterior.counts), as_numpy(self._pull)
-        rows = []
-        for r, n in zip(self.problem.replications, counts, strict=True):
-            pulled = pull_counts(n)
-            pulled["most_pulled_arm"] = int(pull[pulled["most_pulled_arm"]])
-            rows.append(
-                {
-                    "replication": r,
-                    "dim": self.posterior.actions.dim,
-                    "distinct_arms_pulled": int((n > 0).sum()),
-                    **pulled,
-                }
-            )
-        return rows
-
-
-class ContextLinUCBLearner(Learner):
-    """State of `LinUCB` where features come with each round: a regression on them, or on multiples of them."""
-
-    takes_any_arm = False  # only the features of the arm chosen are remembered
     no_contexts = ""
+    no_disjoint = ""
     contexts_on_devices = True
-    fixed_operations = True
+    takes_new_arms = True
     draws_scores = False
 
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array | None = None) -> None:
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.dim = policy.checked_dim(problem)
-        self.weights = weights
-        self.posterior: Any = context_posterior(problem.reference, self.dim, policy.ridge)
-        self.clock = policy.clock(problem)
-        self._radius = policy.width_multiplier(problem, problem.arms) if self.clock is None else None
+        if model is None:
+            dim, supported = policy.checked_dim(problem), policy.only_supported
+            model = linear_model(problem, policy.ridge, dim=dim, form=policy.form, supported=supported)
+        self.model = model
+        self.fixed_operations, self.bytes_per_round = model.fixed_operations, model.streamed
+        self.takes_any_arm = not problem.contextual
+        self.clock = self.make_clock()
+        self._radius = policy.width_multiplier(problem, model.arms) if self.clock is None else None
+
+    def make_clock(self) -> Clock | None:
+        """What counts the rounds, where the radius depends on them."""
+        if not self.problem.endless or not isinstance(self.policy.radius, str):
+            return None
+        self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
+        return Clock(self.model.reference)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Random numbers in the library of the model."""
+        return self.streams if self.model.on_host else super().draws
 
     def radius(self, rows: Rows) -> Any:
         """Current multiplier of the width; one per replication for "oful" and without end."""
-        policy, state = self.policy, self.posterior
-        t = None if self.clock is None else self.clock.now(rows, state.pulls)
+        policy, model = self.policy, self.model
+        t = None if self.clock is None else self.clock.now(rows, model.pulls)
         if policy.radius == "oful":
-            return policy.adaptive_radius(self.problem, rows.of(state.logdet), t)
-        return self._radius if t is None else policy.width_multiplier(self.problem, self.problem.arms, t)
+            return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
+        return self._radius if t is None else policy.width_multiplier(self.problem, model.arms, t)
+
+    def scores(self, rows: Rows) -> Array:
+        """Optimistic score of every arm that the model speaks of, in each replication of `rows`."""
+        mean, width2 = self.model.predict(rows)
+        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.model.pulls))
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        here = self.model.here(rows)
+        chosen = self.largest(self.scores(here), self.model.offered(here), self.policy.ties)
+        if self.clock is not None:
+            self.clock.tick(here)
+        return self.model.decided(chosen, here)
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.model.absorb(arms, rewards, rows, memo)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.model.expect(arms, rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.model.answer(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.model.drop_expected()
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        model = self.model
+        if not isinstance(model, ContextModel) or self.problem.disjoint:
+            super().learn(arms, rewards)
+            return
+        for x, gained in logged_features(self.problem, arms, rewards):
+            self.absorb(x, gained, self.everyone, model.logged(x))
 
     def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
         """Arm that it would choose in one replication, had it learned `state` and nothing else."""
         assert row.features is not None
-        mean, width2 = state.predict(as_numpy(self._seen(row.features)), Rows.all(state.theta))
+        assert isinstance(self.model, ContextModel)
+        mean, width2 = state.predict(as_numpy(self.model.seen(row.features)), Rows.all(state.theta))
         radius = self._radius
         if self.policy.radius == "oful":
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        assert rows.features is not None
-        seen = self._seen(rows.features)
-        chosen = self.largest(self._scores(seen, rows), rows, self.policy.ties)
-        if self.clock is not None:
-            self.clock.tick(rows)
-        return chosen, {"features": at_each(seen, chosen)}
+    def arms_added(self) -> None:
+        self.model.arms_added()
 
-    def _scores(self, seen: Array, rows: Rows) -> Array:
-        mean, width2 = self.posterior.predict(seen, rows)
-        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.posterior.pulls))
+    def check_arms(self, arms: Array) -> None:
+        self.model.check_arms(arms)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.posterior.absorb(memo["features"], rewards, rows)
-
-    def learn(self, arms: Array, rewards: Array) -> None:
-        for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, {"features": self._seen(like(x, self.problem.reference))})
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return self.model.pull_sums()
 
     def context_sums(self) -> list[Moments] | None:
-        state = self.posterior
-        if not isinstance(state, ContextPosterior) or self.dim < self.problem.dim:
-            return None
-        parts = zip(state.squares.tolist(), state.pulls.tolist(), strict=True)
-        return [Moments.of(*state.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
+        return self.model.moments()
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """What the model has learned in each replication."""
+        return [{"replication": n, **self.model.describe(r)} for r, n in enumerate(self.problem.replications)]
+
+    # As an agent uses it: on one replication, told sums over the data
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""
-        self.posterior.restart(0, sums, self.weights)
-        self.posterior.refresh(0, float(self.posterior.ridge[0]))
+        self._context_model.restart(sums)
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged(features[None]))
 
     def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
         if self.clock is not None:
             self.clock.set(self.everyone, rounds)
-        return self._scores(self._seen(features[None]), self.everyone)
+        return self.scores(self.everyone.offering(features[None], None))
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
         """Estimated mean (K,) of arms (K, d) and its standard deviation."""
-        mean, width2 = self.posterior.predict(self._seen(features[None]), self.everyone)
-        return mean[0], deviations(width2[0], self.problem, self.posterior.residual(0), int(self.posterior.pulls[0]))
+        model = self._context_model
+        mean, width2 = model.predict_answered(features)
+        return mean, deviations(width2, self.problem, model.residual(), int(model.pulls[0]))
 
-    def _seen(self, features: Array) -> Array:
-        """The features that it learns from."""
-        first = features[..., : self.dim]
-        return first if self.weights is None else first * self.weights
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Dimension and pulls of each replication."""
-        pulls = zip(self.problem.replications, self.posterior.pulls.tolist(), strict=True)
-        return [{"replication": r, "dim": self.dim, "pulls": n} for r, n in pulls]
+    @property
+    def _context_model(self) -> ContextModel:
+        assert isinstance(self.model, ContextModel)
+        return self.model

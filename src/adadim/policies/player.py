@@ -95,6 +95,18 @@ class Player(ABC):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn from the rewards of arms, one for each replication of `rows`."""
 
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        """Count pulls that were decided and whose rewards are not known yet, wherever that can be done without them."""
+        return
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn from the rewards of arms that `expect` has counted, one for each replication of `rows`."""
+        self.absorb(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        """Count nothing any more whose reward is not known."""
+        return
+
     def arms_added(self) -> None:
         """Take note that the features of the problem have more arms."""
         return

@@ -14,9 +14,10 @@ from adadim.backend.ties import Ties, check_ties
 from adadim.checks import not_negative, one_of, positive
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
-from adadim.policies.evidence import RAW, RIDGES, check_factor
+from adadim.policies.evidence import check_factor
 from adadim.policies.tapered import check_taper
 from adadim.posterior.averaged import AveragedPrefixes
+from adadim.posterior.evidence import RAW, RIDGES
 from adadim.problem import Problem
 from adadim.randomness import Streams
 
@@ -117,6 +118,19 @@ class PrefixLearner(Learner):
         pulls = zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
         for r, arm, reward in pulls:
             self.models[r].absorb(arm, reward)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm in zip(rows.ids.tolist(), as_numpy(arms).tolist(), strict=True):
+            self.models[r].expect(arm)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        pulls = zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
+        for r, arm, reward in pulls:
+            self.models[r].answer(arm, reward)
+
+    def drop_expected(self) -> None:
+        for model in self.models:
+            model.drop_expected()
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums = (np.array([getattr(m, name) for m in self.models]) for name in ("counts", "sums"))

@@ -30,6 +30,10 @@ class LearnsFromSums(Protocol):
         """Forget everything, and know what these sums say."""
         ...
 
+    def expect_features(self, features: FloatArray) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        ...
+
     def scores_of(
         self, features: FloatArray, rounds: int, generator: np.random.Generator, draws: int = 1
     ) -> FloatArray:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, like
+from adadim.backend.arrays import like
 from adadim.backend.ties import Ties
 from adadim.checks import between, not_negative
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
-from adadim.policies.linucb import ContextLinUCBLearner, LinUCB, LinUCBLearner
+from adadim.policies.linucb import LinUCB, LinUCBLearner
 from adadim.posterior import Form
+from adadim.posterior.evidence import taper_weights
+from adadim.posterior.linear import linear_model
 from adadim.problem import Problem
 from adadim.randomness import Streams
-
-__all__ = ["TaperedLinUCB", "check_taper", "taper_weights"]
 
 
 @dataclass(frozen=True)
@@ -88,30 +87,12 @@ class TaperedLinUCB(Policy):
         )
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
+        policy = self.linucb(noise=1.0 if self.size is None else problem.noise)
         weights = like(taper_weights(self.taper, problem.dim), problem.reference)
-        noise = 1.0 if self.size is None else problem.noise
-        if problem.contextual:
-            return ContextLinUCBLearner(self.linucb(noise), problem, streams, weights)
-        return TaperedLearner(self.linucb(noise), problem, streams, weights)
-
-
-class TaperedLearner(LinUCBLearner):
-    """State of `TaperedLinUCB`: LinUCB on tapered features."""
-
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, weights: Array) -> None:
-        super().__init__(policy, problem, streams, problem.actions.weighted(weights))
-        self.weights = weights
-
-    def arms_added(self) -> None:
-        self.posterior.actions.base[...] = self.problem.actions.weighted(self.weights).base
-        super().arms_added()
+        model = linear_model(problem, policy.ridge, form=policy.form, weights=weights)
+        return LinUCBLearner(policy, problem, streams, model)
 
 
 def check_taper(taper: float) -> None:
     """Raise unless `taper` is an exponent of the ridge."""
     not_negative(taper, "taper")
-
-
-def taper_weights(taper: float, dim: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on features so multiplied."""
-    return np.arange(1.0, dim + 1) ** (-taper / 2)

@@ -87,7 +87,7 @@ class TwoPriorLearner(Learner):
 
     def ends(self, r: int) -> bool:
         """Whether the features more likely stop mattering than fade, in one replication."""
-        return bool(self.prefix.models[r].total + self.advantage > self.fading.totals[r] + EVEN)
+        return bool(self.prefix.models[r].total + self.advantage > self.fading.model.totals[r] + EVEN)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         ends = np.array([self.ends(r) for r in rows.ids.tolist()])
@@ -100,6 +100,18 @@ class TwoPriorLearner(Learner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.fading.absorb(arms, rewards, rows, memo)
         self.prefix.absorb(arms, rewards, rows, memo)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        self.fading.expect(arms, rows, memo)
+        self.prefix.expect(arms, rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.fading.answer(arms, rewards, rows, memo)
+        self.prefix.answer(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.fading.drop_expected()
+        self.prefix.drop_expected()
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         return self.prefix.pull_sums()

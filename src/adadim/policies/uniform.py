@@ -61,6 +61,9 @@ class RandomLearner(Learner):
     def restart(self, sums: Moments) -> None:
         """Nothing: it does not learn."""
 
+    def expect_features(self, features: Array) -> None:
+        """Nothing, likewise."""
+
     def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
         """Infinity for every arm, (1, K): all tie, whatever is subtracted for their costs."""
         return np.full((1, len(features)), math.inf)

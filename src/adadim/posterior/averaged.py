@@ -14,7 +14,7 @@ import numpy as np
 
 from adadim.actions import ActionSet
 from adadim.posterior.factor import SMALLEST, ArmFactor, forward_solve, log_evidence, prior_precisions
-from adadim.posterior.regressions import regressions
+from adadim.posterior.regressions import ManyFeatures, regressions
 
 __all__ = ["AveragedPrefixes", "prefix_evidences"]
 
@@ -79,19 +79,31 @@ class AveragedPrefixes:
         self.prior = prior - np.logaddexp.reduce(prior)
         self.counts, self.sums = np.zeros(len(arms), dtype=np.int64), np.zeros(len(arms))
         self.pulls, self.squares, self.total, self.noise2 = 0, 0.0, 0.0, math.nan
+        self.open = np.zeros(len(arms), dtype=np.int64)  # pulls of each arm whose rewards are not known yet
+        self.asked: ManyFeatures | None = None  # the regressions over all pulls, those among them, without rewards
         self._keep(arms.shape[1], float(ridges[0]))
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Make the factor of as many features as a saved state has."""
+        """Make the factors of as many features as a saved state has."""
         self._keep(saved["active"], saved["ridge"])
+        if saved.get("asked") is not None:
+            self._count_open()
 
     def _keep(self, active: int, ridge: float) -> None:
         """Keep the first `active` features up to date, from all that was seen."""
         self.active, self.ridge = active, ridge
-        factor = ArmFactor(ActionSet(self.arms[:, :active]), ridge, self.taper)
-        factor.rebuild(self.counts[None], self.sums[None], np.array([self.squares]), factor.everyone)
-        self.regressions = regressions(factor.z[0], factor.w[0], factor.logdets[0], factor.residuals[0])
+        self.regressions = self._regressions(self.counts, self.sums, self.squares)
+        if self.asked is not None:
+            self._count_open()
         self._weigh()
+
+    def _regressions(self, counts: Any, sums: FloatArray, squares: float) -> ManyFeatures:
+        factor = ArmFactor(ActionSet(self.arms[:, : self.active]), self.ridge, self.taper)
+        factor.rebuild(counts[None], sums[None], np.array([squares]), factor.everyone)
+        return regressions(factor.z[0], factor.w[0], factor.logdets[0], factor.residuals[0])
+
+    def _count_open(self) -> None:
+        self.asked = self._regressions(self.counts + self.open, self.sums * 0.0, 0.0)
 
     def _weigh(self) -> None:
         n, least = self.pulls, SMALLEST * self.squares
@@ -104,8 +116,32 @@ class AveragedPrefixes:
             residual = max(float(self.chances @ residuals), least)
             self.noise2 = residual / n * (1 + math.sqrt(2 / n))
 
+    def expect(self, arm: int) -> None:
+        """Count a pull whose reward is not known yet."""
+        self.open[arm] += 1
+        if self.asked is None:
+            self._count_open()
+        else:
+            self.asked.absorb(arm, 0.0)
+
+    def drop_expected(self) -> None:
+        """Count only the pulls that are answered."""
+        self.open[:], self.asked = 0, None
+
     def absorb(self, arm: int, reward: float) -> None:
-        """Learn from a pull."""
+        """Learn from a pull that nothing is known of yet."""
+        if self.asked is not None:
+            self.expect(arm)
+            self.answer(arm, reward)
+        else:
+            self._learn(arm, reward)
+
+    def answer(self, arm: int, reward: float) -> None:
+        """Learn the reward of a pull that `expect` has counted."""
+        self.open[arm] -= 1
+        self._learn(arm, reward)
+
+    def _learn(self, arm: int, reward: float) -> None:
         self.regressions.absorb(arm, reward)
         self.pulls += 1
         self.counts[arm] += 1
@@ -129,10 +165,19 @@ class AveragedPrefixes:
         self._keep(max(1, int((tail > NEGLIGIBLE).sum())), float(self.ridges[chosen]))
 
     def predict(self, noise2: float) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of every arm, over d* and the parameters, given the variance of the noise."""
-        return self.regressions.predict(self.chances, noise2)
+        """Mean and variance of every arm, over d* and the parameters, given the variance of the noise.
+
+        What is open counts in the variance of the parameters given d*, not in how far the prefixes disagree.
+        """
+        if self.asked is None:
+            return self.regressions.predict(self.chances, noise2)
+        mean, between = self.regressions.predict(self.chances, 0.0)
+        return mean, between + noise2 * self.asked.within(self.chances)
 
     def drawn(self, uniform: float, normals: FloatArray, deviation: float) -> FloatArray:
         """Means of the arms under parameters drawn from the posterior, `deviation` the noise times a factor."""
         last = min(int(np.searchsorted(np.cumsum(self.chances), uniform, side="right")) + 1, self.active)
-        return self.regressions.combine(self.regressions.w[:last] + deviation * normals[:last])
+        if self.asked is None:
+            return self.regressions.combine(self.regressions.w[:last] + deviation * normals[:last])
+        mean = self.regressions.combine(self.regressions.w[:last])
+        return mean + self.asked.combine(deviation * normals[:last])

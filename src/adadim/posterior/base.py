@@ -11,7 +11,7 @@ take all replications at once (`device`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 from scipy.linalg import qr_multiply, solve_triangular
@@ -22,6 +22,7 @@ from adadim.backend.rows import Rows
 from adadim.checks import positive
 from adadim.errors import InvalidValueError
 from adadim.posterior.factor import forward_solve
+from adadim.posterior.late import CountsOpenPulls
 
 __all__ = ["Posterior", "check_precision"]
 
@@ -58,7 +59,7 @@ def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width
         )
 
 
-class Posterior(ABC):
+class Posterior(CountsOpenPulls):
     """Exact ridge regression seen from the arms.
 
     Parameters
@@ -103,17 +104,27 @@ class Posterior(ABC):
         actions = self.actions
         return zeros(actions.base, actions.replications, actions.arms), actions.squared_norms() / self.ridge
 
-    @abstractmethod
-    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        """Learn from one pull in each replication of `rows`."""
+    @property
+    def open_width2(self) -> Array:
+        """Squared width of every arm, (R, K), in which pulls count whose rewards are not known yet."""
+        return self.width2 if self.asked is None else self.asked.width2
+
+    def without_rewards(self) -> Posterior:
+        same = type(self)(self.actions, self.ridge)
+        same.rebuild(self.counts, self.sums * 0.0, self.everyone)
+        return same
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
         """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
 
         The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
-        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums.
+        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums. Pulls that are not
+        answered yet stay so.
         """
         xp = self.actions.xp
+        if self.asked is not None:
+            unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
+            self.asked.rebuild(counts + unanswered, sums * 0.0, rows)
         for i, r in enumerate(rows.ids.tolist()):
             arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
             factor, whitened, weights, logdet = self._factored(arms, n, sums[i])

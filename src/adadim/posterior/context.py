@@ -32,6 +32,7 @@ from adadim.backend.memory import check_fits
 from adadim.backend.rows import Rows
 from adadim.checks import positive
 from adadim.errors import PrecisionWarning
+from adadim.posterior.late import CountsOpenPulls
 from adadim.posterior.moments import Moments
 
 __all__ = ["ContextPosterior"]
@@ -51,7 +52,7 @@ FACTOR_FROM = 200
 ZERO = np.zeros(())  # NumPy compares arrays with this one quicker than with a number
 
 
-class ContextPosterior:
+class ContextPosterior(CountsOpenPulls):
     """Exact ridge regression on features that are new each round (NumPy).
 
     Parameters
@@ -108,7 +109,12 @@ class ContextPosterior:
         return self._model[:, -1]
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered, (n, K_t)."""
+        """Mean and squared width of every arm offered, (n, K_t); open pulls count in the width."""
+        mean, width2 = self.predict_answered(features, rows)
+        return mean, width2 if self.asked is None else self.asked.predict_answered(features, rows)[1]
+
+    def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+        """The same by the pulls that are answered alone."""
         known = [self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())]
         if len(known) == 1:
             ((mean, width2),) = known
@@ -128,12 +134,22 @@ class ContextPosterior:
 
     def predict_each(self, x: Array, first: int, count: int) -> tuple[Array, Array]:
         """Mean and squared width of the same features (d,) in `count` replications from position `first` on."""
+        if self.asked is not None:
+            return self.theta[first : first + count] @ x, self.asked.predict_each(x, first, count)[1]
         models = self._model[first : first + count]
         products = models.reshape(-1, self.dim).dot(x).reshape(count, -1)
         width2 = products[:, :-1].dot(x)
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
-    def absorb(self, x: Array, rewards: Array, rows: Rows) -> None:
+    def without_rewards(self) -> ContextPosterior:
+        same = ContextPosterior(len(self.ridge), self.dim, 1.0)
+        for r, ridge in enumerate(self.ridge.tolist()):
+            self._fold(r)
+            same._second[r] = self._second[r]
+            same._refresh(r, ridge)
+        return same
+
+    def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
         vectors, gained = np.ascontiguousarray(x), rewards.tolist()
         for i, r in enumerate(rows.ids.tolist()):
@@ -151,7 +167,7 @@ class ContextPosterior:
         self._x[r, n], self._rewards[r, n] = x, reward
         self._fill[r] = n + 1
         if not 1.0 <= scale <= STEEP:  # below 1: rounding has made V^-1 indefinite
-            self.refresh(r, float(self.ridge[r]))
+            self._refresh(r, float(self.ridge[r]))
             return
         change[-1] = change.item(-1) - reward
         dger(-1.0 / scale, u, change, 1, 1, model.T, 0, 0, 1)  # in place; names of arguments would cost 0.5 us
@@ -161,7 +177,7 @@ class ContextPosterior:
             self._fold(r)
             self._judge(r)
             if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST:
-                self.refresh(r, float(self.ridge[r]))
+                self._refresh(r, float(self.ridge[r]))
 
     def _fold(self, r: int) -> None:
         """Add the block under way to the moments."""
@@ -184,12 +200,18 @@ class ContextPosterior:
         self._second[r], self._b[r] = sums.seen(self.dim, weights)
         self._fill[r] = 0
         self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
+        if sums.asked is not None and self.asked is None:
+            self.asked = self.without_rewards()
+        if self.asked is not None:
+            self.asked.restart(r, sums.without_rewards(), weights)
 
     def rescale(self, r: int, factors: Array) -> None:
         """Multiply every feature of the past by a factor; then `refresh`."""
         self._fold(r)
         self._second[r] *= np.outer(factors, factors)
         self._b[r] *= factors
+        if self.asked is not None:
+            self.asked.rescale(r, factors)
 
     def residual(self, r: int) -> float:
         """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
@@ -203,9 +225,16 @@ class ContextPosterior:
             moments[r] = 0
         self._fill[r] = self._since[r] = 0
         self._lost[r] = 0.0
+        if self.asked is not None:
+            self.asked.forget(r)
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
+        self._refresh(r, ridge)
+        if self.asked is not None:
+            self.asked.refresh(r, ridge)
+
+    def _refresh(self, r: int, ridge: float) -> None:
         self._fold(r)
         identity = np.eye(self.dim)
         diagonal = np.diag(self._second[r]) + ridge

@@ -22,7 +22,7 @@ __all__ = ["DeviceFeature", "DeviceGram"]
 class DevicePosterior(Posterior):
     """What both forms on torch share; parameters and attributes as in `Posterior`."""
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
         here = self.step(arms, rewards, masked)
         gained = masked.mask * rewards

@@ -14,11 +14,12 @@ from adadim.backend.recording import on_host
 from adadim.backend.rows import MaskedRows, Rows
 from adadim.checks import positive
 from adadim.posterior.context import REFRESH
+from adadim.posterior.late import CountsOpenPulls
 
 __all__ = ["DeviceContextPosterior"]
 
 
-class DeviceContextPosterior:
+class DeviceContextPosterior(CountsOpenPulls):
     """`ContextPosterior` on torch; parameters and attributes as there.
 
     Parameters
@@ -44,12 +45,18 @@ class DeviceContextPosterior:
         self._since = 0
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered, (n, K_t)."""
-        xp = namespace(features)
-        width2 = xp.sum(xp.matmul(features, rows.of(self.inverse)) * features, axis=-1).clamp_(min=0.0)
+        """Mean and squared width of every arm offered, (n, K_t); open pulls count in the width."""
+        xp, inverse = namespace(features), (self if self.asked is None else self.asked).inverse
+        width2 = xp.sum(xp.matmul(features, rows.of(inverse)) * features, axis=-1).clamp_(min=0.0)
         return xp.matmul(features, rows.of(self.theta)[..., None])[..., 0], width2
 
-    def absorb(self, x: Array, rewards: Array, rows: Rows) -> None:
+    def without_rewards(self) -> DeviceContextPosterior:
+        same = DeviceContextPosterior(self.theta, self.dim, self.ridge)
+        same._second.copy_(self._second)
+        same.refresh()
+        return same
+
+    def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
         xp = namespace(x)
         masked, rewards = rows.masked(rewards)

@@ -26,6 +26,7 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, positive
+from adadim.posterior.late import CountsOpenPulls
 from adadim.posterior.prefix_rows import averaged_arms, running_sums, turn_one
 
 __all__ = [
@@ -260,7 +261,7 @@ class ArmFactor(PrefixFactor):
             self.counts[r], self.sums[r] = counts[i], sums[i]
 
 
-class ContextFactor(PrefixFactor):
+class ContextFactor(PrefixFactor, CountsOpenPulls):
     """Every prefix when the arms change from round to round: W = L^-1, O(d^2) a pull.
 
     Parameters
@@ -303,7 +304,12 @@ class ContextFactor(PrefixFactor):
         """Squared width of every arm (R, K, d) by every prefix, (R, d, K)."""
         return running_sums(self.whiten(features) ** 2)
 
-    def absorb(self, features: Array, rewards: Array, rows: Rows) -> None:
+    def without_rewards(self) -> ContextFactor:
+        same = ContextFactor(self.reference, self.dim, self.ridge, self.taper)
+        same.inverse[...], same.logdets[...], same.pulls[...] = self.inverse, self.logdets, self.pulls
+        return same
+
+    def answer(self, features: Array, rewards: Array, rows: Rows) -> None:
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
         xp, scaled = self.xp, features * self.weights
         if is_numpy(self.inverse):

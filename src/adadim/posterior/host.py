@@ -47,7 +47,7 @@ class HostPosterior(Posterior):
         self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
         self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
         if len(pulls) < FEW:
             for r, x, reward in pulls:

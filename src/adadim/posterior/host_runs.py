@@ -102,8 +102,8 @@ class HostRuns(HostPosterior):
     def prior(self) -> tuple[Array, Array]:
         return np.zeros_like(self._prior.width2), self._prior.width2.copy()
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        super().absorb(arms, rewards, rows)
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        super().answer(arms, rewards, rows)
         for r in rows.ids.tolist():
             if self._fill[r] == self._most:
                 self.refactor(r)

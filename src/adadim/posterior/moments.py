@@ -30,6 +30,9 @@ class Moments:
         Largest squared norm of an x.
     extent : array (d,)
         Largest absolute value of each feature.
+    asked : array (d, d), optional
+        sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them. By default every
+        reward is known, and this is `second`.
 
     Examples
     --------
@@ -48,6 +51,7 @@ class Moments:
     weight: float
     longest: float
     extent: FloatArray
+    asked: FloatArray | None = None
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
@@ -62,7 +66,13 @@ class Moments:
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
         sums = (self.squares, self.weight, self.longest)
-        return Moments(self.second.copy(), self.moment.copy(), *sums, self.extent.copy())
+        asked = None if self.asked is None else self.asked.copy()
+        return Moments(self.second.copy(), self.moment.copy(), *sums, self.extent.copy(), asked)
+
+    def without_rewards(self) -> Moments:
+        """The sums over all pulls that were decided, as if they had all earned nothing."""
+        second = self.second if self.asked is None else self.asked
+        return Moments(second, np.zeros_like(self.moment), 0.0, self.weight, self.longest, self.extent)
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
@@ -86,6 +96,8 @@ class Moments:
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
         self.second *= factor
+        if self.asked is not None:
+            self.asked *= factor
         self.moment *= factor
         self.squares *= factor
         self.weight *= factor

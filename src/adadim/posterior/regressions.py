@@ -41,6 +41,15 @@ class ManyFeatures:
         mean, within, between = averaged_arms(self.z, self.w, chances)
         return mean, noise2 * within + between
 
+    def within(self, chances: FloatArray) -> FloatArray:
+        """Squared width of every arm, averaged over d*."""
+        z = self.rows_of_arms()
+        return np.asarray(np.cumsum(chances[::-1])[::-1] @ (z * z))
+
+    def rows_of_arms(self) -> FloatArray:
+        """Z, (m, K)."""
+        return self.z
+
     def combine(self, weights: FloatArray) -> FloatArray:
         """Sum of the first rows of Z times weights, one value for every arm."""
         return np.asarray(weights @ self.z[: len(weights)])
@@ -66,6 +75,9 @@ class FewFeatures(ManyFeatures):
         mean, deviations = seen[count], seen[:count]
         deviations *= deviations
         return mean, np.ones(count) @ deviations
+
+    def rows_of_arms(self) -> FloatArray:
+        return np.asarray(self.turned @ self.z)
 
     def combine(self, weights: FloatArray) -> FloatArray:
         return np.asarray((weights @ self.turned[: len(weights)]) @ self.z)

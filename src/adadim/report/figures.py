@@ -13,7 +13,7 @@ import polars as pl
 from adadim.backend.arrays import FloatArray
 from adadim.checks import one_of
 from adadim.errors import StoreError
-from adadim.files import Place, as_place, write_whole
+from adadim.files import Place, as_place, write_atomic
 from adadim.report.bootstrap import mean_interval
 from adadim.report.looks import looks_of
 from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
@@ -252,7 +252,7 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> 
     contents = {kind: picture(figure, kind) for kind in FORMATS}
     table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
     contents["csv"] = table.write_csv().encode()
-    return [write_whole(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+    return [write_atomic(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
 def picture(figure: Figure, kind: str) -> bytes:

@@ -1,29 +1,39 @@
-"""The service as an ASGI application: its paths, how bodies are read, how errors are answered, and the gate before."""
+"""The service as an ASGI application: what each path does, how bodies are read and errors answered."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from adadim.agent import Agent
+from adadim.agent.watch import Watch
+from adadim.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
-from adadim.serve import messages, routes
-from adadim.serve.desk import Desk
-from adadim.serve.gate import Gate
-from adadim.serve.metrics import Metrics
-from adadim.serve.refusals import Refusal, field_name
+from adadim.serve import messages
+from adadim.serve.gate import Gate, Metrics
+from adadim.serve.messages import Refusal, field_name
+from adadim.serve.page import live_page, log_overview, model_overview, reference_page
 from adadim.serve.settings import Settings
 
-__all__ = ["create_app"]
-
 logger = logging.getLogger("adadim.serve")
+
+T = TypeVar("T")
+
+OVERVIEW_SECONDS = 1.0  # for which one overview serves all who watch
+OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; a large log is looked at less often
 
 FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"model": messages.Failure, "description": text}
@@ -35,14 +45,61 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         409: "Another reward was told for this decision.",
         413: "The request is too large.",
         415: "The content type is not application/json.",
+        421: "Without a token the service answers to names of its own machine only.",
         422: "A field is wrong; the answer names it.",
         429: "Too many requests; Retry-After says how many seconds to wait.",
+        503: "The file of the agent cannot be read or written just now; come back.",
     }.items()
 }
 
 
-def create_app(desk: Desk, settings: Settings) -> Gate:
-    """The application that serves the agent of `desk`."""
+class AgentThread:
+    """The agent of a file in a thread of its own, which does one thing after the other, and its reader in another.
+
+    So the event loop never waits for a disk.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._name = Path(path).name
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        self._overview: dict[str, Any] = {}
+        self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
+        try:
+            self._agent = self._thread.submit(Agent.open, path).result()
+            self._watch = self._reader.submit(Watch, Path(path)).result()
+        except BaseException:
+            self._thread.shutdown()
+            self._reader.shutdown()
+            raise
+
+    async def do(self, work: Callable[[Agent], T]) -> T:
+        """What `work` makes of the agent; it is done to its end even if the client leaves."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
+
+    async def overview(self) -> dict[str, Any]:
+        """What the live page shows of log and model, made at most once a second, however many watch."""
+        async with self._overview_lock:
+            begun = time.monotonic()
+            if begun > self._overview_expires:
+                loop = asyncio.get_running_loop()
+                log = await loop.run_in_executor(self._reader, log_overview, self._watch)
+                offer = log.pop("offer")
+                model = await self.do(lambda agent: model_overview(agent, offer))
+                self._overview = {"name": self._name, **log, **model}
+                end = time.monotonic()
+                self._overview_expires = end + max(OVERVIEW_SECONDS, (end - begun) / OVERVIEW_SHARE)
+            return self._overview
+
+    def close(self) -> None:
+        """Finish what was begun, and close the agent."""
+        for thread, opened in ((self._thread, self._agent), (self._reader, self._watch)):
+            thread.submit(opened.close).result()
+            thread.shutdown()
+
+
+def create_app(agent: AgentThread, settings: Settings) -> Gate:
+    """The application that serves an agent, behind its gate."""
     app = FastAPI(
         title="adadim",
         version=metadata.version("adadim"),
@@ -55,16 +112,109 @@ def create_app(desk: Desk, settings: Settings) -> Gate:
     app.router.route_class = JsonRoute
     app.state.most_arms = settings.most_arms
     metrics = Metrics()
-    routes.add_decisions(app, desk)
-    routes.add_catalogue(app, desk)
-    routes.add_numbers(app, desk, metrics)
-    routes.add_pages(app, token_needed=settings.token is not None)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(AdadimError, _refused)
-    app.add_exception_handler(HTTPException, _failed)
-    app.add_exception_handler(Exception, _broken)
-    paths = {route.path for route in app.routes if isinstance(route, APIRoute)} | {"/openapi.json"}
-    return Gate(app, settings, metrics, paths)
+    _add_calls(app, agent)
+    _add_numbers(app, agent, metrics)
+    _add_pages(app, token_needed=settings.token is not None)
+    for error in (RequestValidationError, AdadimError, HTTPException, Exception):
+        app.add_exception_handler(error, _answer_error)
+    return Gate(app, settings, metrics)
+
+
+def _add_calls(app: FastAPI, agent: AgentThread) -> None:
+    """Asking, telling, and the arms that the agent knows by name."""
+
+    @app.post("/ask")
+    async def ask(body: messages.Ask) -> messages.Decided:
+        """Choose an arm. The decision is on disk before it is returned.
+
+        Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
+        context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
+        """
+        if body.arms is not None and body.names is not None:
+            raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
+        arms = body.arms if body.names is None else body.names
+        decision = await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs))
+        return messages.Decided(id=decision.id, arm=decision.arm, probability=decision.probability)
+
+    @app.post("/tell")
+    async def tell(body: messages.Tell) -> messages.Told:
+        """Report the reward of a decision. Telling it twice is harmless, telling something else is refused."""
+        return messages.Told(told=int(await agent.do(lambda agent: agent.tell(body.id, body.reward))))
+
+    @app.post("/tell/batch")
+    async def tell_batch(body: messages.Batch) -> messages.Told:
+        """Report the rewards of many decisions, all or none."""
+        pairs = [(item.id, item.reward) for item in body.rewards]
+        return messages.Told(told=await agent.do(lambda agent: agent.tell_many(pairs)))
+
+    @app.get("/arms")
+    async def arms() -> messages.Catalogue:
+        """The catalogue: arms with their features, costs and states."""
+        return await agent.do(messages.Catalogue.of)
+
+    @app.post("/arms")
+    async def set_arms(body: messages.Arms) -> messages.Catalogue:
+        """Add arms to the catalogue, or give them new features; all or none."""
+        await agent.do(lambda agent: agent.set_arms(body.arms, costs=body.costs))
+        every = (await agent.do(messages.Catalogue.of)).arms
+        return messages.Catalogue(arms={name: arm for name, arm in every.items() if name in body.arms})
+
+    @app.delete("/arms")
+    async def retire_arm(name: Annotated[messages.Name, Query()]) -> messages.Retired:
+        """Take an arm out of the catalogue: DELETE /arms?name=sku-1. What was learned from it stays."""
+
+        def retire(agent: Agent) -> None:
+            if name not in agent.arms:
+                raise Refusal(404, f"there is no arm {name!r} in the catalogue", "name")
+            agent.retire_arm(name)
+
+        await agent.do(retire)
+        return messages.Retired(retired=name)
+
+
+def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
+    """What the agent knows, and how the service does."""
+
+    @app.get("/status")
+    async def status() -> messages.Status:
+        """Numbers of decisions, rewards and decisions that wait for one."""
+        return await agent.do(messages.Status.of)
+
+    @app.get("/dimension")
+    async def dimension() -> messages.Dimension:
+        """What the model believes about the number of features that matter."""
+        return messages.Dimension.of(await agent.do(lambda agent: agent.dimension()))
+
+    @app.get("/overview")
+    async def live_data() -> dict[str, Any]:
+        """All that the live page shows."""
+        latency = {path: metrics.latency(path) for path in ("/ask", "/tell", "/tell/batch")}
+        shown = {**await agent.overview(), "latency": latency, "uptime": time.time() - metrics.started}
+        return dict(finite(shown))
+
+    @app.get("/health")
+    async def health() -> messages.Health:
+        """Whether the service answers; needs no token."""
+        return messages.Health(status="ok", version=app.version)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def prometheus() -> Response:
+        """Counts and latencies in Prometheus's text format."""
+        numbers = await agent.do(messages.Status.of)
+        return Response(metrics.text(numbers.model_dump()), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_pages(app: FastAPI, token_needed: bool) -> None:
+    """Pages for people: the live one, and how to call the paths that were added before."""
+    live, reference = live_page(token_needed), reference_page(app.openapi())
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        return live
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return reference
 
 
 class JsonRequest(Request):
@@ -73,7 +223,7 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         """The body as Python values. NaN and infinity are let through here, and refused where their field is known."""
         try:
-            content = json.loads(await self.body(), object_pairs_hook=_once)
+            content = json.loads(await self.body(), object_pairs_hook=_without_repeats)
         except RecursionError:
             raise Refusal(400, "the body is nested too deeply") from None
         except ValueError as error:  # also of wrong UTF-8, and of integers with thousands of digits
@@ -92,51 +242,49 @@ class JsonRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
-        async def strictly(request: Request) -> Response:
+        async def read_strictly(request: Request) -> Response:
             return await handler(JsonRequest(request.scope, request.receive))
 
-        return strictly
+        return read_strictly
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
         names: set[str] = set()
         for name, _ in pairs:
             if name in names:
                 raise Refusal(400, "the name is there twice in one object", field_name((name,)))
             names.add(name)
-    return found
+    return content
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first, *others = error.errors()
-    more = f" (and {len(others)} more)" if others else ""
-    return Refusal(422, f"{first['msg']}{more}", field_name(first["loc"])).response()
+async def _answer_error(request: Request, error: Exception) -> Response:
+    return _as_refusal(request, error).response()
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    if isinstance(error, FileError):  # its text has the path of the file, which is nobody's business outside
-        logger.error("%s %s: %s", request.method, request.url.path, error)
-        reason = "the file of the agent cannot be read or written just now; the log of the service says why"
-        return Refusal(503, reason, headers={"Retry-After": "1"}).response()
-    if isinstance(error, UnknownDecisionError):
-        return Refusal(404, str(error), "id").response()
-    if isinstance(error, DecisionError):
-        return Refusal(409, str(error), "reward").response()
-    return Refusal(422, str(error)).response()
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if isinstance(error, Refusal):
-        return error.response()
-    reasons = {404: f"there is no path {request.url.path}", 405: f"{request.method} is not for {request.url.path}"}
-    return Refusal(
-        error.status_code, reasons.get(error.status_code, str(error.detail)), headers=error.headers
-    ).response()
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    return Refusal(500, "the service failed; its log says why").response()
+def _as_refusal(request: Request, error: Exception) -> Refusal:
+    method, path = request.method, request.url.path
+    match error:
+        case Refusal():
+            return error
+        case RequestValidationError():
+            first, *others = error.errors()
+            more = f" (and {len(others)} more)" if others else ""
+            return Refusal(422, f"{first['msg']}{more}", field_name(first["loc"]))
+        case FileError():  # its text has the path of the file, which is nobody's business outside
+            logger.error("%s %s: %s", method, path, error)
+            reason = "the file of the agent cannot be read or written just now; the log of the service says why"
+            return Refusal(503, reason, headers={"Retry-After": "1"})
+        case UnknownDecisionError():
+            return Refusal(404, str(error), "id")
+        case DecisionError():
+            return Refusal(409, str(error), "reward")
+        case AdadimError():
+            return Refusal(422, str(error))
+        case HTTPException():
+            reasons = {404: f"there is no path {path}", 405: f"{method} is not for {path}"}
+            reason = reasons.get(error.status_code, str(error.detail))
+            return Refusal(error.status_code, reason, headers=error.headers)
+        case _:
+            return Refusal(500, "the service failed; its log says why")

@@ -17,12 +17,8 @@ import numpy as np
 from adadim.checks import integer, not_negative, positive, shown
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 
-__all__ = ["Answer", "Client"]
-
-RETRIED = (429, 502, 503, 504)
-"""Answers that say: nothing was done, come back."""
-
-LONGEST_PAUSE = 30.0
+RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, come back
+LONGEST_PAUSE = 30.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class Client:
         self.attempts = integer(attempts, "attempts", meaning="how often a call is tried")
         self.pause = not_negative(pause, "pause")
         self.sleep = sleep
-        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection_class = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port, self._root = parts.hostname, parts.port, parts.path.rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._local = threading.local()
@@ -107,14 +103,14 @@ class Client:
         elif arms is not None:
             content["names"] = list(arms)
         if costs is not None:
-            content["costs"] = {name: _plain(cost, "costs") for name, cost in costs.items()}
-        given = self._call("POST", "/ask", content)
-        return Answer(given["id"], given["arm"], given["probability"])
+            content["costs"] = _costs(costs)
+        decided = self._call("POST", "/ask", content)
+        return Answer(decided["id"], decided["arm"], decided["probability"])
 
     def tell(self, id: int, reward: float) -> bool:
         """Report what a decision earned; gives whether that was new. Doing so twice is harmless."""
-        told = self._call("POST", "/tell", {"id": int(id), "reward": _plain(reward, "reward")})
-        return bool(told["told"])
+        content = {"id": int(id), "reward": _plain(reward, "reward")}
+        return bool(self._call("POST", "/tell", content)["told"])
 
     def tell_many(self, rewards: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
         """Report what many decisions earned, all or none; gives how many were new."""
@@ -128,7 +124,7 @@ class Client:
 
     def set_arms(self, arms: Mapping[str, Any], *, costs: Mapping[str, float] | None = None) -> None:
         """Add arms to the catalogue, or give them new features and costs."""
-        self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else dict(costs)})
+        self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else _costs(costs)})
 
     def retire_arm(self, name: str) -> None:
         """Take an arm out of the catalogue; what was learned from it stays."""
@@ -165,13 +161,17 @@ class Client:
         problem = ""
         for attempt in range(self.attempts):
             wait = self.pause * 2.0 ** min(attempt, 30) * (0.5 + secrets.randbelow(500) / 1000)
-            fresh = "connection" not in self._local.__dict__
+            reused = "connection" in self._local.__dict__
+            if not reused:
+                self._local.connection = self._connection_class(self._host, self._port, timeout=self.timeout)
             try:
-                status, told, answer = self._send(method, self._root + path, body, headers)
+                self._local.connection.request(method, self._root + path, body, headers)
+                response = self._local.connection.getresponse()
+                status, answer = response.status, response.read()
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                if not fresh:
+                if reused:
                     wait = 0.0  # the service had closed an idle connection
             else:
                 if status < 400:
@@ -179,32 +179,22 @@ class Client:
                 if method == "DELETE" and status == 404 and attempt > 0:
                     return None  # the first attempt did it, and its answer was lost
                 problem = _reason(status, answer)
-                if status not in RETRIED:
+                if status not in RETRIED_STATUSES:
                     raise ServiceError(f"{method} {path.partition('?')[0]}: {problem}", status=status)
-                if told is not None and told.isdigit():
-                    wait = max(wait, float(told))
+                retry_after = response.getheader("Retry-After", "")
+                if retry_after.isdigit():
+                    wait = max(wait, float(retry_after))
             if attempt + 1 < self.attempts:
                 self.sleep(min(wait, LONGEST_PAUSE))
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
         raise ServiceError(f"{self.url} was called {times} without success: {problem}")
 
-    def _send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, str | None, bytes]:
-        """Status, Retry-After and body of an answer."""
-        if "connection" not in self._local.__dict__:
-            self._local.connection = self._kind(self._host, self._port, timeout=self.timeout)
-        connection = self._local.connection
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        return response.status, response.getheader("Retry-After"), response.read()
-
 
 def _reason(status: int, answer: bytes) -> str:
     try:
-        told = json.loads(answer)
-        field = f"{told['field']}: " if told.get("field") else ""
-        return f"{status}, {field}{told['error']}"
+        failure = json.loads(answer)
+        field = f"{failure['field']}: " if failure.get("field") else ""
+        return f"{status}, {field}{failure['error']}"
     except (ValueError, KeyError, AttributeError, TypeError):
         return f"{status}, {answer[:200].decode(errors='replace')}"
 
@@ -215,11 +205,16 @@ def _features(arms: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain(features, f"features of {name!r}") for name, features in arms.items()}
 
 
+def _costs(costs: Mapping[str, float]) -> dict[str, Any]:
+    return {name: _plain(cost, "costs") for name, cost in costs.items()}
+
+
 def _plain(value: Any, name: str) -> Any:
     """A number or an array as JSON has it; NaN and infinity are refused here, since JSON has neither."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    numbers = value if isinstance(value, list | tuple) else [value]
-    if any(isinstance(x, float) and not np.isfinite(x) for x in numbers):
+    if isinstance(value, list | tuple):
+        return [_plain(item, name) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
         raise InvalidValueError(f"{name} must be finite, got {shown(value)}")
-    return [x.item() if isinstance(x, np.generic) else x for x in value] if isinstance(value, list | tuple) else value
+    return value

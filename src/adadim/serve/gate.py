@@ -1,33 +1,31 @@
-"""What every request passes before the service looks at it: rate, host, token, size, type, time."""
+"""What every request passes before the application: rate, host, token, type and size are checked, and it is timed."""
 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import hmac
 import ipaddress
+import itertools
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
 
-from adadim.serve.metrics import Metrics
-from adadim.serve.rate import Buckets
-from adadim.serve.refusals import Refusal
+import numpy as np
+from fastapi import FastAPI, Request
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
-
-__all__ = ["Gate"]
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 logger = logging.getLogger("adadim.serve")
 
-WITHOUT_TOKEN = ("/", "/health", "/docs", "/openapi.json")
-"""Paths that show nothing of the agent."""
-
+PATHS_WITHOUT_TOKEN = ("/", "/health", "/docs", "/openapi.json")  # they show nothing of the agent
 METHODS = ("GET", "POST", "DELETE")
 DRAINED = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
 HEADERS = [
@@ -35,28 +33,26 @@ HEADERS = [
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
 ]
+LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+LATENCIES_KEPT = 1000  # of each path, for the percentiles
+AGENT_NUMBERS = {
+    "decisions": "Decisions in the log.",
+    "rewards": "Decisions that have a reward.",
+    "outstanding": "Decisions that wait for a reward.",
+    "expired": "Decisions whose reward did not come in time.",
+    "arms": "Arms of the catalogue.",
+}
 
 
 class Gate:
-    """Refuses what should not reach the application, hands over the rest with its whole body, and takes the time.
+    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both."""
 
-    Parameters
-    ----------
-    app : ASGI application
-        What is behind the gate.
-    settings : Settings
-        Limits and token.
-    metrics : Metrics
-        Where requests are counted.
-    paths : set of str
-        Paths that exist; requests to others are counted together.
-    """
+    def __init__(self, app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self.rate_limit = RateLimit(settings.rate, settings.burst)
+        self.paths = {route.path for route in app.routes if isinstance(route, Route)}
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics, paths: set[str]) -> None:
-        self.app, self.settings, self.metrics, self.paths = app, settings, metrics, paths
-        self.buckets = Buckets(settings.rate, settings.burst)
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -71,7 +67,7 @@ class Gate:
 
         try:
             try:
-                body = await self.admit(scope, receive)
+                body = await self.admit(Request(scope, receive))
             except Refusal as refusal:
                 await refusal.response()(scope, receive, noting)
                 return
@@ -83,60 +79,135 @@ class Gate:
             method = scope["method"] if scope["method"] in METHODS else "other"
             self.metrics.observe(path, method, status, time.perf_counter() - begun)
 
-    async def admit(self, scope: Message, receive: Receive) -> bytes:
+    async def admit(self, request: Request) -> bytes:
         """The body of a request that may go on."""
-        wait = self.buckets.take(scope["client"][0] if scope.get("client") else "")
+        wait = self.rate_limit.take(request.client.host if request.client else "")
         if wait:
             reason = f"more than {self.settings.rate:g} requests per second from one address"
             raise Refusal(429, reason, headers={"Retry-After": str(math.ceil(wait))})
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        self._check_caller(scope["path"], headers)
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != b"application/json":
-            raise Refusal(415, f"the content type must be application/json, got {kind.decode('latin-1')!r}")
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        headers = request.headers
+        self._check_caller(request.scope["path"], headers)
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method == "POST" and content_type != "application/json":
+            raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
+        if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refusal(415, "the body must not be compressed")
-        return await self._body(headers, receive)
+        try:
+            async with asyncio.timeout(self.settings.request_timeout):
+                return await self._read_body(request)
+        except ClientDisconnect:
+            raise Refusal(400, "the client left before the request was complete") from None
+        except TimeoutError:
+            reason = f"the request was not complete after {self.settings.request_timeout:g} seconds"
+            raise Refusal(408, reason, headers={"Connection": "close"}) from None
 
-    def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
-        token = self.settings.token
-        if token is None:
+    def _check_caller(self, path: str, headers: Headers) -> None:
+        if self.settings.token is None:
             # A web page that points its own name at this machine could otherwise call the service from a browser here.
-            host = headers.get(b"host", b"").decode("latin-1")
+            host = headers.get("host", "")
             if not _is_loopback(host):
                 raise Refusal(421, f"without a token the service answers to localhost and 127.0.0.1 only, got {host!r}")
-        elif path not in WITHOUT_TOKEN:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), token.encode()):
+        elif path not in PATHS_WITHOUT_TOKEN:
+            scheme, _, token = headers.get("authorization", "").partition(" ")
+            right = hmac.compare_digest(token.strip().encode("latin-1"), self.settings.token.encode())
+            if scheme.lower() != "bearer" or not right:
                 reason = "the wrong token" if scheme else "a token is needed: Authorization: Bearer TOKEN"
                 raise Refusal(401, reason, headers={"WWW-Authenticate": 'Bearer realm="adadim"'})
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def _read_body(self, request: Request) -> bytes:
         most = self.settings.largest_body
         too_large = Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
-        declared = headers.get(b"content-length", b"0")
+        declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > DRAINED * most:
             raise too_large
         parts, size = [], 0
-        try:
-            async with asyncio.timeout(self.settings.patience):
-                more = True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Refusal(400, "the client left before the request was complete")
-                    part, more = message.get("body", b""), message.get("more_body", False)
-                    size += len(part)
-                    if size <= most:
-                        parts.append(part)
-                    elif size > DRAINED * most:
-                        raise too_large
-        except TimeoutError:
-            reason = f"the request was not complete after {self.settings.patience:g} seconds"
-            raise Refusal(408, reason, headers={"Connection": "close"}) from None
+        async for part in request.stream():
+            size += len(part)
+            if size > DRAINED * most:
+                raise too_large
+            if size <= most:
+                parts.append(part)
         if size > most:
             raise too_large
         return b"".join(parts)
+
+
+class RateLimit:
+    """A token bucket for each address: `burst` calls at once, `rate` per second on average (0: no limit).
+
+    Of `addresses` that are remembered, the one that called longest ago is forgotten first.
+    """
+
+    def __init__(
+        self, rate: float, burst: int, addresses: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate, self.burst, self.addresses, self.clock = rate, burst, addresses, clock
+        self.calls: OrderedDict[str, tuple[float, float]] = OrderedDict()  # calls left, and as of when
+
+    def take(self, address: str) -> float:
+        """Seconds to wait before the next call; 0 if this one may go on, which is then counted."""
+        if self.rate == 0:
+            return 0.0
+        now = self.clock()
+        left, then = self.calls.pop(address, (float(self.burst), now))
+        left = min(self.burst, left + (now - then) * self.rate)
+        allowed = left >= 1
+        self.calls[address] = (left - allowed, now)
+        if len(self.calls) > self.addresses:
+            self.calls.popitem(last=False)
+        return 0.0 if allowed else (1 - left) / self.rate
+
+
+class Metrics:
+    """Requests by path, method and status, and how long those that succeeded took."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.bins: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(LATENCY_BOUNDS) + 1))
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=LATENCIES_KEPT))
+
+    def observe(self, path: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests[path, method, status] += 1
+        if status < 400:
+            self.bins[path][bisect.bisect_left(LATENCY_BOUNDS, seconds)] += 1
+            self.seconds[path] += seconds
+            self.recent[path].append(seconds)
+
+    def latency(self, path: str) -> dict[str, float | int | None]:
+        """Number of successful requests, and the median and 99th percentile of the last ones, in seconds."""
+        if path not in self.recent:
+            return {"count": 0, "p50": None, "p99": None}
+        median, p99 = np.percentile(self.recent[path], [50, 99]).tolist()
+        return {"count": sum(self.bins[path]), "p50": median, "p99": p99}
+
+    def text(self, numbers: Mapping[str, float]) -> str:
+        """Prometheus's text format; `numbers` are those of the agent."""
+        lines: list[str] = []
+
+        def add(name: str, kind: str, meaning: str, values: Mapping[str, object]) -> None:
+            lines.extend([f"# HELP adadim_{name} {meaning}", f"# TYPE adadim_{name} {kind}"])
+            lines.extend(f"adadim_{name}{series} {value}" for series, value in values.items())
+
+        counts = {
+            f'{{path="{path}",method="{method}",status="{status}"}}': count
+            for (path, method, status), count in sorted(self.requests.items())
+        }
+        add("requests_total", "counter", "Requests by path, method and status.", counts)
+        latencies: dict[str, object] = {}
+        for path, bins in sorted(self.bins.items()):
+            for bound, count in zip((*LATENCY_BOUNDS, "+Inf"), itertools.accumulate(bins), strict=True):
+                latencies[f'_bucket{{path="{path}",le="{bound}"}}'] = count
+            latencies[f'_sum{{path="{path}"}}'] = f"{self.seconds[path]:.6f}"
+            latencies[f'_count{{path="{path}"}}'] = sum(bins)
+        add("request_seconds", "histogram", "Seconds that successful requests took.", latencies)
+        uptime = f"{time.time() - self.started:.3f}"
+        add("uptime_seconds", "gauge", "Seconds since the service started.", {"": uptime})
+        for name, meaning in AGENT_NUMBERS.items():
+            add(name, "gauge", meaning, {"": numbers[name]})
+        return "\n".join(lines) + "\n"
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,27 +1,20 @@
-"""What requests and answers look like; OpenAPI is made from these."""
+"""What requests, answers and refusals look like. OpenAPI is made from these, and so are the answers themselves."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
+from adadim.agent import Agent
 from adadim.agent.inputs import LONGEST_NAME
+from adadim.codec import finite
+from adadim.dimension import Dimension as Posterior
 
-__all__ = [
-    "Arms",
-    "Ask",
-    "Batch",
-    "Catalogue",
-    "Decided",
-    "Dimension",
-    "Failure",
-    "Health",
-    "Retired",
-    "Status",
-    "Tell",
-    "Told",
-]
+LONGEST_TEXT = 500  # characters of a reason or of the name of a field
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 Identity = Annotated[int, Field(ge=1, lt=2**63, examples=[17])]
@@ -91,6 +84,12 @@ class Catalogue(_Message):
 
     arms: dict[str, Arm]
 
+    @classmethod
+    def of(cls, agent: Agent) -> Catalogue:
+        """The catalogue of an agent."""
+        arms = agent.arms.items()
+        return cls(arms={n: Arm(features=arm.features.tolist(), cost=arm.cost, state=arm.state) for n, arm in arms})
+
 
 class Retired(_Message):
     """The arm that is gone."""
@@ -99,14 +98,27 @@ class Retired(_Message):
 
 
 class Status(_Message):
-    """How things stand, in numbers."""
+    """How things stand, in numbers; as `Agent.status` says, without the place of the file."""
 
     decisions: int
     rewards: int
     outstanding: int
     expired: int
+    learned: int
+    compacted: int
     arms: int
+    masked: int
+    retired: int
     policy: str = Field(examples=["EvidenceLinUCB()"])
+    policy_version: int
+    dim: int
+    memory: float | None
+    bytes: int
+
+    @classmethod
+    def of(cls, agent: Agent) -> Status:
+        """The status of an agent."""
+        return cls(**{key: value for key, value in agent.status().items() if key != "path"})
 
 
 class Dimension(_Message):
@@ -122,6 +134,21 @@ class Dimension(_Message):
     choices: int
     text: str
 
+    @classmethod
+    def of(cls, posterior: Posterior) -> Dimension:
+        """The posterior of d* as plain numbers."""
+        return cls(
+            support=posterior.support.tolist(),
+            probabilities=posterior.probabilities.tolist(),
+            levels=posterior.levels,
+            mode=posterior.mode,
+            median=posterior.median,
+            interval90=list(posterior.interval(0.9)),
+            noise=finite(posterior.noise),
+            choices=posterior.choices,
+            text=str(posterior),
+        )
+
 
 class Health(_Message):
     """That the service answers."""
@@ -135,3 +162,31 @@ class Failure(_Message):
 
     error: str
     field: str | None
+
+
+class Refusal(HTTPException):
+    """A request that is not served: a status of HTTP, the reason, and where in the request it lies (arms.sku-1.3)."""
+
+    def __init__(
+        self, status: int, reason: str, field: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, detail=_cut(reason), headers=dict(headers or {}))
+        self.field = None if field is None else _cut(field)
+
+    def response(self) -> JSONResponse:
+        """The answer to the client."""
+        failure = Failure(error=self.detail, field=self.field)
+        return JSONResponse(failure.model_dump(), self.status_code, self.headers)
+
+
+def field_name(location: Iterable[Any]) -> str | None:
+    """Where in a request something is: ("body", "arms", "sku-1", 3) is arms.sku-1.3."""
+    steps = list(location)
+    if steps and steps[0] in ("body", "query", "path", "header"):
+        steps = steps[1:]
+    text = ".".join(str(step) for step in steps if step != "[key]")
+    return text.encode("utf-8", "replace").decode() or None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ..."

@@ -1,19 +1,30 @@
-"""The pages of the service: the live one, and the one that says how to call it. Both are complete in themselves."""
+"""The live page with the data that it shows, and the page that says how to call the service.
+
+Both pages are complete in themselves: a browser that shows them loads nothing else.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from html import escape
 from importlib import resources
 from typing import Any
 
-__all__ = ["Page", "live_page", "reference_page"]
+from fastapi.responses import HTMLResponse
 
+from adadim.agent import Agent
+from adadim.agent.watch import Offer, Watch
+from adadim.dimension import Dimension
+from adadim.serve import messages
+
+LAST_DECISIONS = 1000  # that the shares are taken of
+ARMS_SHOWN = 10
 REFERENCE_STYLE = """
 .wide { max-width: 780px; }
 article { margin-bottom: 12px; }
@@ -22,38 +33,66 @@ article h2 { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
 pre { background: var(--track); padding: 8px 12px; border-radius: 7px; margin: 6px 0; font-size: 13px;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 """
+LIVE_PAGE = resources.files("adadim.serve").joinpath("page.html").read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Page:
-    """HTML, and a policy under which a browser runs only the scripts and styles that are written in it."""
-
-    text: str
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of the answer."""
-        scripts, styles = (
-            " ".join(f"'{_hash(part)}'" for part in re.findall(rf"<{tag}>(.*?)</{tag}>", self.text, re.DOTALL))
-            or "'none'"
-            for tag in ("script", "style")
-        )
-        policy = (
-            f"default-src 'none'; script-src {scripts}; style-src {styles}; img-src data:; "
-            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-        return {"Content-Security-Policy": policy}
+def log_overview(watch: Watch) -> dict[str, Any]:
+    """What the live page shows of the log; `offer` is the last one, or None."""
+    days, chosen = watch.days(), watch.choices(LAST_DECISIONS)
+    total = sum(chosen.values())
+    shares: list[dict[str, Any]] = [
+        {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(chosen.items())[:ARMS_SHOWN]
+    ]
+    rest = list(chosen.values())[ARMS_SHOWN:]
+    if rest:
+        shares.append({"arm": None, "arms": len(rest), "decisions": sum(rest), "share": sum(rest) / total})
+    return {
+        "offer": watch.last_offer(),
+        "days": [asdict(day) for day in days],
+        "days_text": "Mean reward of the decisions of each day (UTC), with a 95% interval",
+        "shares": shares,
+        "shares_text": f"Of the last {total:,} decisions" if total > 1 else "",
+    }
 
 
-def live_page(token_needed: bool) -> Page:
+def model_overview(agent: Agent, offer: Offer | None) -> dict[str, Any]:
+    """What the live page shows of the model, with the best arms of an offer."""
+    posterior = agent.dimension()
+    top: list[dict[str, Any]] = []
+    if offer is not None:
+        estimates = agent.estimate(offer.arms, offer.context)
+        ranked = sorted(estimates.items(), key=lambda item: -item[1][0])[:ARMS_SHOWN]
+        if all(math.isfinite(width) for _, (_, width) in ranked):
+            top = [{"arm": arm, "mean": m, "low": m - 2 * w, "high": m + 2 * w} for arm, (m, w) in ranked]
+    names = None if posterior.levels is None else list(posterior.levels)
+    return {
+        "status": messages.Status.of(agent).model_dump(),
+        "about": f"{type(agent.policy).__name__}, {agent.dim} features",
+        "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
+        "dimension_text": _summary(posterior),
+        "top": top,
+        "top_text": f"Mean ± 2 standard deviations, of the {len(offer.arms)} arms offered last" if offer else "",
+    }
+
+
+def _summary(posterior: Dimension) -> str:
+    if posterior.choices == 0:
+        return "No reward yet: this is what was assumed beforehand"
+    low, high = posterior.interval(0.9)
+    best = int(posterior.probabilities.argmax())
+    named = "" if posterior.levels is None else f", up to {list(posterior.levels)[best]!r}"
+    likely = f"Likeliest: the first {posterior.mode} of {posterior.dim}{named} ({posterior.probabilities[best]:.0%})"
+    return f"{likely}; 90% interval {low} to {high}"
+
+
+def live_page(token_needed: bool) -> HTMLResponse:
     """The page that shows what the agent does; it asks for the token if one is needed."""
-    text = _read()
-    return Page(text.replace('data-token="no"', 'data-token="needed"') if token_needed else text)
+    return _page(LIVE_PAGE.replace('data-token="no"', 'data-token="needed"') if token_needed else LIVE_PAGE)
 
 
-def reference_page(document: Mapping[str, Any]) -> Page:
+def reference_page(document: Mapping[str, Any]) -> HTMLResponse:
     """The paths of an OpenAPI document, with an example of each."""
-    style = re.findall(r"<style>.*?</style>", _read(), re.DOTALL)[0]
+    style = re.findall(r"<style>.*?</style>", LIVE_PAGE, re.DOTALL)[0]
     style = style.replace("</style>", f"{REFERENCE_STYLE}</style>")
     schemas = document["components"]["schemas"]
     parts = [
@@ -64,7 +103,7 @@ def reference_page(document: Mapping[str, Any]) -> Page:
     answers = document["paths"]["/ask"]["post"]["responses"]
     statuses = {status: answer["description"] for status, answer in answers.items() if status != "200"}
     rows = "".join(f"<p><b>{status}</b> {escape(text)}</p>" for status, text in statuses.items())
-    return Page(
+    return _page(
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>adadim: how to call this service</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<link rel='icon' href='data:,'>{style}</head><body><main class='wide'>"
@@ -77,44 +116,51 @@ def reference_page(document: Mapping[str, Any]) -> Page:
     )
 
 
+def _page(text: str) -> HTMLResponse:
+    """A page under a policy by which a browser runs only the scripts and styles that are written in it."""
+
+    def hashes(tag: str) -> str:
+        parts = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts]
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+
+    policy = (
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
 def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     text = f"<p>{escape(operation['description'])}</p>"
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    if body:
-        text += f"<pre>{escape(json.dumps(_example(body, schemas)))}</pre>"
-    answer = operation["responses"]["200"].get("content", {}).get("application/json", {}).get("schema")
-    if answer and "$ref" in answer:
-        text += f"<p>Answer: {escape(_schema(answer, schemas)['description'])}</p>"
-        text += f"<pre>{escape(json.dumps(_example(answer, schemas)))}</pre>"
+    if "requestBody" in operation:
+        text += _example_of(operation["requestBody"]["content"]["application/json"]["schema"], schemas)
+    answer = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
+    if "$ref" in answer:
+        text += f"<p>Answer: {escape(_resolved(answer, schemas)['description'])}</p>{_example_of(answer, schemas)}"
     return text
 
 
-def _schema(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return dict(found)
+def _example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    return f"<pre>{escape(json.dumps(_example(schema, schemas)))}</pre>"
 
 
 def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     """A value that fits a schema."""
-    schema = _schema(schema, schemas)
+    schema = _resolved(schema, schemas)
     if "examples" in schema:
         return schema["examples"][0]
     if "anyOf" in schema:
         return _example(schema["anyOf"][0], schemas)
-    kind = schema.get("type")
-    if kind == "object" and "properties" in schema:
+    if "properties" in schema:
         parts = {name: _example(part, schemas) for name, part in schema["properties"].items()}
         return {name: part for name, part in parts.items() if part is not None}
-    if kind == "object":
+    if schema["type"] == "object":
         return {"...": _example(schema["additionalProperties"], schemas)}
-    if kind == "array":
+    if schema["type"] == "array":
         return [_example(schema["items"], schemas)]
-    return {"number": 0.5, "integer": 3, "string": "..."}.get(str(kind))
+    return {"number": 0.5, "integer": 3, "string": "..."}[schema["type"]]
 
 
-def _read() -> str:
-    return resources.files("adadim.serve").joinpath("page.html").read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Any:
+    return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import os
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from adadim.errors import InvalidValueError
-from adadim.serve.app import create_app
-from adadim.serve.desk import Desk
-from adadim.serve.protocol import protocol
+from adadim.serve.app import AgentThread, create_app
+from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
 
-__all__ = ["Service"]
-
-KEEP_ALIVE = 30  # seconds that a connection may wait for its next request
-CONNECTIONS = 1000  # beyond which clients are told to come back: 503
+KEEP_ALIVE_SECONDS = 30  # that a connection may wait for its next request
+MOST_CONNECTIONS = 1000  # beyond which clients are told to come back: 503
 BACKLOG = 512  # connections that wait to be accepted
-HEAD = 16 * 1024  # bytes of a request's line and headers
-LAST_WAIT = 15  # seconds that requests under way have when the service stops
+HEAD_BYTES = 16 * 1024  # of a request's line and headers
+SHUTDOWN_SECONDS = 15  # that requests under way have when the service stops
 
 
 class Service:
@@ -59,29 +59,29 @@ class Service:
 
     def __init__(self, path: str | Path, settings: Settings | None = None) -> None:
         settings = settings or Settings()
-        self._desk = Desk(path)
+        self._agent = AgentThread(path)
         try:
             self._listener = _listener(settings)
         except BaseException:
-            self._desk.close()
+            self._agent.close()
             raise
         host, port = self._listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(self._desk, settings),
+                create_app(self._agent, settings),
                 loop="asyncio",
-                http=protocol(settings.patience),
+                http=type("Protocol", (TimedProtocol,), {"request_timeout": settings.request_timeout}),
                 ws="none",
                 lifespan="off",
                 log_level="error",  # a bad request is the client's affair: it gets its answer, and the log stays short
                 access_log=False,
                 proxy_headers=False,  # the address of a client is not what the client says it is
                 server_header=False,
-                timeout_keep_alive=KEEP_ALIVE,
-                timeout_graceful_shutdown=LAST_WAIT,
-                limit_concurrency=CONNECTIONS,
-                h11_max_incomplete_event_size=HEAD,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                limit_concurrency=MOST_CONNECTIONS,
+                h11_max_incomplete_event_size=HEAD_BYTES,
             )
         )
         self._thread: threading.Thread | None = None
@@ -93,7 +93,7 @@ class Service:
             with self._listener, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
-            self._desk.close()
+            self._agent.close()
 
     def stop(self) -> None:
         """Make `run` end."""
@@ -110,19 +110,67 @@ class Service:
             self._thread.join()
 
 
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, which closes connections on which no complete head of a request comes in time.
+
+    uvicorn waits for ever for the first request, and stops its clock as soon as a byte of a later one arrives: clients
+    that send a byte now and then could hold all connections.
+    """
+
+    request_timeout: float
+    timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # Between two requests uvicorn's own clock runs, which the first byte stops.
+        if self.timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._start_timer()
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "this is no HTTP/1.1 request, or its head is too long")
+
+    def _start_timer(self) -> None:
+        self.timer = self.loop.call_later(self.request_timeout, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self._refuse(408, f"no complete request within {self.request_timeout:g} seconds")
+
+    def _refuse(self, status: int, reason: str) -> None:
+        answer = Refusal(status, reason, headers={"connection": "close"}).response()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            head = h11.Response(status_code=status, headers=answer.raw_headers)
+            for event in (head, h11.Data(bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
 def _listener(settings: Settings) -> socket.socket:
-    listener = None
+    address = (settings.host, settings.port)
     try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, number, _, address = found[0]
-        # The number of TCP is needed: without it asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
-        listener = socket.socket(family, kind, number or socket.IPPROTO_TCP)
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        return listener
-    except OSError as error:
-        if listener is not None:
-            listener.close()
+        family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:  # a name that cannot be a name of a machine is the latter
         raise InvalidValueError(f"cannot listen on {settings.host}, port {settings.port}: {error}") from error
+    # Connections inherit it: asyncio would leave Nagle's algorithm on, with which every answer takes 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -9,8 +9,6 @@ from pathlib import Path
 from adadim.checks import integer, not_negative, positive
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
-__all__ = ["LOOPBACK", "TOKEN_VARIABLE", "Settings", "find_token"]
-
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 """Addresses that only programs on the same machine reach."""
 
@@ -36,7 +34,7 @@ class Settings:
         Requests per second from one address, on average; 0: no limit.
     burst : int
         Requests that may come at once before the rate counts.
-    patience : float
+    request_timeout : float
         Seconds that a client has for sending a request.
 
     Examples
@@ -53,7 +51,7 @@ class Settings:
     most_arms: int = 2000
     rate: float = 1000.0
     burst: int = 2000
-    patience: float = 10.0
+    request_timeout: float = 10.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.host, str):
@@ -63,7 +61,7 @@ class Settings:
         integer(self.most_arms, "most_arms", meaning="arms in one request")
         not_negative(self.rate, "rate")
         integer(self.burst, "burst", meaning="requests at once")
-        positive(self.patience, "patience", "seconds for sending a request")
+        positive(self.request_timeout, "request_timeout", "seconds for sending a request")
         if self.token is None and self.host not in LOOPBACK:
             raise InvalidValueError(
                 f"host must be {', '.join(LOOPBACK[:-1])} or {LOOPBACK[-1]} without a token, got {self.host!r}; give a "
@@ -76,8 +74,8 @@ class Settings:
 def find_token(file: Path | None) -> str | None:
     """The token in a file, or else that in the environment; None if there is neither."""
     if file is None:
-        found = os.environ.get(TOKEN_VARIABLE)
-        return None if found is None else _check_token(found.strip(), TOKEN_VARIABLE)
+        token = os.environ.get(TOKEN_VARIABLE)
+        return None if token is None else _check_token(token.strip(), TOKEN_VARIABLE)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -18,10 +18,9 @@
 from adadim.errors import RunError, StoreError, StudyError
 from adadim.study.cells import Cell, Unit
 from adadim.study.executor import Progress, batch_size, run
-from adadim.study.kinds import instance_kinds, load_plugin, policy_kinds
+from adadim.study.kinds import from_spec, instance_kinds, load_plugin, policy_kinds, to_spec
 from adadim.study.results import CellStatus, Results, Status, load, status
 from adadim.study.study import Study
-from adadim.study.tables import from_spec, to_spec
 
 __all__ = [
     "Cell",

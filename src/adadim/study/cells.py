@@ -1,20 +1,23 @@
-"""The cells of a study, and the units of work they are cut into."""
+"""The cells of a study, the units of work they are cut into, and small instances that show how large a cell is."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from adadim.checks import is_integer, shown
+from adadim.errors import StudyError
+from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
-from adadim.policies.base import Policy
+from adadim.policies.base import Learner, Policy
+from adadim.policies.laws import Need, sets_lacking, warn_about_sets
 from adadim.posterior.cost import least_bytes, replication_bytes
-from adadim.study.kinds import Generator
-from adadim.study.tables import make_instance
-
-__all__ = ["FORMAT", "LARGEST", "Cell", "Outcome", "Unit", "digest"]
+from adadim.problem import Problem, Sets
+from adadim.study.kinds import Generator, make_instance
 
 FORMAT = 2
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
@@ -22,8 +25,13 @@ FORMAT = 2
 LARGEST = 2**31 - 1
 """Largest replication number and round that a block can hold."""
 
+PROBE_ARMS = 2
+MOST_NAMES = 3  # of instances that a warning lists
 
-Outcome = Literal["computed", "found", "busy"]
+Span = tuple[int, int]
+"""Replications from the first number to one before the second."""
+
+UnitStatus = Literal["computed", "found", "busy"]
 """What became of a unit: computed now, found stored, or being computed by another process."""
 
 
@@ -110,9 +118,69 @@ class Unit:
         return f"{self.cell.id}-{self.start:06d}-{self.stop:06d}"
 
     @property
+    def span(self) -> Span:
+        """First replication, and the one after the last."""
+        return self.start, self.stop
+
+    @property
     def cost(self) -> float:
         """Rough amount of work, to order units and to guess the time left."""
         return float(self.stop - self.start) * self.cell.horizon * self.cell.arms * self.cell.dim
 
     def __str__(self) -> str:
         return f"{self.cell.policy} on {self.cell.instance}, replications {self.start} to {self.stop - 1}"
+
+
+class Probe(NamedTuple):
+    """The problem of one replication, with few arms where the generator allows it, and how many arms the whole has."""
+
+    problem: Problem
+    arms: int
+    base_arms: int  # those that are not truncations of others
+
+
+def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
+    """Build one replication, which shows whether the parameters fit.
+
+    With `shrink` it has two arms instead of `params["arms"]`. That asks for a generator, as adadim's are, whose
+    instances have a fixed number of arms for each that is asked for: one, or one per level in an expressive set.
+    Nothing is known about what a generator of the user's own makes of `arms`, so it needs ``shrink=False``.
+    """
+    wanted: Any = params.get("arms")
+    small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
+    try:
+        instance = make_instance(generator, {**params, "arms": small} if "arms" in params else params, [0], seed)
+    except (TypeError, ValueError, MemoryError, OverflowError) as error:
+        raise StudyError(f"{where}: {error}") from error
+    if not isinstance(instance, Instance | ContextInstance):
+        raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
+    problem = instance.problem
+    arms = problem.arms if small == wanted else problem.arms * int(wanted) // PROBE_ARMS
+    return Probe(problem, arms, arms if problem.contextual else arms // len(problem.actions.levels))
+
+
+def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
+    """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
+    where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
+    for cell in cells:
+        learner = _started(cell, probes[cell.instance].problem)
+        kind = type(cell.policy_object).__name__
+        names = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
+        names.append(f"instances.{cell.instance}")
+    for (policy, kind, need, sets), names in where.items():
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lacking = sets_lacking(kind, need, sets, ", ".join(names[:MOST_NAMES]) + more)
+        warn_about_sets(lacking and f"policies.{policy}: {lacking}")
+
+
+def _started(cell: Cell, problem: Problem) -> Learner:
+    """A learner on the problem of a probe, or else on that of the whole instance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return cell.policy_object.start(problem)
+        except Exception:  # perhaps only because the probe has few arms
+            try:
+                return cell.policy_object.start(cell.make([0]).problem)
+            except Exception as error:
+                raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error

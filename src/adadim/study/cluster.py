@@ -15,6 +15,7 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from adadim.backend.memory import GIB
@@ -22,15 +23,12 @@ from adadim.checks import shown
 from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
 from adadim.files import Place
 from adadim.study import tasks
-from adadim.study.cells import Outcome, Unit
+from adadim.study.cells import Unit, UnitStatus
 from adadim.study.device import device_batch
-from adadim.study.engines import WorkersDiedError
-from adadim.study.executor import SHARE, plan
-from adadim.study.locks import Block, Claims
-from adadim.study.results import already_there, covered
-from adadim.study.store import Span, Store
+from adadim.study.processes import SHARE, WorkersDiedError
+from adadim.study.store import Store, already_there, covered
 from adadim.study.study import Study
-from adadim.study.tasks import Description, Facts, card_free, describe, disagreement, facts, perform, versions
+from adadim.study.tasks import Description, Facts, describe, disagreement, facts, free_gpu, perform, versions
 
 try:
     import dask
@@ -39,11 +37,9 @@ try:
 except ImportError as _error:
     raise StudyError("cluster: needs dask.distributed; install it with: pip install 'adadim[cluster]'") from _error
 
-__all__ = ["Cluster", "connected"]
-
-LOCAL = re.compile(r"local:(\d{1,4})")
+LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
-PATIENCE = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
+RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
 CONNECT = 20.0  # seconds to reach a scheduler, and to see a first worker
 COUNT = 5.0  # seconds between looks at how many workers there are
 SPEAK = 30.0  # seconds without workers after which that is said, again and again
@@ -55,19 +51,19 @@ QUEUED = 2.0  # seconds of work to have with the cluster at least: sending out a
 def connected(cluster: str | Client) -> Iterator[Client]:
     """A client of a cluster: the one given, or one for as long as this lasts.
 
-    Parameters
-    ----------
-    cluster : str or distributed.Client
-        A client, the address of a scheduler, or ``"local:4"``, which starts four workers on this machine.
+    A cluster is a client, the address of a scheduler, or ``"local:4"``, which starts four workers on this machine.
     """
-    if not isinstance(cluster, str):
-        if not isinstance(cluster, Client) or cluster.asynchronous:
-            raise StudyError(f"{_wanted}, got {shown(cluster)}")
+    if isinstance(cluster, Client) and not cluster.asynchronous:
         yield cluster
-    elif found := LOCAL.fullmatch(cluster):
-        with _local(int(found[1])) as client:
+    elif isinstance(cluster, str) and (local := LOCAL.fullmatch(cluster)):
+        options: dict[str, Any] = {"n_workers": int(local[1]), "threads_per_worker": 1, "dashboard_address": ":0"}
+        with (
+            dask.config.set(RESTART),
+            distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[tasks.__name__], **options) as workers,
+            Client(workers, set_as_default=False) as client,
+        ):
             yield client
-    elif ADDRESS.fullmatch(cluster):
+    elif isinstance(cluster, str) and ADDRESS.fullmatch(cluster):
         try:
             client = Client(cluster, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -75,44 +71,20 @@ def connected(cluster: str | Client) -> Iterator[Client]:
         with client:
             yield client
     else:
-        raise StudyError(f"{_wanted}, got {shown(cluster)}")
-
-
-_wanted = "cluster must be 'local:4', the address of a scheduler such as 'tcp://scheduler:8786', or a dask Client"
-
-
-@contextmanager
-def _local(count: int) -> Iterator[Client]:
-    """A client of a cluster of `count` processes, which end with this."""
-    if count < 1:
-        raise StudyError(f"{_wanted}, got 'local:{count}'")
-    options: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        dask.config.set(PATIENCE),
-        distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[tasks.__name__], **options) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+        raise StudyError(
+            "cluster must be 'local:4', the address of a scheduler such as 'tcp://scheduler:8786', or a dask Client, "
+            f"got {shown(cluster)}"
+        )
 
 
 class Cluster:
     """An engine: the workers of a Dask cluster.
 
-    Parameters
-    ----------
-    study : Study
-        What to run.
-    store : Store
-        Where results go.
-    client : distributed.Client
-        The cluster.
-    batch : int, optional
-        Largest number of replications in a block; by default what fits the smallest worker.
-    device : str
-        "cpu", or a GPU of each worker that offers Dask's resource GPU.
-    shared : bool
-        Workers write blocks themselves.
+    By default a block is what fits the smallest worker. On a GPU it is workers that offer Dask's resource GPU that
+    compute. With `shared` the workers write blocks themselves.
     """
+
+    rounds: Path | None = None
 
     def __init__(
         self, study: Study, store: Store, client: Client, batch: int | None, device: str, shared: bool
@@ -126,74 +98,74 @@ class Cluster:
             workers = {address: fact for address, fact in workers.items() if fact.gpus}
             if not workers:
                 raise RunError("no worker of the cluster offers a GPU; start some with: dask worker --resources GPU=1")
-            self.batch = batch or self._device_batch(list(workers))
+            if batch is None:
+                free = client.run(free_gpu, device, workers=list(workers))
+                self.batch = device_batch(study.cells, device, min(free.values()))
         else:
             self._check_memory(workers)
         self._slots = {address: fact.gpus if device != "cpu" else fact.threads for address, fact in workers.items()}
-        self.slots = sum(self._slots.values())
-        self.memory = min(fact.memory / fact.threads for fact in workers.values())
+        self.jobs = sum(self._slots.values())
+        # `plan` divides memory between jobs; what is known here is the memory for one.
+        self.memory = self.jobs * min(fact.memory / fact.threads for fact in workers.values())
         self._described: dict[str, Description] = {}
         self._made = self._begun = self._counted = time.monotonic()
         self._done = self._replications = 0
-
-    def plan(self, stored: Mapping[str, Sequence[Span]]) -> list[Unit]:
-        # `plan` divides memory between jobs; what is known here is the memory for one.
-        return plan(self.study, stored, self.slots, self.batch, self.memory * self.slots)
 
     def pace(self) -> str:
         rate = self._replications / max(time.monotonic() - self._made, 1.0)
         return f"{len(self._slots)} workers, {rate:.3g} trials/s"
 
-    def outcomes(self, units: Sequence[Unit]) -> Generator[tuple[Unit, Outcome]]:
+    def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         if self.folder is not None:
             self._check_shared()
         waiting, running, killed = deque(units), dict[Future, Unit](), None
         self._begun, self._done = time.monotonic(), 0
         done = distributed.as_completed(loop=self.client.loop)
-        with self.store.claims() as claims:
-            try:
-                while waiting or running:
-                    room = self._window() - len(running)
-                    if waiting and room >= max(1, self._window() // 4):
-                        chosen = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                        for unit, outcome in self._claimed(chosen, claims):
-                            if outcome is not None:
-                                yield unit, outcome
-                                continue
-                            future = self._submit(unit)
-                            running[future] = unit
-                            done.add(future)
-                    if running:
-                        for future, result in self._results(self._next(done), running):
-                            unit = running.pop(future)
-                            if isinstance(result, bytes):
-                                self.store.write_encoded(unit, result)
-                            claims.drop(_block(unit))
-                            future.release()
-                            self._done += 1
-                            if isinstance(result, distributed.KilledWorker):
-                                killed = result
-                            else:
-                                self._replications += unit.stop - unit.start
-                                yield unit, "computed"
-            finally:
-                if running:  # stopped early: nothing of this run stays with the cluster
-                    with suppress(Exception):
-                        self.client.cancel(list(running), force=True)
-                    running.clear()
+        try:
+            while waiting or running:
+                room = self._window() - len(running)
+                if waiting and room >= max(1, self._window() // 4):
+                    chosen = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+                    for unit, status in self._claimed(chosen):
+                        if status is not None:
+                            yield unit, status
+                            continue
+                        future = self._submit(unit)
+                        running[future] = unit
+                        done.add(future)
+                if running:
+                    for future, result in self._results(self._next(done), running):
+                        unit = running.pop(future)
+                        if isinstance(result, bytes):
+                            self.store.write(unit, result)
+                        self.store.claims.drop((unit.cell.id, unit.span))
+                        future.release()
+                        self._done += 1
+                        if isinstance(result, distributed.KilledWorker):
+                            killed = result
+                        else:
+                            self._replications += unit.stop - unit.start
+                            yield unit, "computed"
+        finally:
+            if running:  # stopped early: nothing of this run stays with the cluster
+                with suppress(Exception):
+                    self.client.cancel(list(running), force=True)
+                running.clear()
+            self.store.claims.drop_all()
         if killed is not None:
             raise WorkersDiedError from killed
 
-    def _claimed(self, units: Sequence[Unit], claims: Claims) -> Iterator[tuple[Unit, Outcome | None]]:
+    def _claimed(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitStatus | None]]:
         """Claim units; gives each with what became of it, None for those that are to be computed."""
-        taken = claims.take([_block(unit) for unit in units])
+        claims = self.store.claims
+        taken = claims.take([(unit.cell.id, unit.span) for unit in units])
         stored = self.store.index()  # after claiming: what another run stored before is in it
         present = {cell: covered(stored.get(cell, ()), self.study.trials) for cell in {unit.cell.id for unit in units}}
-        for unit, own in zip(units, taken, strict=True):
-            outcome: Outcome | None = already_there(present[unit.cell.id], unit) if own else "busy"
-            if own and outcome is not None:
-                claims.drop(_block(unit))
-            yield unit, outcome
+        for unit, held in zip(units, taken, strict=True):
+            status: UnitStatus | None = already_there(present[unit.cell.id], unit) if held else "busy"
+            if status is not None:
+                claims.drop((unit.cell.id, unit.span))
+            yield unit, status
 
     def _submit(self, unit: Unit) -> Future:
         cell = unit.cell
@@ -214,10 +186,10 @@ class Cluster:
         """Futures with what they gave: bytes, None, or that worker after worker died of it."""
         # One that was done a moment ago may be lost by now, with its worker: gathering waits until it is done again.
         good = [future for future in futures if future.status not in ("error", "cancelled")]
-        given = dict(zip(good, self._gathered(good), strict=True))
+        results = dict(zip(good, self._gathered(good), strict=True))
         for future in futures:
-            if future in given:
-                yield future, given[future]
+            if future in results:
+                yield future, results[future]
                 continue
             if future.status == "cancelled":
                 raise RunError("the cluster dropped the work (shut down or restarted?); what is finished is stored")
@@ -230,8 +202,8 @@ class Cluster:
 
     def _gathered(self, futures: list[Future]) -> list[Any]:
         try:
-            found: list[Any] = self.client.gather(futures)
-            return found
+            results: list[Any] = self.client.gather(futures)
+            return results
         except distributed.KilledWorker as error:  # one was lost on the way, and computing it again killed workers
             if len(futures) == 1:
                 return [error]
@@ -253,8 +225,8 @@ class Cluster:
                     f"the cluster has had no workers for {spoken - begun:.0f} s; this run goes on when it has some"
                 )
                 warnings.warn(message, StoreWarning, stacklevel=5)
-        found: list[Future] = done.next_batch(block=True)
-        return found
+        ready: list[Future] = done.next_batch(block=True)
+        return ready
 
     def _count(self) -> None:
         """See now and then how many workers there are."""
@@ -262,7 +234,7 @@ class Cluster:
             now = self.client.nthreads()
             self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
             self._counted = time.monotonic()
-            _revive(self.client.cluster)
+            _restart_workers(self.client.cluster)
 
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
@@ -276,7 +248,7 @@ class Cluster:
             self.client.wait_for_workers(1, timeout=CONNECT)
         except (TimeoutError, distributed.TimeoutError) as error:
             raise RunError(f"the cluster at {self.client.scheduler.address} has no workers") from error
-        found: dict[str, Facts] = {}
+        workers: dict[str, Facts] = {}
         for address, said in self.client.run(facts, folder, on_error="return").items():
             if isinstance(said, OSError):  # it is dying
                 continue
@@ -284,10 +256,10 @@ class Cluster:
                 raise RunError(f"worker {address} cannot run adadim {versions()['adadim']}: {said}") from said
             if reason := disagreement(said.versions, versions()):
                 raise RunError(f"worker {address} has {reason}; install the same on both")
-            found[address] = said
-        if not found:
+            workers[address] = said
+        if not workers:
             raise RunError(f"the workers of the cluster at {self.client.scheduler.address} do not answer")
-        return found
+        return workers
 
     def _check_shared(self) -> None:
         for address, fact in self._workers(self.folder).items():
@@ -303,16 +275,8 @@ class Cluster:
                 f"{address} has {SHARE * workers[address].memory / GIB:.3g} for blocks; use workers with more memory"
             )
 
-    def _device_batch(self, addresses: list[str]) -> int:
-        free = self.client.run(card_free, self.device, workers=addresses)
-        return device_batch(self.study.cells, self.device, min(free.values()))
 
-
-def _revive(cluster: Any) -> None:
+def _restart_workers(cluster: Any) -> None:
     """Start workers again that a cluster of this machine has given up: it does so with one that is away for long."""
     if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
         cluster.scale(len(cluster.worker_spec))
-
-
-def _block(unit: Unit) -> Block:
-    return unit.cell.id, unit.start, unit.stop

@@ -1,13 +1,14 @@
 """Running a study on a GPU: one process, hundreds of replications in lock step.
 
-Units that differ in their instance alone run together, whatever d* they have: the card is no slower for it.
+Units that differ in their instance alone run together, whatever d* they have: the GPU is no slower for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -19,48 +20,18 @@ from adadim.instances.instance import Instance
 from adadim.policies.laws import without_warning_about_sets
 from adadim.posterior.cost import replication_bytes
 from adadim.simulate import simulate
-from adadim.study.cells import Cell, Outcome, Unit
-from adadim.study.results import already_there, covered
-from adadim.study.store import Span, Store
-
-__all__ = ["Card", "card_memory", "device_batch", "device_outcomes", "device_regret"]
+from adadim.study.cells import Cell, Unit, UnitStatus
+from adadim.study.store import Store, encoded
 
 InstanceKey = tuple[str, int, int]
 """Name of an instance, its first replication and the one after the last."""
 
-SHARE = 0.8  # of the card's free memory
+SHARE = 0.8  # of the GPU's free memory
 CHUNK = 8  # replications of an instance made by one thread
 
 
-class Card:
-    """An engine: a GPU of this machine.
-
-    Parameters
-    ----------
-    store : Store
-        Where results go.
-    planned : callable
-        Lists the units that compute what is missing, given what is stored.
-    device : str
-        The GPU.
-    batch : int
-        Largest number of replications in lock step.
-    """
-
-    def __init__(
-        self, store: Store, planned: Callable[[Mapping[str, Sequence[Span]]], list[Unit]], device: str, batch: int
-    ) -> None:
-        self.store, self.plan, self.device, self.batch = store, planned, device, batch
-
-    def pace(self) -> str:
-        return ""
-
-    def outcomes(self, units: Sequence[Unit]) -> Generator[tuple[Unit, Outcome]]:
-        return device_outcomes(self.store, units, self.device, self.batch)
-
-
-def card_memory(device: str) -> tuple[int, int]:
-    """Bytes of the card that are free, and all."""
+def gpu_memory(device: str) -> tuple[int, int]:
+    """Bytes of a GPU's memory that are free, and all."""
     import torch
 
     free, total = torch.cuda.mem_get_info(torch.device(device))
@@ -77,9 +48,9 @@ def device_regret(unit: Unit, device: str) -> Any:
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
     """Replications that fit on the device in lock step, for the largest of the cells.
 
-    The card is one of this machine, or another with so many bytes free, and in all.
+    The GPU is one of this machine, or another with so many bytes free, and in all.
     """
-    free, total = card_memory(device) if memory is None else memory
+    free, total = gpu_memory(device) if memory is None else memory
     largest = max(cells, key=lambda cell: cell.replication_bytes)
     fit = int(SHARE * free / largest.replication_bytes)
     if fit < 1:
@@ -95,28 +66,37 @@ def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | N
     return fit
 
 
-def device_outcomes(store: Store, units: Sequence[Unit], device: str, batch: int) -> Generator[tuple[Unit, Outcome]]:
-    """Compute and store units, as many replications at a time as `batch` allows; yields each as it is done."""
-    for together in _batches(units, batch):
-        made: dict[InstanceKey, Instance] = {}
-        for of_one_policy in _by_policy(together):
-            with ExitStack() as claims:
-                claimed = []
-                for unit in of_one_policy:
-                    free = claims.enter_context(store.claim(unit.cell.id, (unit.start, unit.stop)))
-                    outcome: Outcome | None = (
-                        already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit) if free else "busy"
-                    )
-                    if outcome is None:
-                        claimed.append(unit)
-                    else:
-                        yield unit, outcome
-                for group in _joinable(claimed, made, device):
-                    regret = _simulate(group, made, device)
-                    for unit in group:
-                        here, regret = regret[: unit.stop - unit.start], regret[unit.stop - unit.start :]
-                        store.write(unit, here)
-                        yield unit, "computed"
+class GpuEngine:
+    """An engine: a GPU of this machine, with at most `batch` replications in lock step."""
+
+    jobs, memory = 1, None
+    rounds: Path | None = None
+
+    def __init__(self, store: Store, device: str, batch: int) -> None:
+        self.store, self.device, self.batch = store, device, batch
+
+    def pace(self) -> str:
+        return ""
+
+    def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
+        for together in _batches(units, self.batch):
+            made: dict[InstanceKey, Instance] = {}
+            for of_one_policy in _by_policy(together):
+                with ExitStack() as claims:
+                    claimed = []
+                    for unit in of_one_policy:
+                        held = claims.enter_context(self.store.claims.hold(unit.cell.id, unit.span))
+                        status: UnitStatus | None = self.store.state(unit) if held else "busy"
+                        if status is None:
+                            claimed.append(unit)
+                        else:
+                            yield unit, status
+                    for group in _joinable(claimed, made, self.device):
+                        regret = _simulate(group, made, self.device)
+                        for unit in group:
+                            here, regret = regret[: unit.stop - unit.start], regret[unit.stop - unit.start :]
+                            self.store.write(unit, encoded(unit, here))
+                            yield unit, "computed"
 
 
 def _simulate(group: Sequence[Unit], made: Mapping[InstanceKey, Instance], device: str) -> Any:
@@ -164,27 +144,27 @@ def _batches(units: Iterable[Unit], batch: int) -> Iterator[list[Unit]]:
 
 def _by_policy(units: Iterable[Unit]) -> Iterator[list[Unit]]:
     """Units of the same policy, seed and record points."""
-    found: dict[Any, list[Unit]] = {}
+    groups: dict[Any, list[Unit]] = {}
     for unit in units:
         key = (str(unit.cell.identity["policy"]), unit.cell.seed, unit.cell.times)
-        found.setdefault(key, []).append(unit)
-    yield from found.values()
+        groups.setdefault(key, []).append(unit)
+    yield from groups.values()
 
 
 def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: str) -> list[list[Unit]]:
     """Units whose instances can run together; instances not yet in `made` are put there."""
-    found: list[list[Unit]] = []
+    groups: list[list[Unit]] = []
     for unit in units:
         if _instance_key(unit) not in made:
             with _failures_explained(unit, sum(x.stop - x.start for x in units), device):
                 made[_instance_key(unit)] = _instance(unit, device)
-        for group in found:
+        for group in groups:
             if made[_instance_key(unit)].joins(made[_instance_key(group[0])]):
                 group.append(unit)
                 break
         else:
-            found.append([unit])
-    return found
+            groups.append([unit])
+    return groups
 
 
 def _instance(unit: Unit, device: str) -> Any:

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import os
+import re
+import shutil
+import socket
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 import joblib
-import numpy as np
-from threadpoolctl import threadpool_limits
 
 from adadim.backend.arrays import check_device
 from adadim.backend.memory import machine_bytes
 from adadim.checks import flag, integer
 from adadim.errors import RunError, StudyError
 from adadim.files import Place
-from adadim.instances.instance import Instance
-from adadim.policies.laws import without_warning_about_sets
-from adadim.simulate import simulate
-from adadim.study.cells import Cell, Outcome, Unit
-from adadim.study.device import Card, device_batch
-from adadim.study.engines import Engine, WorkersDiedError
-from adadim.study.processes import Processes
-from adadim.study.results import Results, already_there, covered, missing
-from adadim.study.rounds import RoundCount, reporter
-from adadim.study.store import Span, Store
+from adadim.progress import Bar, somebody_looks
+from adadim.study.cells import Cell, Span, Unit
+from adadim.study.claims import is_alive, line_of
+from adadim.study.device import GpuEngine, device_batch
+from adadim.study.processes import REPORT, SHARE, Engine, Processes, WorkersDiedError
+from adadim.study.results import Results
+from adadim.study.store import Store, missing
 from adadim.study.study import Study
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["SHARE", "Progress", "batch_size", "compute", "plan", "regret_of", "run"]
-
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
 BATCH = 25  # the Python of a step is shared by so many; more would gain little and hold matrices for longer
-SHARE = 0.5  # of the machine's memory, for all workers together
 
 # Locks on files keep processes apart, not the threads of one process: those take turns in a folder.
 _FOLDER_LOCKS: dict[str, threading.Lock] = {}
@@ -135,38 +133,32 @@ def run(
     jobs = None if jobs is None else integer(jobs, "jobs")
     if cluster is None and check_device(device) != "cpu" and jobs not in (None, 1):
         raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
-    jobs = joblib.cpu_count() if jobs is None else jobs
     batch = None if batch is None else integer(batch, "batch")
     study.check()
     store = Store(folder)
     with _FOLDER_LOCKS.setdefault(store.key, threading.Lock()):
-        if cluster is None:
-            return _run(study, store, _engine_here(study, store, jobs, batch, device), progress)
-        from adadim.study.cluster import Cluster, connected
+        if cluster is not None:
+            from adadim.study.cluster import Cluster, connected
 
-        with connected(cluster) as client:
-            return _run(study, store, Cluster(study, store, client, batch, device, shared), progress)
-
-
-def _engine_here(study: Study, store: Store, jobs: int, batch: int | None, device: str) -> Engine:
-    """Processors of this machine, or its GPU."""
-    if device == "cpu":
-        return Processes(store, partial(plan, study, jobs=jobs, batch=batch), compute, jobs)
-    size = batch or device_batch(study.cells, device)
-    return Card(store, partial(plan, study, jobs=1, batch=size), device, size)
+            with connected(cluster) as client:
+                return _run(study, store, Cluster(study, store, client, batch, device, shared), progress)
+        if device != "cpu":
+            return _run(study, store, GpuEngine(store, device, batch or device_batch(study.cells, device)), progress)
+        return _run(study, store, Processes(store, jobs or joblib.cpu_count(), batch), progress)
 
 
 def _run(study: Study, store: Store, engine: Engine, progress: Progress | bool | None) -> Results:
     manifest = store.open(study)
-    with store.registered():
+    with store.claims.registered():
         store.remove_damaged(study)
         if callable(progress):
-            _compute_missing(store, engine, progress)
+            _compute_missing(study, store, engine, progress)
+        elif progress is False or not somebody_looks():
+            _compute_missing(study, store, engine, lambda done, total, unit: None)
         else:
             with RoundCount(study.name, progress, engine.pace) as count:
-                if isinstance(engine, Processes):
-                    engine.compute = partial(compute, rounds=count.folder)
-                _compute_missing(store, engine, count.progress, count.plan)
+                engine.rounds = count.folder
+                _compute_missing(study, store, engine, count.progress, count.plan)
     return Results(store.folder, manifest)
 
 
@@ -207,72 +199,31 @@ def plan(
     return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
 
-def compute(store: Store, unit: Unit, rounds: Path | None = None) -> Outcome:
-    """Compute and store a unit, unless it is stored by now or another process is computing it.
-
-    Meanwhile the folder `rounds` says how far it is, see `RoundCount`.
-    """
-    cell = unit.cell
-    with store.claim(cell.id, (unit.start, unit.stop)) as claimed:
-        if not claimed:
-            return "busy"
-        found = already_there(covered(store.index().get(unit.cell.id, ()), unit.stop), unit)
-        if found is not None:  # another run was faster, perhaps with other blocks
-            return found
-        store.write(unit, regret_of(unit, _instance, reporter(rounds, unit)))
-    return "computed"
-
-
-def regret_of(
-    unit: Unit, instance: Callable[[Unit], Instance], progress: Callable[[int, int], None] | bool = False
-) -> np.ndarray[Any, Any]:
-    """Regret of the replications of a unit, on the instance that is made for it; `progress` is that of `simulate`."""
-    cell = unit.cell
-    try:
-        # The instance too is built with one thread, or its last bits might depend on the number of workers.
-        with threadpool_limits(1, user_api="blas"), without_warning_about_sets():  # `Study.check` has warned
-            return simulate(
-                cell.policy_object, instance(unit), seed=cell.seed, record=cell.times, progress=progress
-            ).regret
-    except Exception as error:
-        hint = "; use fewer jobs or a smaller batch" if isinstance(error, MemoryError) else ""
-        raise RunError(f"{unit}: {type(error).__name__}: {error}{hint}") from error
-
-
-_last: tuple[str, Instance] | None = None
-
-
-def _instance(unit: Unit) -> Instance:
-    """The unit's instance, which the unit before it often has used too."""
-    global _last
-    key = f"{unit.cell.identity['instance']} {unit.cell.seed} {unit.start} {unit.stop}"
-    if _last is None or _last[0] != key:
-        _last = None  # frees the memory before the next one is built
-        _last = key, unit.cell.make(range(unit.start, unit.stop))
-    return _last[1]
-
-
 def _compute_missing(
-    store: Store, engine: Engine, progress: Progress, planned: Callable[[list[Unit]], list[Unit]] = list
+    study: Study, store: Store, engine: Engine, progress: Progress, note: Callable[[list[Unit]], list[Unit]] = list
 ) -> None:
     """Compute units until nothing is missing, what other processes are computing included.
 
-    `planned` is told of each plan and gives it back.
+    `note` is told of each plan and gives it back.
     """
+
+    def planned() -> list[Unit]:
+        return note(plan(study, store.index(), engine.jobs, engine.batch, engine.memory))
+
     done, deaths, since = 0, 0, time.monotonic()
-    units = planned(engine.plan(store.index()))
+    units = planned()
     progress(0, len(units), None)
     while units:
         total, failure = done + len(units), None
         try:
-            with closing(engine.outcomes(units)) as outcomes:
-                for unit, outcome in outcomes:
-                    if outcome != "busy":
+            with closing(engine.compute(units)) as results:
+                for unit, status in results:
+                    if status != "busy":
                         done += 1
                         progress(done, total, unit)
         except WorkersDiedError as error:
             failure = error
-        left = planned(engine.plan(store.index()))
+        left = planned()
         stuck = len(left) == len(units)
         if failure is not None:
             deaths = deaths + 1 if stuck else 1
@@ -283,8 +234,8 @@ def _compute_missing(
                     "with fewer jobs or a smaller batch"
                 ) from failure
         elif stuck:  # others are computing all that is left
-            store.waiting(time.monotonic() - since)
-            time.sleep(store.poll)
+            store.claims.waiting(time.monotonic() - since)
+            time.sleep(store.claims.poll)
         if not stuck:
             since = time.monotonic()
         units = left
@@ -295,3 +246,77 @@ def _spans(numbers: Sequence[int], size: int) -> Iterator[Span]:
     for _, group in itertools.groupby(enumerate(numbers), lambda pair: (pair[1] - pair[0], pair[1] // size)):
         run = [number for _, number in group]
         yield run[0], run[-1] + 1
+
+
+def rounds_of(units: Iterable[Unit]) -> int:
+    """Rounds that units play, over all their replications."""
+    return sum((unit.stop - unit.start) * unit.cell.horizon for unit in units)
+
+
+class RoundCount:
+    """Counts the rounds of a run, those of blocks under way included, and shows them in a bar while it lasts.
+
+    Workers write the rounds of blocks under way into small files of a temporary folder (`processes.reporter`). It is
+    removed in the end, or after a kill by the next run. Where a worker writes none, being on another machine, its
+    rounds are counted when its block is finished.
+    """
+
+    def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:
+        _remove_left_folders()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_folder_prefix()}{os.getpid()}-"))
+        self._bar, self._pace = Bar(name, wanted), pace
+        self._finished, self._total, self._most = 0, 0, 0
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="adadim-rounds", daemon=True)
+
+    def __enter__(self) -> RoundCount:
+        self._bar.__enter__()
+        self._watcher.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._watcher.join()
+        if kind is None:
+            self._show()
+        self._bar.__exit__(kind, error, at)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def plan(self, units: list[Unit]) -> list[Unit]:
+        """Note what is left to do; returns it."""
+        self._total = self._finished + rounds_of(units)
+        return units
+
+    def progress(self, done: int, total: int, unit: Unit | None) -> None:
+        """Note that a unit is finished."""
+        if unit is not None:
+            (self.folder / unit.id).unlink(missing_ok=True)
+            self._finished += rounds_of([unit])
+
+    def played(self) -> int:
+        """Rounds played so far, those of unfinished units included; never fewer than before."""
+        under_way = 0
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(OSError, ValueError):  # finished by now, or half written
+                under_way += int(path.read_text())
+        self._most = min(max(self._most, self._finished + under_way), self._total)
+        return self._most
+
+    def _show(self) -> None:
+        self._bar.update(self.played(), self._total, self._pace())
+
+    def _watch(self) -> None:
+        while not self._over.wait(REPORT):
+            self._show()
+
+
+def _folder_prefix() -> str:
+    return f"adadim-rounds-{socket.gethostname()}-"
+
+
+def _remove_left_folders() -> None:
+    """Remove the folders of runs of this machine that were killed."""
+    for path in Path(tempfile.gettempdir()).glob("adadim-rounds-*"):
+        match = re.fullmatch(rf"{re.escape(_folder_prefix())}(\d+)-\w+", path.name)
+        if match and not is_alive(line_of(match[1])):
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,57 +1,53 @@
-"""What a study may name: adadim's policies and instance generators, and those in a file of the user's own."""
+"""What a study may name, adadim's and the user's own policies and instance generators, and the tables that name it."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import inspect
 import linecache
 import sys
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adadim import instances, policies
-from adadim.errors import StudyError
+from adadim import codec, instances, policies
+from adadim.checks import shown
+from adadim.errors import InvalidValueError, StudyError
+from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
 
-__all__ = [
-    "Generator",
-    "PluginSource",
-    "Plugins",
-    "check_plugins",
-    "instance_kinds",
-    "load_plugin",
-    "load_source",
-    "plugin_source",
-    "policy_kinds",
-]
-
 Generator = Callable[..., Any]
+Table = dict[str, Any]
 
 Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
 
+SUPPLIED = ("replications", "seed")  # what a study decides for all of its instances at once
+
 
 class PluginSource(NamedTuple):
-    """The text of a plugin's file, which is how it travels to other machines.
-
-    Attributes
-    ----------
-    stem : str
-        Name of the file, without ``.py``.
-    text : str
-        What is in it.
-    """
+    """Name (without ``.py``) and text of a plugin's file, which is how it travels to other machines."""
 
     stem: str
     text: str
 
 
-_SOURCES: weakref.WeakKeyDictionary[Any, PluginSource] = weakref.WeakKeyDictionary()
-"""Where the classes and functions of plugins come from."""
+SOURCES: weakref.WeakKeyDictionary[Any, PluginSource] = weakref.WeakKeyDictionary()
+"""Where the classes and functions of plugins come from, as far as `load_plugin` has loaded them."""
+
+
+@contextmanager
+def study_errors(where: str = "") -> Iterator[None]:
+    """Raise what is wrong with a value as a `StudyError`, which begins with `where`."""
+    try:
+        yield
+    except StudyError:
+        raise
+    except InvalidValueError as error:
+        raise StudyError(f"{where}{error}") from error
 
 
 def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
@@ -73,8 +69,8 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     >>> list(instance_kinds())
     ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'growing', 'interval', 'labelled', ...]
     """
-    found = {name: getattr(instances, name) for name in instances.__all__}
-    return {name: value for name, value in {**found, **(plugins or {})}.items() if _generates(value)}
+    library = {name: getattr(instances, name) for name in instances.__all__}
+    return {name: value for name, value in {**library, **(plugins or {})}.items() if _generates(value)}
 
 
 def load_plugin(path: str | Path) -> dict[str, Any]:
@@ -122,16 +118,13 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
         raise StudyError(f"{file}: no such file; a plugin is a Python file that defines a policy")
-    source = importlib.util.spec_from_file_location(_module_name(file.stem), file)
-    if source is None or source.loader is None:
+    if file.suffix != ".py":
         raise StudyError(f"{file}: not a Python file; a plugin's name ends in .py")
-    module = importlib.util.module_from_spec(source)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{file}: cannot be read as text: {error}") from error
-    loader = source.loader
-    return _defined(module, lambda: loader.exec_module(module), str(file), PluginSource(file.stem, text))
+    return _load(PluginSource(file.stem, text), str(file.absolute()), str(file))
 
 
 def load_source(source: PluginSource) -> dict[str, Any]:
@@ -139,46 +132,36 @@ def load_source(source: PluginSource) -> dict[str, Any]:
     # Python finds the lines of a file that is not there in this cache; a cell's hash needs them.
     file = f"<plugin {source.stem}.py {hashlib.sha256(source.text.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source.text), None, source.text.splitlines(keepends=True), file)
-    module = types.ModuleType(_module_name(source.stem))
+    return _load(source, file, file)
+
+
+def _load(source: PluginSource, file: str, name: str) -> dict[str, Any]:
+    """Policies and generators that a plugin defines; `file` is where its lines are, `name` what errors call it."""
+    module = types.ModuleType(f"adadim_plugin_{source.stem}")
     module.__file__ = file
-    return _defined(module, lambda: exec(compile(source.text, file, "exec"), vars(module)), file, source)
-
-
-def plugin_source(value: Any) -> PluginSource | None:
-    """The file that a class or function was loaded from by `load_plugin`, if it was."""
-    return _SOURCES.get(value)
-
-
-def _module_name(stem: str) -> str:
-    return f"adadim_plugin_{stem}"
-
-
-def _defined(module: types.ModuleType, execute: Callable[[], None], file: str, source: PluginSource) -> dict[str, Any]:
-    """Policies and generators that a module defines when it is executed."""
     # Registered only while it runs (dataclasses look their module up): what is in no importable module travels to
     # worker processes by value.
     sys.modules[module.__name__] = module
     try:
-        execute()
+        exec(compile(source.text, file, "exec", dont_inherit=True), vars(module))
     except Exception as error:
-        raise StudyError(f"{file}: the plugin raised {type(error).__name__}: {error}") from error
+        raise StudyError(f"{name}: the plugin raised {type(error).__name__}: {error}") from error
     finally:
         del sys.modules[module.__name__]
-    own = {
+    defined = {
         key: value
         for key, value in vars(module).items()
         if not key.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
         and (_usable(value) or _generates(value))
     }
-    if not own:
+    if not defined:
         raise StudyError(
-            f"{file}: defines no policy; it should define a frozen dataclass that derives from adadim.Policy"
+            f"{name}: defines no policy; it should define a frozen dataclass that derives from adadim.Policy"
         )
-    check_plugins(own)
-    for value in own.values():
-        _SOURCES[value] = source
-    return own
+    check_plugins(defined)
+    SOURCES.update(dict.fromkeys(defined.values(), source))
+    return defined
 
 
 def check_plugins(plugins: Plugins) -> None:
@@ -209,3 +192,82 @@ def _generates(value: Any) -> bool:
         return False
     takes = inspect.signature(value).parameters
     return "replications" in takes and "frame" not in takes  # a study is a text file, which holds no table
+
+
+def to_spec(policy: Policy) -> Table:
+    """Policy as a table: its kind and all hyper-parameters, those left at their default included.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> to_spec(adadim.Greedy(dim=3))
+    {'kind': 'Greedy', 'ridge': 0.1, 'dim': 3, 'ties': 'random'}
+    """
+    if not isinstance(policy, Policy):
+        raise StudyError(f"expected a policy such as LinUCB(), got {shown(policy)}")
+    return codec.to_table(policy)
+
+
+def from_spec(table: Mapping[str, Any], plugins: Plugins | None = None) -> Policy:
+    """Policy that a table describes; keys left out take their defaults.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> from_spec(to_spec(adadim.LinUCB(dim=3))) == adadim.LinUCB(dim=3)
+    True
+    >>> from_spec({"kind": "LinUCB", "rigde": 1.0})
+    Traceback (most recent call last):
+    adadim.errors.StudyError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
+    """
+    return build_policy(table, "policy", plugins)
+
+
+def build_policy(
+    table: Mapping[str, Any], where: str, plugins: Plugins | None, parameters: Mapping[str, Any] | None = None
+) -> Policy:
+    """Policy that a table describes; `parameters` of an instance replace values that start with @."""
+    with study_errors():
+        policy = codec.from_table(table, {**policy_kinds(plugins), **policies.parts()}, where, parameters)
+    if not isinstance(policy, Policy):
+        raise StudyError(f"{where}.kind: {table['kind']!r} is a part of policies, not a policy")
+    return policy
+
+
+def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
+    """Table of a policy given as an object or as a table; hyper-parameters that were not given are left out."""
+    kinds = policy_kinds(plugins)
+    table: Table = codec.without_none(codec.plain(value, defaults=False), {**kinds, **policies.parts()})
+    with study_errors():
+        codec.check_table(table, kinds, where)
+    return table
+
+
+def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
+    """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
+    kinds = instance_kinds(plugins)
+    table: Table = codec.without_none(codec.plain(value), kinds)
+    for key in SUPPLIED:
+        if isinstance(table, Mapping) and key in table:
+            raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
+    with study_errors():
+        codec.check_table(table, kinds, where, noun="instances of kind", reserved=SUPPLIED)
+    return table
+
+
+def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, Any]:
+    """Parameters of an instance that its table gives, and the defaults of the others."""
+    defaults = {key: value for key, value in codec.parameters_of(generator).items() if key not in SUPPLIED}
+    return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
+
+
+def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
+    """Build the given replications; a generator without `seed` has nothing to draw."""
+    seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}
+    instance: Instance = generator(**params, **seeded, replications=tuple(replications))
+    return instance
+
+
+def identity(value: Any, where: str) -> Any:
+    """What decides a result, as plain JSON; see `codec.identity`."""
+    return codec.identity(value, where, {**policies.kinds(), **policies.parts()})

@@ -16,10 +16,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.files import Place
 from adadim.frames import to_pandas
 from adadim.notebook import card
-from adadim.study.cells import Outcome, Unit
-from adadim.study.store import Span, Store
-
-__all__ = ["CellStatus", "Results", "Status", "already_there", "covered", "load", "missing", "status"]
+from adadim.study.store import Store, covered
 
 if TYPE_CHECKING:
     import pandas
@@ -334,35 +331,3 @@ def status(folder: str | Place) -> Status:
     used = {cell["id"] for cell in manifest["cells"]}
     unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
     return Status(manifest["study"]["name"], tuple(cells), unused)
-
-
-def already_there(present: np.ndarray[Any, np.dtype[np.bool_]], unit: Unit) -> Outcome | None:
-    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None).
-
-    `present` says which replications of its cell are, see `covered`.
-    """
-    here = int(present[unit.start : unit.stop].sum())
-    if not here:
-        return None
-    return "found" if here == unit.stop - unit.start else "busy"
-
-
-def missing(spans: Iterable[Span], trials: int) -> list[int]:
-    """Replications below `trials` that no span covers.
-
-    Examples
-    --------
-    >>> missing([(0, 2), (3, 4)], 6)
-    [2, 4, 5]
-    """
-    present = covered(spans, trials)
-    return [*np.flatnonzero(~present).tolist(), *range(len(present), trials)]
-
-
-def covered(spans: Iterable[Span], trials: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which replications below `trials` some span covers, as far as there are any."""
-    known = list(spans)
-    present = np.zeros(min(trials, max((stop for _, stop in known), default=0)), dtype=bool)
-    for start, stop in known:
-        present[start:stop] = True
-    return present

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from adadim import codec
+from adadim.backend.memory import check_fits
 from adadim.checks import file_name, integer, is_integer, printable, shown, suggestion
-from adadim.errors import InvalidValueError, StudyError
+from adadim.errors import StudyError
 from adadim.notebook import card
 from adadim.policies.base import Policy
 from adadim.randomness import check_seed
 from adadim.simulate import RECORDS, record_points
-from adadim.study import toml
-from adadim.study.cells import FORMAT, Cell, digest
-from adadim.study.identity import identity, source_digest
-from adadim.study.kinds import Plugins, check_plugins, instance_kinds, policy_kinds
-from adadim.study.labels import check_labels
-from adadim.study.probes import Probe, build_probe, check_starts
-from adadim.study.sizes import check_counts, check_memory
-from adadim.study.tables import all_parameters, build_policy, instance_table, policy_table
+from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
+from adadim.study.kinds import (
+    Generator,
+    Plugins,
+    all_parameters,
+    build_policy,
+    check_plugins,
+    identity,
+    instance_kinds,
+    instance_table,
+    policy_kinds,
+    policy_table,
+    study_errors,
+)
 
-__all__ = ["Study"]
+MOST_POINTS = 1_000_000  # of record
+PLANNED = 200  # bytes that a replication takes in the plan of a run
 
 
 @dataclass(frozen=True)
@@ -101,21 +110,26 @@ class Study:
     _started: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_text(file_name, self.name, "name:")
+        with study_errors():
+            file_name(self.name, "name:")
         for key in ("instances", "policies"):
             _check_names(getattr(self, key), key)
         plugins = _with_classes_of(self.policies, self.plugins)
         instances = {name: instance_table(v, f"instances.{name}", plugins) for name, v in self.instances.items()}
         policies = {name: policy_table(v, f"policies.{name}", plugins) for name, v in self.policies.items()}
+        with study_errors():
+            trials = integer(self.trials, "trials:")
+        with study_errors("seed: "):
+            seed = check_seed(self.seed)
         checked = {
-            "trials": _integer(self.trials, "trials"),
-            "seed": _seed(self.seed),
+            "trials": trials,
+            "seed": seed,
             "plugins": plugins,
             "instances": instances,
             "policies": policies,
             "record": _check_record(self.record),
             "only": _check_only(self.only, instances, policies),
-            "labels": check_labels(self.labels),
+            "labels": _check_labels(self.labels),
         }
         for key, value in checked.items():
             object.__setattr__(self, key, value)
@@ -136,7 +150,7 @@ class Study:
             Policies and generators of your own that the file names.
         """
         file = Path(path)
-        table = toml.read(file)
+        table = codec.read_toml(file)
         try:
             return cls.from_dict({"name": file.stem, **table}, plugins)
         except StudyError as error:
@@ -168,7 +182,7 @@ class Study:
 
     def to_toml(self) -> str:
         """The study as a TOML document, which `from_toml` reads back."""
-        return toml.dumps(self.to_dict())
+        return codec.to_toml(self.to_dict())
 
     def _repr_html_(self) -> str:
         about = {"instances": ", ".join(self.instances), "policies": ", ".join(self.policies)}
@@ -202,8 +216,7 @@ class Study:
         Traceback (most recent call last):
         adadim.errors.StudyError: instances.easy: intrinsic_dim must be an integer in 1..6 (...), got 7
         """
-        check_counts(self.trials, self.record)
-        check_memory(self.cells, self.trials)
+        _check_memory(self.cells, self.trials)
         if not self._started:  # it does not change: once is enough, and warns once
             check_starts(self.cells, self._probes)
             object.__setattr__(self, "_started", True)
@@ -212,13 +225,17 @@ class Study:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every policy on every instance."""
-        check_counts(self.trials, self.record)
-        return tuple(self._cell(instance, policy, self._probes[instance]) for instance, policy in self._pairs())
+        _check_counts(self.trials, self.record)
+        return tuple(self._cell(instance, policy) for instance, policy in self._pairs())
 
     @cached_property
     def _probes(self) -> dict[str, Probe]:
         """A small instance of each kind."""
-        return {instance: self._probe(instance) for instance in self.instances}
+        probes = {}
+        for name, table in self.instances.items():
+            shrink, params = table["kind"] not in self.plugins, self._parameters[name]
+            probes[name] = build_probe(self._generators[name], params, self.seed, f"instances.{name}", shrink)
+        return probes
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Pairs (instance, policy) that the study runs."""
@@ -227,26 +244,28 @@ class Study:
                 if instance in self.only.get(policy, self.instances):
                     yield instance, policy
 
+    @cached_property
+    def _generators(self) -> dict[str, Generator]:
+        """What makes each instance."""
+        kinds = instance_kinds(self.plugins)
+        return {name: kinds[table["kind"]] for name, table in self.instances.items()}
+
+    @cached_property
+    def _parameters(self) -> dict[str, dict[str, Any]]:
+        """What makes each instance is called with, defaults included."""
+        return {name: all_parameters(table, self._generators[name]) for name, table in self.instances.items()}
+
     def _build(self, policy: str, instance: str) -> Policy:
-        return build_policy(self.policies[policy], f"policies.{policy}", self.plugins, self._parameters(instance))
+        return build_policy(self.policies[policy], f"policies.{policy}", self.plugins, self._parameters[instance])
 
-    def _parameters(self, instance: str) -> dict[str, Any]:
-        table = self.instances[instance]
-        return all_parameters(table, instance_kinds(self.plugins)[table["kind"]])
-
-    def _probe(self, instance: str) -> Probe:
-        kind = self.instances[instance]["kind"]
-        generator, own = instance_kinds(self.plugins)[kind], kind in self.plugins
-        return build_probe(generator, self._parameters(instance), self.seed, f"instances.{instance}", shrink=not own)
-
-    def _cell(self, instance: str, policy: str, probe: Probe) -> Cell:
-        kind = self.instances[instance]["kind"]
-        generator, params = instance_kinds(self.plugins)[kind], self._parameters(instance)
+    def _cell(self, instance: str, policy: str) -> Cell:
+        kind, probe = self.instances[instance]["kind"], self._probes[instance]
+        generator, params = self._generators[instance], self._parameters[instance]
         written = {"kind": kind, "params": identity(params, f"instances.{instance}")}
         if kind in self.plugins:
-            written["source"] = source_digest(generator)
+            written["source"] = codec.source_digest(generator)
         try:
-            times = tuple(record_points(self.record, probe.horizon).tolist())
+            times = tuple(record_points(self.record, probe.problem.horizon).tolist())
         except ValueError as error:
             raise StudyError(f"record: {error}, on instance {instance!r}") from error
         built = self._build(policy, instance)
@@ -267,25 +286,11 @@ class Study:
             seed=self.seed,
             base_arms=probe.base_arms,
             arms=probe.arms,
-            dim=probe.dim,
-            horizon=probe.horizon,
+            dim=probe.problem.dim,
+            horizon=probe.problem.horizon,
             generator=generator,
             params=params,
         )
-
-
-def _integer(value: Any, key: str) -> int:
-    try:
-        return integer(value, f"{key}:")
-    except InvalidValueError as error:
-        raise StudyError(str(error)) from error
-
-
-def _seed(value: Any) -> int:
-    try:
-        return check_seed(value)
-    except ValueError as error:
-        raise StudyError(f"seed: {error}") from error
 
 
 def _check_names(table: Mapping[str, Any], key: str) -> None:
@@ -294,14 +299,8 @@ def _check_names(table: Mapping[str, Any], key: str) -> None:
     for name in table:
         if not isinstance(name, str) or not name.strip():
             raise StudyError(f"{key}: names must be non-empty strings, got {shown(name)}")
-        _check_text(printable, name, f"{key}: names")
-
-
-def _check_text(check: Callable[[str, str], str], value: Any, key: str) -> None:
-    try:
-        check(value, key)
-    except InvalidValueError as error:
-        raise StudyError(str(error)) from error
+        with study_errors():
+            printable(name, f"{key}: names")
 
 
 def _check_only(
@@ -334,12 +333,12 @@ def _with_classes_of(policies: Mapping[str, Any], plugins: Plugins) -> dict[str,
     """Plugins together with the classes of policy objects that are not adadim's own."""
     if not isinstance(plugins, Mapping):
         raise StudyError(f"plugins: must be a table of name = class or function, got {shown(plugins)}")
-    found = dict(plugins)
+    with_classes = dict(plugins)
     for kind in _classes(policies):
-        if found.setdefault(kind.__name__, kind) is not kind:
+        if with_classes.setdefault(kind.__name__, kind) is not kind:
             raise StudyError(f"policies: two different classes are called {kind.__name__}; rename one of them")
-    check_plugins(found)
-    return found
+    check_plugins(with_classes)
+    return with_classes
 
 
 def _classes(value: Any) -> Iterator[type[Policy]]:
@@ -353,3 +352,50 @@ def _classes(value: Any) -> Iterator[type[Policy]]:
     if isinstance(value, list | tuple):
         for item in value:
             yield from _classes(item)
+
+
+def _check_labels(labels: Any) -> dict[str, Any]:
+    """A copy of the labels in plain dicts, lists, numbers, strings and booleans; raises if they hold anything else."""
+    if not isinstance(labels, Mapping):
+        raise StudyError(f"labels: must be a table, e.g. [labels.instances.NAME] in TOML, got {shown(labels)}")
+
+    def copied(value: Any, where: str) -> Any:
+        if isinstance(value, Mapping):
+            for key in value:
+                if not isinstance(key, str) or not key:
+                    raise StudyError(f"{where}: keys must be non-empty strings, got {key!r}")
+            return {key: copied(item, f"{where}.{key}") for key, item in value.items()}
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, list | tuple):
+            return [copied(item, f"{where}[{i}]") for i, item in enumerate(value)]
+        if isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        raise StudyError(
+            f"{where}: must be a finite number, a string, a boolean, a list or a table, got {shown(value)}"
+        )
+
+    plain: dict[str, Any] = copied(labels, "labels")
+    return plain
+
+
+def _check_counts(trials: int, record: int | Sequence[int]) -> None:
+    """Raise unless so many replications and record points can be stored."""
+    if trials > LARGEST:
+        raise StudyError(f"trials: must be at most {LARGEST}, got {trials}")
+    points = record if isinstance(record, int) else len(record)
+    if points > MOST_POINTS:
+        raise StudyError(f"record: must be at most {MOST_POINTS} rounds, got {points}")
+
+
+def _check_memory(cells: Sequence[Cell], trials: int) -> None:
+    """Raise unless a replication of every cell, the plan and the results of one cell fit into this machine's memory."""
+    for cell in cells:
+        where = f"instances.{cell.instance}"
+        if cell.horizon > LARGEST:
+            raise StudyError(f"{where}.horizon: must be at most {LARGEST}, got {cell.horizon}")
+        with study_errors(f"{where}: "):
+            check_fits(cell.least_bytes, arms=cell.arms, dim=cell.dim)
+    points = max(len(cell.times) for cell in cells)
+    with study_errors("trials: "):
+        check_fits(trials * (8 * 3 * points + PLANNED * len(cells)), trials=trials)

@@ -26,91 +26,49 @@ from adadim.errors import RunError
 from adadim.files import Place, exists
 from adadim.instances.instance import Instance
 from adadim.study.cells import Cell, Unit
-from adadim.study.device import card_memory, device_regret
-from adadim.study.executor import SHARE, regret_of
-from adadim.study.kinds import PluginSource, load_source, plugin_source
+from adadim.study.device import device_regret, gpu_memory
+from adadim.study.kinds import SOURCES, PluginSource, load_source
+from adadim.study.processes import SHARE, regret_of
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
-__all__ = [
-    "Description",
-    "Facts",
-    "card_free",
-    "dask_setup",
-    "describe",
-    "disagreement",
-    "facts",
-    "perform",
-    "versions",
-]
-
-DECIDING = ("numpy", "scipy", "polars")
-"""Packages whose version may change the bytes of a block."""
-
-MOST_CELLS = 64
-"""Cells that a worker keeps ready."""
+DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the bytes of a block
+MOST_CELLS = 64  # that a worker keeps ready
 
 
 @dataclass(frozen=True)
 class Description:
-    """A cell as a worker is told of it.
+    """A cell as a worker is told of it, with what must be the same there as here."""
 
-    Attributes
-    ----------
-    study : dict
-        Tables of a study of one instance and one policy.
-    sources : tuple of PluginSource
-        Files of the user's own that the study needs.
-    cell : str
-        Identifier that the cell must have.
-    versions : dict
-        What must be installed.
-    ready : Cell, optional
-        The cell itself, where it needs classes or functions of the user's own that come from no file: they then travel
-        as Dask sends any object.
-    """
-
-    study: dict[str, Any]
-    sources: tuple[PluginSource, ...]
-    cell: str
-    versions: dict[str, str]
+    study: dict[str, Any]  # tables of a study of one instance and one policy
+    sources: tuple[PluginSource, ...]  # files of the user's own that it needs
+    cell: str  # identifier that the cell must have
+    versions: dict[str, str]  # what must be installed
+    # The cell itself, where it needs classes or functions of the user's own that come from no file: they then travel as
+    # Dask sends any object.
     ready: Cell | None = None
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a worker says about itself.
-
-    Attributes
-    ----------
-    versions : dict
-        What is installed.
-    memory : float
-        Bytes that it may use.
-    threads : int
-        Tasks that it does at the same time.
-    gpus : int
-        How many GPUs it offers, as Dask's resource GPU.
-    sees : bool
-        Whether the results folder asked for is there.
-    """
+    """What a worker says about itself."""
 
     versions: dict[str, str]
-    memory: float
-    threads: int
-    gpus: int
-    sees: bool
+    memory: float  # bytes that it may use
+    threads: int  # tasks that it does at the same time
+    gpus: int  # how many it offers, as Dask's resource GPU
+    sees: bool  # whether the results folder asked for is there
 
 
 def describe(study: Study, cell: Cell) -> Description:
     """A cell of a study, for workers."""
-    told = study.to_dict()
-    chosen = {key: told[key] for key in ("name", "trials", "seed", "record")}
-    chosen["instances"] = {cell.instance: told["instances"][cell.instance]}
-    chosen["policies"] = {cell.policy: told["policies"][cell.policy]}
-    found = [plugin_source(value) for value in study.plugins.values()]
-    sources = tuple(dict.fromkeys(source for source in found if source is not None))
-    return Description(chosen, sources, cell.id, versions(), cell if None in found else None)
+    whole = study.to_dict()
+    part = {key: whole[key] for key in ("name", "trials", "seed", "record")}
+    part["instances"] = {cell.instance: whole["instances"][cell.instance]}
+    part["policies"] = {cell.policy: whole["policies"][cell.policy]}
+    of_plugins = [SOURCES.get(value) for value in study.plugins.values()]
+    sources = tuple(dict.fromkeys(source for source in of_plugins if source is not None))
+    return Description(part, sources, cell.id, versions(), cell if None in of_plugins else None)
 
 
 def perform(described: Description, start: int, stop: int, device: str, folder: Place | None) -> bytes | None:
@@ -122,7 +80,7 @@ def perform(described: Description, start: int, stop: int, device: str, folder: 
         raise RunError(f"a worker has {reason}; install the same on both")
     unit = Unit(_cell(described), start, stop)
     store = None if folder is None else Store(folder)
-    if store is not None and exists(store.path(unit.cell.id, (start, stop))):  # whoever wrote it died before telling
+    if store is not None and exists(store.path(unit.cell.id, unit.span)):  # whoever wrote it died before telling
         return None
     if device == "cpu":
         with _memory().taken((stop - start) * unit.cell.replication_bytes, unit), _one_blas_thread():
@@ -132,7 +90,7 @@ def perform(described: Description, start: int, stop: int, device: str, folder: 
     data = encoded(unit, regret)
     if store is None:
         return data
-    store.write_encoded(unit, data)
+    store.write(unit, data)
     return None
 
 
@@ -148,9 +106,9 @@ def dask_setup(worker: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def card_free(device: str) -> tuple[int, int]:
+def free_gpu(device: str) -> tuple[int, int]:
     """Bytes of this worker's GPU that are free, and all."""
-    return card_memory(check_device(device))
+    return gpu_memory(check_device(device))
 
 
 @cache
@@ -181,9 +139,7 @@ def _cell(job: Description) -> Cell:
         return job.ready
     with _making:
         if job.cell not in _cells:
-            loaded: dict[str, Any] = {}
-            for source in job.sources:
-                loaded |= _loaded(source)
+            loaded = {name: value for source in job.sources for name, value in _loaded(source).items()}
             (cell,) = Study.from_dict(job.study, plugins=loaded).cells
             if cell.id != job.cell:
                 raise RunError(
@@ -211,13 +167,7 @@ def _instance(unit: Unit) -> Instance:
 
 @dataclass
 class Memory:
-    """Bytes of a worker that running blocks may take together; who finds too little waits.
-
-    Parameters
-    ----------
-    capacity : float
-        Bytes in all.
-    """
+    """Bytes of a worker that running blocks may take together; who finds too little waits."""
 
     capacity: float
     used: float = 0.0

@@ -5,8 +5,9 @@
 values with each other, never with a measured regret.
 """
 
+from adadim.errors import ConditionError
 from adadim.theory.iterations import Iteration, Schedule, hardness, schedule
-from adadim.theory.lower_bound import ConditionError, LowerBoundFamily, lower_bound_family, theorem1_bound
+from adadim.theory.lower_bound import LowerBoundFamily, lower_bound_family, theorem1_bound
 from adadim.theory.rates import (
     confidence_radius,
     dominates,
@@ -16,8 +17,9 @@ from adadim.theory.rates import (
     pareto_rate,
     rate_lower_bound,
     recommended_beta,
+    tapered_information,
+    tapered_rate,
 )
-from adadim.theory.taper import tapered_information, tapered_rate
 
 __all__ = [
     "ConditionError",

@@ -3,10 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from adadim.checks import integer
-from adadim.theory.checks import check_rate_beta
-
-__all__ = ["Iteration", "Schedule", "hardness", "schedule"]
+from adadim.checks import integer, number, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def schedule(horizon: int, beta: float, dim: int) -> Schedule:
     """
     horizon, dim = integer(horizon, "horizon"), integer(dim, "dim")
     # p = ceil(log2 T^beta); the slack keeps T^beta = 2^k at k when the logarithm rounds up.
-    p = max(1, math.ceil(check_rate_beta(beta) * math.log2(horizon) - 1e-9))
+    p = max(1, math.ceil(checked_beta(beta) * math.log2(horizon) - 1e-9))
     dims = tuple(min(2 ** (p + 2 - i), dim) for i in range(1, p + 1))
     lengths = tuple(min(2 ** (p + i), horizon) for i in range(1, p + 1))
     iterations: list[Iteration] = []
@@ -93,3 +90,9 @@ def schedule(horizon: int, beta: float, dim: int) -> Schedule:
             iterations.append(Iteration(i, d_i, length, start, stop))
             start = stop
     return Schedule(p, dims, lengths, tuple(iterations))
+
+
+def checked_beta(beta: float) -> float:
+    """The parameter of LinUCB++, in [1/2, 1)."""
+    require(0.5 <= number(beta, "beta") < 1.0, "beta", "lie in [1/2, 1)", beta)
+    return float(beta)

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from adadim.backend.arrays import FloatArray, real_array
 from adadim.backend.memory import check_fits
-from adadim.checks import flag, integer, one_of, require
+from adadim.checks import flag, integer, number, one_of, require
 from adadim.errors import ConditionError, InvalidValueError
-from adadim.theory.checks import ONE, check_number
 
-__all__ = ["ConditionError", "LowerBoundFamily", "lower_bound_family", "theorem1_bound"]
+ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 
 
 def theorem1_bound(horizon: int, alpha: float, alpha_easy: float, budget: float) -> float:
@@ -159,13 +158,8 @@ def lower_bound_family(
         require(delta > 0.0, "budget", "be small enough for a gap above 0", budget)
     elif budget is not None:
         raise InvalidValueError(f"give budget or delta, not both; got budget = {budget} and delta = {delta}")
-    # ||theta_i|| = sqrt(5) Delta / 2
-    require(
-        0.0 < check_number(delta, "delta") <= 2.0 / math.sqrt(5.0),
-        "delta",
-        "lie in (0, 2/sqrt(5)], for norms up to 1",
-        delta,
-    )
+    within = 0.0 < number(delta, "delta") <= 2.0 / math.sqrt(5.0)  # ||theta_i|| = sqrt(5) Delta / 2
+    require(within, "delta", "lie in (0, 2/sqrt(5)], for norms up to 1", delta)
     easy_dim = math.floor(horizon**alpha_easy * ONE)
     return LowerBoundFamily(int(horizon), count, float(delta), easy_dim, flag(zero_arm, "zero_arm"))
 
@@ -173,23 +167,22 @@ def lower_bound_family(
 def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
     """Kl = floor(T^alpha / 2), after checking the conditions of Theorem 1 but for the one on B."""
     horizon = integer(horizon, "horizon")
-    require(0.0 <= check_number(alpha, "alpha") <= 1.0, "alpha", "lie in [0, 1]", alpha)
-    require(0.0 <= check_number(alpha_easy, "alpha_easy") <= 1.0, "alpha_easy", "lie in [0, 1]", alpha_easy)
+    require(0.0 <= number(alpha, "alpha") <= 1.0, "alpha", "lie in [0, 1]", alpha)
+    require(0.0 <= number(alpha_easy, "alpha_easy") <= 1.0, "alpha_easy", "lie in [0, 1]", alpha_easy)
     if alpha_easy >= alpha:
         raise ConditionError(f"Theorem 1 needs alpha_easy < alpha, but {alpha_easy:g} >= {alpha:g}")
     hard, easy = float(horizon**alpha), float(horizon**alpha_easy)
     count = math.floor(hard / 2.0 * ONE)
-    found = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
+    but = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
     if count < 2:  # and count >= 2 implies count >= T^alpha / 4
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {found}; take T^alpha >= 4")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {but}; take T^alpha >= 4")
     if easy > count * ONE:
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {found}")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {but}")
     return count
 
 
 def _check_budget(horizon: int, alpha: float, budget: float) -> None:
-    require(0.0 < check_number(budget, "budget") < math.inf, "budget", "be positive and finite", budget)
+    require(0.0 < number(budget, "budget") < math.inf, "budget", "be positive and finite", budget)
     hard = horizon**alpha
     if hard > budget * ONE:
-        found = f"{horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}"
-        raise ConditionError(f"Theorem 1 needs T^alpha <= budget, but {found}")
+        raise ConditionError(f"Theorem 1 needs T^alpha <= budget, but {horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}")

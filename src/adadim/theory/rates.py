@@ -1,4 +1,4 @@
-"""Rate functions, the Pareto frontier, and upper bounds."""
+"""Rate functions, the Pareto frontier, upper bounds, and what a ridge that grows with the index gives."""
 
 import math
 from collections.abc import Callable
@@ -8,20 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adadim.backend.arrays import FloatArray, real_array
-from adadim.checks import integer, require, shown
+from adadim.backend.memory import check_fits
+from adadim.checks import integer, number, require, shown
 from adadim.errors import InvalidTypeError
-from adadim.theory.checks import check_alphas, check_failure, check_number, check_rate_beta
-
-__all__ = [
-    "confidence_radius",
-    "dominates",
-    "linucbpp_bound_order",
-    "modified_linucb_bound_order",
-    "nonadaptive_rate",
-    "pareto_rate",
-    "rate_lower_bound",
-    "recommended_beta",
-]
+from adadim.theory.iterations import checked_beta
 
 F = TypeVar("F", float, FloatArray)
 
@@ -34,7 +24,7 @@ def nonadaptive_rate(alpha: F) -> F:
     >>> nonadaptive_rate(0.5)
     0.75
     """
-    return _like(alpha, (1.0 + check_alphas(alpha)) / 2.0)
+    return _like(alpha, (1.0 + _checked_alphas(alpha)) / 2.0)
 
 
 def pareto_rate(alpha: F, beta: float) -> F:
@@ -47,7 +37,7 @@ def pareto_rate(alpha: F, beta: float) -> F:
     >>> pareto_rate(np.array([0.0, 0.5, 1.0]), beta=0.75)
     array([0.75, 0.75, 1.  ])
     """
-    return rate_lower_bound(alpha, check_rate_beta(beta))
+    return rate_lower_bound(alpha, checked_beta(beta))
 
 
 def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:
@@ -58,9 +48,9 @@ def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:
     >>> rate_lower_bound(0.25, rate_at_zero=1.0)
     1.0
     """
-    require(0.5 <= check_number(rate_at_zero, "rate_at_zero") <= 1.0, "rate_at_zero", "lie in [1/2, 1]", rate_at_zero)
+    require(0.5 <= number(rate_at_zero, "rate_at_zero") <= 1.0, "rate_at_zero", "lie in [1/2, 1]", rate_at_zero)
     # In this order the sum is exactly >= 1 whenever alpha >= rate_at_zero.
-    rising = 1.0 + (check_alphas(alpha) - rate_at_zero)
+    rising = 1.0 + (_checked_alphas(alpha) - rate_at_zero)
     return _like(alpha, np.minimum(np.maximum(rate_at_zero, rising), 1.0))
 
 
@@ -83,23 +73,21 @@ def dominates(
     points = np.asarray(real_array(np.linspace(0.0, 1.0, 1001) if grid is None else grid, "grid"))
     require(bool(np.all((points >= 0.0) & (points <= 1.0))), "grid", "be alphas in [0, 1]", grid)
     require(points.ndim == 1 and points.size > 0, "grid", "be a non-empty list of alphas", grid)
-    for name, rate in (("rate_a", rate_a), ("rate_b", rate_b)):
-        if not callable(rate):
-            raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
     a, b = _rates(rate_a, "rate_a", points), _rates(rate_b, "rate_b", points)
-    for name, values in (("rate_a", a), ("rate_b", b)):
-        wants = f"map {points.size} alphas to as many rates"
-        ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
-        require(ok, name, wants, values)
     return bool(np.all(a <= b + 1e-12) and np.any(a < b - 1e-12))
 
 
 def _rates(rate: Callable[[FloatArray], ArrayLike], name: str, points: FloatArray) -> FloatArray:
+    if not callable(rate):
+        raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
     try:
-        found = rate(points)
+        rates = rate(points)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(f"{name} must map an array of alphas to as many rates, but raised: {error}") from error
-    return np.asarray(real_array(found, name))
+    values = np.asarray(real_array(rates, name))
+    ok = values.shape == points.shape and bool(np.all(np.isfinite(values)))
+    require(ok, name, f"map {points.size} alphas to as many rates", values)
+    return values
 
 
 def recommended_beta(alpha_hat: float) -> float:
@@ -117,7 +105,7 @@ def recommended_beta(alpha_hat: float) -> float:
     >>> recommended_beta(0.5)
     0.75
     """
-    require(0.0 <= check_number(alpha_hat, "alpha_hat") < math.inf, "alpha_hat", "be finite and at least 0", alpha_hat)
+    require(0.0 <= number(alpha_hat, "alpha_hat") < math.inf, "alpha_hat", "be finite and at least 0", alpha_hat)
     return min((1.0 + float(alpha_hat)) / 2.0, math.nextafter(1.0, 0.0))
 
 
@@ -133,8 +121,8 @@ def confidence_radius(horizon: int, arms: int, failure: float | None = None, nor
     24.484221
     """
     horizon, arms = integer(horizon, "horizon", least=2), integer(arms, "arms")
-    delta = 1.0 / math.sqrt(horizon) if failure is None else check_failure(failure)
-    norm = 2.0 * math.log(horizon) if norm_bound is None else float(check_number(norm_bound, "norm_bound"))
+    delta = 1.0 / math.sqrt(horizon) if failure is None else _checked_failure(failure)
+    norm = 2.0 * math.log(horizon) if norm_bound is None else float(number(norm_bound, "norm_bound"))
     require(0.0 <= norm < math.inf, "norm_bound", "be finite and at least 0", norm)
     return 2.0 * math.sqrt(math.log(2.0 * horizon * arms / delta)) + norm
 
@@ -150,7 +138,7 @@ def modified_linucb_bound_order(horizon: int, arms: int, dim: int, failure: floa
     >>> round(modified_linucb_bound_order(2500, arms=1200, dim=12))
     49888
     """
-    delta = 1.0 if failure is None else check_failure(failure)
+    delta = 1.0 if failure is None else _checked_failure(failure)
     log = _log_ktlogt(horizon, arms) - math.log(delta)
     return log**2 * math.sqrt(integer(dim, "dim") * horizon)
 
@@ -165,7 +153,51 @@ def linucbpp_bound_order(horizon: int, arms: int, beta: float, alpha: float) -> 
     >>> round(linucbpp_bound_order(2500, arms=1200, beta=0.5, alpha=0.0))
     1006874
     """
-    return float(_log_ktlogt(horizon, arms) ** 3.5 * horizon ** pareto_rate(float(check_number(alpha, "alpha")), beta))
+    return float(_log_ktlogt(horizon, arms) ** 3.5 * horizon ** pareto_rate(float(number(alpha, "alpha")), beta))
+
+
+def tapered_information(horizon: int, dim: int, taper: float, ridge: float) -> float:
+    """Upper bound on ln det(V / Lambda) after `horizon` pulls of arms of norm at most 1.
+
+    By Hadamard's inequality it is at most the largest sum_j ln(1 + T_j / (lambda j^s)) with sum_j T_j <= T. The first J
+    terms are at most J ln(1 + T / (lambda J)), the others at most T / (lambda (J + 1)^s) together, for every J; the
+    best J of 1, ..., d is taken. It grows as (T / lambda)^(1 / (1 + s)) up to a logarithm, until it meets the d ln T of
+    d features.
+
+    Examples
+    --------
+    >>> round(tapered_information(2500, dim=600, taper=0.0, ridge=1.0))  # all features alike
+    985
+    >>> round(tapered_information(2500, dim=600, taper=1.5, ridge=1.0))
+    116
+    """
+    rounds, dim = integer(horizon, "horizon"), integer(dim, "dim")
+    require(0.0 <= number(taper, "taper") < np.inf, "taper", "be finite and at least 0", taper)
+    require(0.0 < number(ridge, "ridge") < np.inf, "ridge", "be finite and positive", ridge)
+    check_fits(32 * dim, dim=dim)
+    j = np.arange(1.0, dim + 1)
+    tail = rounds / (ridge * (j + 1) ** taper)
+    tail[-1] = 0.0
+    return float(np.min(j * np.log1p(rounds / (ridge * j)) + tail))
+
+
+def tapered_rate(alpha: F, taper: float, target: float) -> F:
+    """Rate that is proved for `TaperedLinUCB` with ``radius="oful"``, tuned to hardness `target`.
+
+    With theta_norm = T^(s target / 2) and ridge T^(1 - (1 + s) g), g = (1 + s target) / (2 + s), the regret is of order
+    T^(1/2 + g) up to logarithms for every alpha <= target, and nothing is known above.
+
+    Examples
+    --------
+    >>> tapered_rate(0.0, taper=2.0, target=0.0)
+    0.75
+    >>> tapered_rate(np.array([0.0, 0.25, 0.3]), taper=6.0, target=0.25)
+    array([0.8125, 0.8125, 1.    ])
+    """
+    require(0.0 <= number(taper, "taper") < np.inf, "taper", "be finite and at least 0", taper)
+    require(0.0 <= number(target, "target") <= 1.0, "target", "lie in [0, 1]", target)
+    flat = min(0.5 + (1.0 + taper * target) / (2.0 + taper), 1.0)
+    return _like(alpha, np.where(_checked_alphas(alpha) <= target, flat, 1.0))
 
 
 def _log_ktlogt(horizon: int, arms: int) -> float:
@@ -175,3 +207,15 @@ def _log_ktlogt(horizon: int, arms: int) -> float:
 
 def _like(alpha: F, values: FloatArray) -> F:
     return cast(F, values if np.ndim(cast(Any, alpha)) else float(values))
+
+
+def _checked_alphas(alpha: ArrayLike) -> FloatArray:
+    values: FloatArray = np.asarray(real_array(alpha, "alpha"))
+    wrong = values[~((values >= 0.0) & (values <= 1.0))]
+    require(wrong.size == 0, "alpha", "lie in [0, 1]", wrong)
+    return values
+
+
+def _checked_failure(failure: float) -> float:
+    require(0.0 < number(failure, "failure") < 1.0, "failure", "lie in (0, 1)", failure)
+    return float(failure)

@@ -8,7 +8,7 @@ from adadim import instances, paper, study
 from adadim.errors import InvalidValueError, StudyError
 from adadim.experiments import comparison
 from adadim.experiments.comparison.plan import NOT_COMPARED
-from adadim.study.tables import make_instance
+from adadim.study.kinds import make_instance
 
 # Public policies of the library that the comparison does not run, and why.
 DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT = (

@@ -16,7 +16,7 @@ from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo
-from adadim.policies.linucb import ContextLinUCBLearner
+from adadim.policies.linucb import LinUCBLearner
 from adadim.policies.masters.smoothing import SmoothedBases
 from adadim.policies.memos import unmarked
 from adadim.posterior.context import ContextPosterior
@@ -101,7 +101,7 @@ class StoredPolicies(SmoothedBases):
         self.history = self.history[:, :, :1]  # arms of earlier rounds are not needed
         learners = check_stored(bases.learners)
         count = len(self.played)
-        self.past = [PastRegression(count, one.dim, one.policy.ridge) for one in learners]
+        self.past = [PastRegression(count, one.model.dim, one.policy.ridge) for one in learners]
 
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
@@ -122,9 +122,9 @@ class StoredPolicies(SmoothedBases):
         """None: a replay reads the past on the host."""
 
 
-def check_stored(learners: Sequence[Any]) -> list[ContextLinUCBLearner]:
+def check_stored(learners: Sequence[Any]) -> list[LinUCBLearner]:
     """The base learners, if what they did can be done again: each a LinUCB with a radius that rewards do not change."""
-    kept = [one for one in learners if type(one) is ContextLinUCBLearner and one.clock is None]
+    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None]
     if len(kept) != len(learners):
         raise InvalidValueError(
             "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "

@@ -145,7 +145,7 @@ class UCBCorralLearner(CountingMasterLearner):
         for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
             base, make = self.originals[i // self.copies], makers[i // self.copies]
             if type(base) is LinUCB and base.form == "auto":
-                learners.append(LinUCBLearner(base, problem, streams, make_posterior=make))
+                learners.append(LinUCBLearner(base, problem, streams, base.fixed_model(problem, make)))
             else:
                 learners.append(policy.learner(problem, streams))
         return learners

@@ -25,12 +25,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.codec import finite
+from adadim.codec import finite, to_toml
 from adadim.errors import InvalidValueError, StoreError, StudyError
-from adadim.files import write_whole
+from adadim.files import write_atomic
 from adadim.report.looks import looks_of
 from adadim.report.text import instance_label, policy_label, title
-from adadim.study import Results, toml
+from adadim.study import Results
 from adadim.theory import hardness
 
 SCRIPTS = ("elements.js", "charts.js", "tables.js", "page.js")
@@ -169,7 +169,7 @@ def write_page(
     >>> size < 100_000
     True
     """
-    return write_whole(Path(path), html_page(studies, title, blocks, reruns).encode())
+    return write_atomic(Path(path), html_page(studies, title, blocks, reruns).encode())
 
 
 def html_page(
@@ -275,7 +275,7 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
 def _toml(results: Results) -> str:
     """The study as a file; where TOML cannot say all of it, a comment tells why."""
     try:
-        return toml.dumps(results.study)
+        return to_toml(results.study)
     except StudyError as error:
         return f"# {error}\n"
 

@@ -1,0 +1,353 @@
+"""What a linear policy believes of the arms offered: mean and width of each, whatever is offered.
+
+There are three kinds of offers: the same arms in every round (`FixedModel`), features that come with the round
+(`ContextModel`), and one context for all arms, each of which has a parameter of its own (`DisjointModel`). A rule sees
+none of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, as_numpy, at_each, is_numpy, like, zeros
+from adadim.backend.rows import Rows
+from adadim.errors import ForeignArmError, InvalidValueError
+from adadim.posterior import Form, context_posterior, posterior
+from adadim.posterior.base import Posterior, check_precision
+from adadim.posterior.context import ContextPosterior
+from adadim.posterior.moments import Moments
+from adadim.problem import Problem
+
+Memo = Mapping[str, Array]
+
+MakePosterior = Callable[[ActionSet, float], Posterior]
+
+
+class Model(ABC):
+    """Ridge regression on what was pulled, asked about what is offered.
+
+    `state` is the regression, `arms` the number of arms that a radius has to cover.
+    """
+
+    on_host = False
+    """Whether it computes with NumPy whatever the library of the problem."""
+
+    fixed_operations = True
+    """Whether a round is always the same array operations, which a device can record."""
+
+    streamed = 0
+    """Bytes that a pull reads for each replication."""
+
+    state: Any
+
+    def __init__(self, problem: Problem, dim: int) -> None:
+        self.problem, self.dim, self.arms = problem, dim, problem.arms
+        self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
+
+    @property
+    def reference(self) -> Array:
+        """An array of the library that it computes with; its first axis counts replications."""
+        return np.zeros(len(self.problem)) if self.on_host else self.problem.reference
+
+    @abstractmethod
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm offered to `rows`, (n, K); open pulls count in the width."""
+
+    @abstractmethod
+    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        """The arms at the positions chosen, and what has to be remembered of them, in the problem's library."""
+
+    @abstractmethod
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        """What the regression has to know of arms pulled."""
+
+    @property
+    def pulls(self) -> Array:
+        """How many answered pulls each replication has, (R,)."""
+        return self.state.pulls
+
+    @property
+    def logdet(self) -> Array:
+        """ln det(V / ridge) of each replication, (R,)."""
+        return self.state.logdet
+
+    def here(self, rows: Rows) -> Rows:
+        """The rows, and what they are offered, in the library that the model computes with."""
+        return rows.to_numpy() if self.converts else rows
+
+    def offered(self, rows: Rows) -> Rows:
+        """The rows with a mask over the arms that `predict` speaks of."""
+        return rows
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn from pulls that nothing is known of yet, one for each of `rows`."""
+        self.state.absorb(self.pulled(arms, rows, memo), rewards, rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        """Count pulls whose rewards are not known yet."""
+        self.state.expect(self.pulled(arms, rows, memo), rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn the rewards of pulls that `expect` has counted."""
+        self.state.answer(self.pulled(arms, rows, memo), rewards, rows)
+
+    def drop_expected(self) -> None:
+        """Count only the pulls that are answered."""
+        self.state.drop_expected()
+
+    def describe(self, r: int) -> dict[str, Any]:
+        """What it has learned in one replication, for people."""
+        return {"dim": self.dim, "pulls": int(self.pulls[r])}
+
+    def check_arms(self, arms: Array) -> None:
+        """Raise unless it can learn from these arms of the problem."""
+        return
+
+    def arms_added(self) -> None:
+        """Take note that the problem has more arms."""
+        return
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
+        return None
+
+    def moments(self) -> list[Moments] | None:
+        """Sums over the features pulled in each replication, where they come with the round and all are learned in."""
+        return None
+
+
+class FixedModel(Model):
+    """The same arms in every round, or those of them that differ in the first `dim` features."""
+
+    state: Posterior
+
+    def __init__(
+        self,
+        problem: Problem,
+        ridge: float,
+        *,
+        dim: int | None = None,
+        form: Form = "auto",
+        supported: bool = False,
+        weights: Array | None = None,
+        make: MakePosterior | None = None,
+    ) -> None:
+        self.weights = weights
+        super().__init__(problem, problem.dim if dim is None else dim)
+        seen, self._real = self.features().truncate(self.dim, supported=supported)
+        self.dim, self.arms = seen.dim, seen.arms
+        self._all_arms = seen.arms == problem.arms
+        if not self._all_arms:
+            within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
+            within[as_numpy(self._real)] = np.arange(seen.arms)
+            self._within = like(within, seen.base)
+        if make is None:
+            self.state = posterior(seen, ridge, form)
+            check_precision(seen, ridge, None if problem.endless else problem.horizon, self.state.width2)
+        else:
+            self.state = make(seen, ridge)
+        self.streamed = self.state.streamed
+
+    def features(self) -> ActionSet:
+        """The features of all arms that it learns from."""
+        return self.problem.actions if self.weights is None else self.problem.actions.weighted(self.weights)
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        return rows.of(self.state.mean), rows.of(self.state.open_width2)
+
+    def offered(self, rows: Rows) -> Rows:
+        if self._all_arms or rows.allowed is None:
+            return rows
+        allowed = rows.allowed[:, self._real]
+        if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
+            raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.dim}) uses")
+        return rows.offering(None, allowed)
+
+    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return (chosen if self._all_arms else self._real[chosen]), {}
+
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        return arms if self._all_arms else self._within[arms]
+
+    def check_arms(self, arms: Array) -> None:
+        if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
+            raise ForeignArmError(
+                f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.dim}) does not use"
+            )
+
+    def arms_added(self) -> None:
+        state, now = self.state, self.features()
+        if now is not self.problem.actions:
+            state.actions.base[...] = now.base
+        everyone = state.everyone
+        state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
+
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        state = self.state
+        if self._all_arms:
+            return state.counts, state.sums, state.squares
+        shape = (len(self.problem), self.problem.arms)
+        counts, sums = zeros(self.reference, *shape, integers=True), zeros(self.reference, *shape)
+        counts[:, self._real], sums[:, self._real] = state.counts, state.sums
+        return counts, sums, state.squares
+
+    def describe(self, r: int) -> dict[str, Any]:
+        n = as_numpy(self.state.counts[r])
+        return {
+            "dim": self.dim,
+            "distinct_arms_pulled": int((n > 0).sum()),
+            "pulls": int(n.sum()),
+            "most_pulled_arm": int(as_numpy(self._real)[n.argmax()]),
+            "pulls_of_that_arm": int(n.max()),
+        }
+
+
+class ContextModel(Model):
+    """Features that come with each round, multiplied by `weights` if there are any."""
+
+    def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
+        super().__init__(problem, problem.dim if dim is None else dim)
+        self.weights = as_numpy(weights) if self.on_host and weights is not None else weights
+        self.state = self.regression(ridge)
+
+    def regression(self, ridge: float) -> Any:
+        """The regression, before any pull."""
+        return context_posterior(self.reference, self.dim, ridge)
+
+    def seen(self, features: Array) -> Array:
+        """The features that it learns from."""
+        first = features[..., : self.dim]
+        return first if self.weights is None else first * self.weights
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        assert rows.features is not None
+        mean, width2 = self.state.predict(self.seen(rows.features), rows)
+        return mean, width2
+
+    def predict_answered(self, features: Array) -> tuple[Array, Array]:
+        """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
+        mean, width2 = self.state.predict_answered(self.seen(features[None]), Rows.all(self.reference))
+        return mean[0], width2[0]
+
+    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return chosen, {"features": self.seen(at_each(rows.features, chosen))}
+
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        return memo["features"]
+
+    def logged(self, features: Array) -> Memo:
+        """What would be remembered of pulls of these features, (n, d)."""
+        return {"features": self.seen(like(features, self.problem.reference))}
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say (one replication)."""
+        self.state.restart(0, sums, self.weights)
+        self.state.refresh(0, float(self.state.ridge[0]))
+
+    def residual(self) -> float:
+        """Regularised sum of squared residuals of the first replication."""
+        return float(self.state.residual(0))
+
+    def moments(self) -> list[Moments] | None:
+        state = self.state
+        if not isinstance(state, ContextPosterior) or self.dim < self.problem.dim:
+            return None
+        parts = zip(state.squares.tolist(), state.pulls.tolist(), strict=True)
+        return [Moments.of(*state.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
+
+
+class DisjointModel(ContextModel):
+    """One context for all arms, each of which has a parameter of its own (NumPy, whatever the problem's library).
+
+    The same as one regression on the products of every arm with every covariate, whose V is block diagonal with a block
+    for each arm: a decision costs K d^2 in place of K (K d)^2. Arm k of replication r is number r K + k in `state`.
+    """
+
+    fixed_operations = False
+    on_host = True
+    state: ContextPosterior
+
+    def regression(self, ridge: float) -> ContextPosterior:
+        self._answered = np.zeros(len(self.problem), dtype=np.int64)
+        return ContextPosterior(len(self.problem) * self.arms, self.dim, ridge)
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        assert rows.features is not None
+        return self.predict_contexts(self.seen(rows.features), rows)
+
+    def predict_contexts(self, contexts: Array, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm, (n, K), in contexts (n, d) as they are learned from."""
+        state, arms = self.state, self.arms
+        if len(contexts) == 1:
+            mean, width2 = state.predict_each(contexts[0], rows.ids.item(0) * arms, arms)
+            return mean[None], width2[None]
+        each = [state.predict_each(c, r * arms, arms) for r, c in zip(rows.ids.tolist(), contexts, strict=True)]
+        return np.stack([mean for mean, _ in each]), np.stack([width2 for _, width2 in each])
+
+    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        assert rows.features is not None
+        context = self.seen(rows.features).copy()
+        if not self.converts:
+            return chosen, {"features": context}
+        reference = self.problem.reference
+        return like(chosen, reference), {"features": like(context, reference)}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self.answer(arms, rewards, rows, memo)
+        if self.state.asked is not None:
+            self._pull(self.state.asked, arms, rewards * 0.0, rows, memo)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.state.asked is None:
+            self.state.asked = self.state.without_rewards()
+        self._pull(self.state.asked, arms, np.zeros(len(arms)), rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        self._pull(self.state, arms, rewards, rows, memo)
+        for r in rows.ids.tolist():
+            self._answered[r] += 1
+
+    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        count, contexts, chosen, gained = self.arms, self.pulled(arms, rows, memo), arms.tolist(), rewards.tolist()
+        for i, r in enumerate(rows.ids.tolist()):
+            state.pull(r * count + chosen[i], contexts[i], gained[i])
+
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        return as_numpy(memo["features"])
+
+    @property
+    def pulls(self) -> Array:
+        return self._answered
+
+    @property
+    def logdet(self) -> Array:
+        return self.state.logdet.reshape(len(self.problem), -1).sum(axis=1)  # det(V) is the product over the blocks
+
+    def moments(self) -> None:
+        return None
+
+    def describe(self, r: int) -> dict[str, Any]:
+        pulls = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
+        return {"dim": self.dim, "pulls": sum(pulls), "pulls_of_each_arm": pulls}
+
+
+def linear_model(
+    problem: Problem,
+    ridge: float,
+    *,
+    dim: int | None = None,
+    form: Form = "auto",
+    supported: bool = False,
+    weights: Array | None = None,
+) -> Model:
+    """The model for what a problem offers, in its first `dim` features (by default all), multiplied by weights."""
+    if problem.disjoint:
+        return DisjointModel(problem, ridge, dim=dim, weights=weights)
+    if problem.contextual:
+        return ContextModel(problem, ridge, dim=dim, weights=weights)
+    return FixedModel(problem, ridge, dim=dim, form=form, supported=supported, weights=weights)

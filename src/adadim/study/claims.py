@@ -1,0 +1,399 @@
+"""Who works in a results folder: rights to compute blocks, and the runs that are under way.
+
+On disks (`Locks`), a process that computes a block holds a lock on the range of bytes of ``blocks/.lock`` that belongs
+to the block. The content of that file lists the runs: a line with process number and machine for each.
+
+In object stores there are no locks (`Leases`). A run puts an object ``runs/RUN`` and writes it anew every few seconds.
+For a block that it is going to compute it puts ``claims/CELL/START-STOP-RUN``, and then looks who else claims a part of
+the block: if a run that is alive does, it takes its own claim back. Each looks after it has put, and stores list what
+was put before, so never do both go on. A run whose object has not changed for `LEASE` seconds is dead, and its claims
+count for nothing. The seconds are those of whoever looks, so clocks need not agree. Should a run that was taken for
+dead wake up, a block is computed twice, with the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from adadim import files
+from adadim.errors import StoreError, StoreWarning
+from adadim.files import Place, Url, explained
+from adadim.study.cells import Span
+
+if sys.platform != "win32":
+    import fcntl
+
+Block = tuple[str, Span]
+"""Identifier of a cell, and some of its replications."""
+
+SPEAK_AFTER, SPEAK_EVERY = 3.0, 60.0  # seconds
+POLL, REMOTE_POLL = 0.2, 2.0  # seconds between looks at what another run is computing
+# A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
+LOCK_BITS = 20
+FOLDER_OFFSET = 1 << 62
+FOLDER_POLL = 0.1  # seconds
+MOST_BYTES = 100_000  # of the list of runs
+LEASE, BEAT = 30.0, 5.0  # seconds
+PAUSE = 1.0  # seconds in which another run, having seen a claim of ours, takes back its own
+CLAIM = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
+
+
+class Claims(ABC):
+    """What the runs in a results folder know of each other, and which blocks this process may compute."""
+
+    poll = POLL
+
+    def __init__(self, folder: Place) -> None:
+        self.folder = folder
+        self.held: dict[Block, int] = {}  # each with the handle that its lock is on, if it is a lock
+        self._spoken = 0.0  # seconds waited when a wait was last told of
+
+    @abstractmethod
+    def take(self, wanted: Sequence[Block]) -> list[bool]:
+        """Claim blocks; False for those of which another process is computing a part. Claims end with the process."""
+
+    @abstractmethod
+    def drop(self, block: Block) -> None:
+        """Give a claim up, if it is held."""
+
+    @abstractmethod
+    def exclusive(self) -> contextlib.AbstractContextManager[object]:
+        """Be the only one to change the folder's own files."""
+
+    @abstractmethod
+    def registered(self) -> contextlib.AbstractContextManager[None]:
+        """Be listed among the runs."""
+
+    @abstractmethod
+    def others(self) -> str:
+        """The other runs that are under way, as text."""
+
+    @contextlib.contextmanager
+    def hold(self, cell: str, span: Span) -> Iterator[bool]:
+        """Hold the right to compute a block; gives False if another process is computing a part of it."""
+        try:
+            yield self.take([(cell, span)])[0]
+        finally:
+            with contextlib.suppress(StoreError):
+                self.drop((cell, span))
+
+    def drop_all(self) -> None:
+        """Give all claims up; what cannot be given up now ends with the process, or a while after it."""
+        for block in list(self.held):
+            with contextlib.suppress(StoreError):
+                self.drop(block)
+
+    def waiting(self, seconds: float) -> None:
+        """Say now and then for whom this run waits, having waited for so long."""
+        if seconds < self._spoken:  # another wait
+            self._spoken = 0.0
+        if seconds >= (self._spoken + SPEAK_EVERY if self._spoken else SPEAK_AFTER):
+            self._spoken = seconds
+            warnings.warn(
+                f"{self.folder}: waiting since {seconds:.0f} s for {self.others()}, which works in this folder; "
+                "this run goes on when that one is done or ends",
+                StoreWarning,
+                stacklevel=5,
+            )
+
+
+class Locks(Claims):
+    """Claims in a folder on a disk, through its lock file, which is made when first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.path = folder / "blocks" / ".lock"
+
+    def take(self, wanted: Sequence[Block]) -> list[bool]:
+        for block in wanted:
+            handle = _open(self.path)
+            if _lock(handle, *_range(block), self.path):
+                self.held[block] = handle
+            else:
+                _close(handle)
+        return [block in self.held for block in wanted]
+
+    def drop(self, block: Block) -> None:
+        if block in self.held:
+            handle = self.held.pop(block)
+            _unlock(handle, *_range(block))
+            _close(handle)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[int]:
+        """Be the only one to change the folder's own files; gives the handle of the lock file."""
+        began, handle = time.monotonic(), _open(self.path)
+        try:
+            while not _lock(handle, FOLDER_OFFSET, 1, self.path):
+                self.waiting(time.monotonic() - began)
+                time.sleep(FOLDER_POLL)
+            yield handle
+        finally:
+            _unlock(handle, FOLDER_OFFSET, 1)
+            _close(handle)
+
+    @contextlib.contextmanager
+    def registered(self) -> Iterator[None]:
+        this_run = line_of(os.getpid())
+        with self.exclusive() as handle:
+            alive = []
+            for line in _read_lines(handle):
+                if is_alive(line):
+                    alive.append(line)
+                else:
+                    _remove_shared(line)
+            self._write_lines(handle, [*alive, this_run])
+        try:
+            yield
+        finally:
+            with contextlib.suppress(StoreError, OSError), self.exclusive() as handle:
+                self._write_lines(handle, [line for line in _read_lines(handle) if line != this_run])
+
+    def others(self) -> str:
+        lines = list[str]()
+        with contextlib.suppress(StoreError, OSError):
+            handle = _open(self.path)
+            lines = _read_lines(handle)
+            _close(handle)
+        runs = [line.partition(" ") for line in lines if line != line_of(os.getpid()) and is_alive(line)]
+        named = [f"process {number} on {host}{_stopped(number, host)}" for number, _, host in runs]
+        return " and ".join(named) or "another process"
+
+    def _write_lines(self, handle: int, lines: list[str]) -> None:
+        if handle >= 0:
+            text = "".join(f"{line}\n" for line in lines).encode()
+            try:
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, text, 0)
+            except OSError as error:
+                raise explained(error, self.path, StoreError) from error
+
+
+_guard = threading.Lock()
+_users: Counter[int] = Counter()
+"""Handles of lock files, and how many use each. Closing any handle of a file gives up every lock that the process has
+on it, so a file that is open is not opened again, and closed when the last one has done."""
+
+
+def _open(path: Path) -> int:
+    """A handle of a lock file, to be given to `_close` once."""
+    if sys.platform == "win32":  # two runs at once may then do the same work, with the same result
+        return -1
+    with _guard:
+        try:
+            there = os.stat(path) if path.exists() else None
+            same = (handle for handle in _users if there and os.path.samestat(there, os.fstat(handle)))
+            handle = next(same, -1)
+            if handle < 0:
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise explained(error, path, StoreError) from error
+        _users[handle] += 1
+        return handle
+
+
+def _close(handle: int) -> None:
+    with _guard:
+        _users[handle] -= 1
+        if handle >= 0 and not _users[handle]:
+            del _users[handle]
+            os.close(handle)
+
+
+def _range(block: Block) -> tuple[int, int]:
+    """First byte and number of bytes of a block in the lock file."""
+    cell, (start, stop) = block
+    return (int(cell[:10], 16) << LOCK_BITS) + start, stop - start
+
+
+def _lock(handle: int, start: int, length: int, path: Path) -> bool:
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise explained(error, path, StoreError) from error
+        return False
+    return True
+
+
+def _unlock(handle: int, start: int, length: int) -> None:
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):  # what cannot lock cannot unlock
+            fcntl.lockf(handle, fcntl.LOCK_UN, length, start)
+
+
+def _read_lines(handle: int) -> list[str]:
+    return os.pread(handle, MOST_BYTES, 0).decode("utf-8", "replace").splitlines() if handle >= 0 else []
+
+
+def line_of(process: int | str) -> str:
+    """What the list of runs says about a process of this machine."""
+    return f"{process} {socket.gethostname()}"
+
+
+def is_alive(line: str) -> bool:
+    """Whether a line names a run that may be under way; of other machines nothing is known."""
+    number, _, host = line.partition(" ")
+    if not number.isascii() or not number.isdigit() or not host or len(number) > 9:
+        return False
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        pass
+    return True
+
+
+def _remove_shared(line: str) -> None:
+    """Remove what joblib kept in shared memory for a run of this machine that was killed with all its processes."""
+    number, _, host = line.partition(" ")
+    if not number.isascii() or not number.isdigit() or host != socket.gethostname():
+        return
+    for folder in {Path("/dev/shm"), Path(tempfile.gettempdir())}:
+        for path in folder.glob(f"joblib_memmapping_folder_{number}_*"):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in folder.glob(f"sem.loky-{number}-*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _stopped(number: str, host: str) -> str:
+    """A note if the process is stopped, which Linux tells."""
+    if host != socket.gethostname():
+        return ""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+    return f" (which is stopped: kill -CONT {number} lets it go on)" if state == "T" else ""
+
+
+_seen: dict[Url, tuple[bytes, float]] = {}
+"""Objects of other runs: what they held, and since when; for all `Leases` that a worker process is sent one by one."""
+
+
+class Leases(Claims):
+    """Claims in a folder of an object store, as objects."""
+
+    def __init__(self, folder: Url) -> None:
+        super().__init__(folder)
+        self.url, self.poll, self.run = folder, REMOTE_POLL, secrets.token_hex(8)
+
+    def take(self, wanted: Sequence[Block]) -> list[bool]:
+        rivals = self._rivals(wanted)
+        free = [block for block in wanted if not rivals[block]]
+        files.write_objects({self._object(block): b"" for block in free}, StoreError)
+        self.held |= dict.fromkeys(free, -1)
+        rivals |= self._rivals(free)
+        # Two runs that meet would both give way: the one of the lower number looks again when the other has done so.
+        met = [block for block in free if rivals[block] and min(rivals[block]) > self.run]
+        if met:
+            time.sleep(PAUSE)
+            rivals |= self._rivals(met)
+        for block in free:
+            if rivals[block]:
+                self.drop(block)
+        return [block in self.held for block in wanted]
+
+    def drop(self, block: Block) -> None:
+        if block in self.held:
+            del self.held[block]
+            files.remove(self._object(block), StoreError)
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing to hold: the only file that runs share is the manifest, which is put whole."""
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def registered(self) -> Iterator[None]:
+        """Be listed among the runs, and alive, until this ends."""
+        listed, ended = self.url / "runs" / self.run, threading.Event()
+        text = f"process {os.getpid()} on {socket.gethostname()}"
+
+        def beat() -> None:
+            count = 0
+            while not ended.wait(BEAT):
+                count += 1
+                with contextlib.suppress(StoreError):  # the network may come back
+                    files.write_atomic(listed, f"{text}, {count}\n".encode(), StoreError)
+
+        files.write_atomic(listed, f"{text}, 0\n".encode(), StoreError)
+        thread = threading.Thread(target=beat, name="adadim-alive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            with contextlib.suppress(StoreError):
+                files.remove(listed, StoreError)
+
+    def others(self) -> str:
+        runs = [run for run in files.names(self.url / "runs", StoreError) if run != self.run]
+        alive = [content for run in runs if (content := self._content_if_alive(run)) is not None]
+        named = [content.decode("utf-8", "replace").partition(",")[0] for content in alive]
+        return " and ".join(named) or "another process"
+
+    def _object(self, block: Block) -> Url:
+        cell, (start, stop) = block
+        return self.url / "claims" / cell / f"{start:06d}-{stop:06d}-{self.run}"
+
+    def _rivals(self, blocks: Sequence[Block]) -> dict[Block, set[str]]:
+        """Other runs, alive, that claim a part of each block; what the dead left is removed."""
+        claims: dict[str, list[tuple[int, int, str]]] = {}
+        living: dict[str, bool] = {}
+        for cell in {cell for cell, _ in blocks}:
+            folder = self.url / "claims" / cell
+            claims[cell] = []
+            for name in files.names(folder, StoreError):
+                match = CLAIM.fullmatch(name)
+                if match is None or match[3] == self.run:
+                    continue
+                if match[3] not in living:
+                    living[match[3]] = self._content_if_alive(match[3]) is not None
+                if living[match[3]]:
+                    claims[cell].append((int(match[1]), int(match[2]), match[3]))
+                else:
+                    files.remove(folder / name, StoreError)
+        return {
+            (cell, (start, stop)): {run for a, b, run in claims[cell] if a < stop and start < b}
+            for cell, (start, stop) in blocks
+        }
+
+    def _content_if_alive(self, run: str) -> bytes | None:
+        """What the object of a run holds, if it is there and has changed lately; if it has not, it is removed."""
+        listed = self.url / "runs" / run
+        try:
+            content = files.read(listed, StoreError)
+        except StoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            _seen.pop(listed, None)
+            return None
+        before, since = _seen.get(listed, (b"", 0.0))
+        if content != before:
+            _seen[listed] = (content, time.monotonic())
+        elif time.monotonic() - since > LEASE:
+            files.remove(listed, StoreError)
+            return None
+        return content

@@ -1,0 +1,82 @@
+"""OpenAPI is true: what every path answers, with success or with a refusal, fits the schema that it has there."""
+
+import pytest
+
+from adadim.agent import Agent
+from adadim.errors import FileError
+from adadim.serve import Settings
+
+ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1]}
+SUCCESSES = {
+    ("post", "/ask"): {"json": {"arms": ARMS}},
+    ("post", "/tell"): {"json": {"id": 1, "reward": 0.5}},
+    ("post", "/tell/batch"): {"json": {"rewards": [{"id": 1, "reward": 0.5}]}},
+    ("post", "/arms"): {"json": {"arms": ARMS, "costs": {"sku-1": 0.5}}},
+    ("get", "/arms"): {},
+    ("get", "/status"): {},
+    ("get", "/dimension"): {},
+    ("get", "/overview"): {},
+    ("get", "/health"): {},
+    ("get", "/metrics"): {},
+    ("delete", "/arms"): {"params": {"name": "sku-1"}},
+}
+REFUSALS = {
+    400: ("post", "/ask", {"content": b"{"}),
+    404: ("post", "/tell", {"json": {"id": 10**9, "reward": 1.0}}),
+    409: ("post", "/tell", {"json": {"id": 1, "reward": 9.0}}),
+    413: ("post", "/ask", {"content": b" " * 2**22}),
+    415: ("post", "/ask", {"json": {"arms": ARMS}, "headers": {"Content-Type": "text/plain"}}),
+    421: ("get", "/status", {"headers": {"Host": "evil.example"}}),
+    422: ("post", "/ask", {"json": {"arms": {"a": ["x"]}}}),
+    503: ("get", "/dimension", {}),
+}
+
+
+@pytest.fixture(scope="module", params=[{"levels": {"price": 2, "text": 3}}, {"memory": 100.0}], ids=str)
+def fresh(request, tmp_path_factory):
+    """A client of a service that has not done anything yet."""
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("uvicorn")
+    from adadim.serve import Service
+
+    path = tmp_path_factory.mktemp("fresh") / "shop.db"
+    Agent.create(path, dim=3, **request.param).close()
+    with Service(path, Settings(port=0)) as service, httpx.Client(base_url=service.url, timeout=20) as client:
+        yield client
+
+
+def check(document, answer, method, path):
+    """Hold an answer against what the document says of it."""
+    jsonschema = pytest.importorskip("jsonschema")
+    described = document["paths"][path][method]["responses"][str(answer.status_code)]["content"]
+    kind = answer.headers["content-type"].partition(";")[0]
+    assert set(described) == {kind}
+    if kind == "application/json":
+        schema = described[kind]["schema"]
+        assert schema.get("$ref") or schema.get("type"), "this schema fits everything"
+        jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
+
+
+def test_answers_fit_their_schemas(fresh):
+    document = fresh.get("/openapi.json").json()
+    assert set(SUCCESSES) == {(method, path) for path, entry in document["paths"].items() for method in entry}
+    for path in ("/status", "/dimension", "/overview", "/arms"):  # before anything happened
+        check(document, fresh.get(path), "get", path)
+    for (method, path), content in SUCCESSES.items():
+        answer = fresh.request(method, path, **content)
+        assert answer.status_code == 200, answer.text
+        check(document, answer, method, path)
+
+
+def test_refusals_fit_their_schema(fresh, monkeypatch):
+    def fail(self):
+        raise FileError("cannot be read")
+
+    fresh.post("/ask", json={"arms": ARMS})
+    fresh.post("/tell", json={"id": 1, "reward": 0.5})
+    monkeypatch.setattr(Agent, "dimension", fail)
+    document = fresh.get("/openapi.json").json()
+    for status, (method, path, content) in REFUSALS.items():
+        answer = fresh.request(method, path, **{"headers": {"Content-Type": "application/json"}, **content})
+        assert answer.status_code == status, answer.text
+        check(document, answer, method, path)
