@@ -17,9 +17,8 @@ import sys
 from pathlib import Path
 
 from adadim.experiments.comparison import SPLITS, policy_summaries, ratios
-from adadim.experiments.comparison.tables import ratio_text
-from adadim.report.labels import label
-from adadim.report.tables import markdown_table
+from adadim.experiments.comparison.analysis import ratio_text
+from adadim.report import label, markdown_table
 from adadim.study import Results, load
 
 NARROW = "narrow-oracle"

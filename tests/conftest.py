@@ -43,4 +43,4 @@ def working_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def one_format(monkeypatch):
     """Figures as PNG alone, which is faster."""
-    monkeypatch.setattr("adadim.report.saving.FORMATS", ("png",))
+    monkeypatch.setattr("adadim.report.figures.FORMATS", ("png",))

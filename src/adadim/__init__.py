@@ -97,9 +97,8 @@ __all__ = [
 __all__ += policies.__all__
 
 if TYPE_CHECKING:
-    from adadim import experiments, report, serve, study
+    from adadim import experiments, paper, report, serve, study
     from adadim.agent import Agent
-    from adadim.experiments import paper
     from adadim.study import run
 else:
     __getattr__, __dir__ = _on_demand(
@@ -108,7 +107,7 @@ else:
             "Agent": "adadim.agent:Agent",
             "agent": "adadim.agent",
             "experiments": "adadim.experiments",
-            "paper": "adadim.experiments.paper",
+            "paper": "adadim.paper",
             "report": "adadim.report",
             "run": "adadim.study:run",
             "serve": "adadim.serve",

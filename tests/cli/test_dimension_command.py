@@ -68,7 +68,10 @@ def test_all_other_columns_by_default(choices):
 def test_a_picture(name, start):
     printed, _ = adadim_("dimension", "choices.csv", "-r", "sales", "-f", ",".join(NAMES), "--out", name)
     assert printed.endswith(f"wrote {name}\n")
-    assert Path(name).read_bytes().startswith(start)
+    first = Path(name).read_bytes()
+    assert first.startswith(start)
+    adadim_("dimension", "choices.csv", "-r", "sales", "-f", ",".join(NAMES), "--out", name)
+    assert Path(name).read_bytes() == first  # no date goes in
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adadim import study
-from adadim.report import saving
+from adadim.report import figures
 from command_line import STUDY, adadim_, blocks, command, contents
 
 
@@ -19,7 +19,7 @@ def test_control_c_has_its_own_exit_code(file, where, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(*((study, "run") if where == "run" else (saving, "draw")), interrupted)
+    monkeypatch.setattr(*((study, "run") if where == "run" else (figures, "draw")), interrupted)
     _, error = adadim_("run", file, "--jobs", 1, code=130)
     assert error == "interrupted; what was finished is kept, and the same command goes on from there\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adadim import paper, study
-from adadim.experiments import comparison
+from adadim.experiments import comparison, field
 from command_line import adadim_, refused
 from experiments.paper.tiny_paper import shrink
 
@@ -46,6 +46,13 @@ def test_folders_in_object_stores(results):
     adadim_("report", "memory://report", "memory://report/mine")
     assert [s["name"] for s in data()["studies"]] == ["mine", "mine"]
     refused("report", "memory://elsewhere", message="memory://elsewhere is not a folder")
+
+
+def test_a_study_that_toml_cannot_say():
+    study.run(field.study("arora21", trials=1, horizon=5), "results/arora21", jobs=1)
+    adadim_("report", "results")
+    (shown,) = data()["studies"]
+    assert shown["toml"].startswith("# policies.tsallis.penalty: TOML has no way to write None")
 
 
 def test_reproduction_and_comparison(monkeypatch):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import adadim
+import adadim.paper
 from adadim import paper, study
 from adadim.report.page import write_page
 
@@ -37,6 +38,7 @@ decision = learner.ask()
 learner.tell(decision, 0.5)
 total: float = regret(Mine(width=0.3), 20) + regret(adadim.LinUCBPlusPlus(beta=0.5), 20)
 plan: study.Study = paper.study("fig2a", trials=3)
+same: study.Study = adadim.paper.study("fig2a", trials=3)
 verdicts: list[paper.Verdict] = paper.claims([])
 answer: adadim.Dimension = adadim.dimension(np.eye(3), np.ones(3))
 write_page("page.html", [study.load("results")], "title")

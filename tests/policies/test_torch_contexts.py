@@ -10,7 +10,7 @@ import pytest
 import adadim
 from adadim.backend.rows import Rows
 from adadim.errors import DeviceError, InvalidTypeError
-from adadim.experiments.field.whole_sphere import SphereTS
+from adadim.experiments.field.learners import SphereTS
 from adadim.posterior.context import REFRESH
 
 torch = pytest.importorskip("torch")

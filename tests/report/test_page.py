@@ -10,7 +10,7 @@ from pages import EVIL, data_of, evil_results, evil_study, regret_of
 
 from adadim.errors import StoreError
 from adadim.report.page import Column, HeatMap, Table, html_page, write_page
-from adadim.report.page.content import study_content
+from adadim.report.page.document import study_content
 from adadim.study import Results, Study
 
 

@@ -10,14 +10,8 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import commands, new, page, reproduce
-from adadim.cli import dimension as dimensions
-from adadim.cli import evaluate as evaluations
-from adadim.cli import serve as services
-from adadim.experiments.comparison import commands as comparison
-from adadim.experiments.paper import apart_commands as apart
-from adadim.experiments.paper import commands as paper
-from adadim.experiments.tradeoff import commands as tradeoff
+from adadim.cli import comparison, data, page, paper, serve, studies, tradeoff
+from adadim.cli.kit import as_command
 
 __all__ = ["app", "main"]
 
@@ -29,7 +23,7 @@ app = typer.Typer(
     help=(
         "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
-        "experiment, draws the regret curves and holds the paper's sentences against them. Everything it computes is "
+        "experiment, draws the regret curves and checks the paper's sentences against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
     ),
 )
@@ -44,36 +38,36 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 # In the order in which the help lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
-    "reproduce": reproduce.reproduce,
+    "reproduce": paper.reproduce,
     "show": paper.show,
-    "run": commands.run,
-    "status": commands.status,
-    "figure": commands.figure,
+    "run": studies.run,
+    "status": studies.status,
+    "figure": studies.figure,
     "claims": paper.claims,
     "report": page.report,
-    "export": commands.export,
-    "policies": commands.policies,
-    "dimension": dimensions.dimension,
-    "evaluate": evaluations.evaluate,
-    "serve": services.serve,
+    "export": studies.export,
+    "policies": studies.list_policies,
+    "dimension": data.dimension,
+    "evaluate": data.evaluate,
+    "serve": serve.serve,
     "frontier": tradeoff.frontier,
     "lower-bound": tradeoff.lower_bound,
     "rates": tradeoff.rates,
 }
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name)(as_command(_command))
 
 _studies = typer.Typer(
     no_args_is_help=True, help="Studies: of all policies, and of what the paper says beyond its figures."
 )
-_studies.command("regret")(comparison.regret)
-_studies.command("footnote")(apart.footnote)
-_studies.command("parameter")(apart.parameter)
+_studies.command("regret")(as_command(comparison.regret))
+_studies.command("footnote")(as_command(paper.footnote))
+_studies.command("parameter")(as_command(paper.parameter))
 app.add_typer(_studies, name="study")
 
 _new = typer.Typer(no_args_is_help=True, help="Files to start from.")
 _new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
-_new.command("policy")(new.policy)
+_new.command("policy")(as_command(studies.new_policy))
 app.add_typer(_new, name="new")
 
 

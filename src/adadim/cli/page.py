@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from adadim.cli import kit
 from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
-from adadim.experiments.paper.sentences import NOT_TESTABLE
-from adadim.files import Place
-from adadim.report.console import errors, print_written, study_folders
+from adadim.experiments.paper.analysis import NOT_TESTABLE
+from adadim.report import title as title_of
 from adadim.report.page import Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
-
-__all__ = ["report"]
 
 # What a verdict means, and what the columns of the claims hold.
 VERDICTS = {
@@ -26,22 +25,35 @@ VERDICTS = {
     "does not hold": "the interval lies below 0: the data contradict the sentence.",
     "undecided": "the interval contains 0, or there are fewer than 6 trials: more trials would tell.",
 }
-COLUMNS = {
-    "figure": "figure of the paper that the claim is about",
-    "claim": "the paper's sentence, in our words",
-    "variant": "theory follows the paper's text, released its code where the two differ",
-    "verdict": "what the data say",
-    "survives": "whether the verdict stands when all verdicts are to be right at once (Holm's correction)",
-    "value": "the statistic; positive means that the claim is true",
-    "low": "lower end of its 95% interval",
-    "high": "upper end of its 95% interval",
-    "unit": "unit of the statistic",
-    "p": "two-sided p-value of the verdict by itself",
-    "trials": "number of trials",
-    "statistic": "what was computed",
-    "where": "section of the paper",
+CLAIM_COLUMNS = {
+    "figure": Column("figure", "figure of the paper that the claim is about"),
+    "claim": Column("claim", "the paper's sentence, in our words"),
+    "variant": Column("variant", "theory follows the paper's text, released its code where the two differ"),
+    "verdict": Column("verdict", "what the data say", "verdict"),
+    "survives": Column(
+        "survives", "whether the verdict stands when all verdicts are to be right at once (Holm's correction)"
+    ),
+    "value": Column("value", "the statistic; positive means that the claim is true", "number"),
+    "low": Column("low", "lower end of its 95% interval", "number"),
+    "high": Column("high", "upper end of its 95% interval", "number"),
+    "unit": Column("unit", "unit of the statistic"),
+    "p": Column("p", "two-sided p-value of the verdict by itself", "number"),
+    "trials": Column("trials", "number of trials", "number"),
+    "statistic": Column("statistic", "what was computed"),
+    "where": Column("section", "section of the paper"),
 }
-HEADINGS = {"where": "section"}
+SUMMARY_COLUMNS = (
+    Column("families", "group of families"),
+    Column("policy"),
+    Column("relative to", "the reference"),
+    Column("median", "median ratio over families", "number"),
+    Column("low", "lower end of its 95% interval", "number"),
+    Column("high", "upper end of its 95% interval", "number"),
+    Column("worst", "largest ratio", "number"),
+    Column("on", "the family of the largest ratio"),
+    Column("unlucky", "share of trials that lost more than twice the reference's mean", "number"),
+    Column("losses", "families on which the ratio is above 1, interval and all", "number"),
+)
 
 
 def report(
@@ -62,18 +74,14 @@ def report(
 
     Example: adadim report results --out report.html
     """
-    with errors():
-        found = {_same(place): place for folder in folders for place in study_folders(folder, levels=2)}
-        studies = [load(path) for path in found.values()]
-        blocks = [*_claims(studies), *_comparison(studies)]
-        heading = title or (studies[0].labels.get("title", studies[0].name) if len(studies) == 1 else "adadim results")
-        reruns = {results.name: command for results in studies if (command := _rerun(results))}
-        print_written([write_page(out_file, studies, str(heading), blocks, reruns)], quiet=False)
-
-
-def _same(place: Place) -> Place:
-    """One name of a folder that has several."""
-    return place.resolve() if isinstance(place, Path) else place
+    places = [place for folder in folders for place in kit.study_folders(folder, levels=2)]
+    # A folder may be named twice, in two ways.
+    once = {place.resolve() if isinstance(place, Path) else place: place for place in places}
+    studies = [load(place) for place in once.values()]
+    blocks = [*_claims(studies), *_comparison(studies)]
+    heading = title or (title_of(studies[0]) if len(studies) == 1 else "adadim results")
+    reruns = {results.name: command for results in studies if (command := _rerun(results))}
+    kit.print_written([write_page(out_file, studies, heading, blocks, reruns)])
 
 
 def _rerun(results: Results) -> list[str]:
@@ -93,7 +101,7 @@ def _rerun(results: Results) -> list[str]:
         else:
             return []
         stored = Study.from_dict(results.study)
-    except (AdadimError, KeyError):  # varied, or with policies of somebody's own: its TOML file says it all
+    except (AdadimError, KeyError):  # varied, or with policies from a plugin: its TOML file says it all
         return []
     same = all(getattr(stored, key) == getattr(plan, key) for key in ("instances", "policies", "record", "only"))
     return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []
@@ -104,32 +112,18 @@ def _claims(studies: Sequence[Results]) -> list[Table]:
     verdicts = paper.claims([results for results in studies if paper.unvaried(results)])
     if not verdicts:
         return []
-    rows = [dataclasses.asdict(verdict) for verdict in verdicts]
-    names = [name for name in COLUMNS if name in rows[0]] + [name for name in rows[0] if name not in COLUMNS]
-    kinds = {name: "number" if type(rows[0][name]) in (int, float) else "text" for name in names}
-    columns = [
-        Column(HEADINGS.get(name, name), COLUMNS.get(name, ""), "verdict" if name == "verdict" else kinds[name])  # type: ignore[arg-type]
-        for name in names
-    ]
-    counts = {word: sum(row["verdict"] == word for row in rows) for word in dict.fromkeys(r["verdict"] for r in rows)}
-    tally = ", ".join(f"{word} {count}" for word, count in sorted(counts.items(), key=lambda pair: -pair[1]))
+    tally = ", ".join(f"{word} {count}" for word, count in Counter(v.verdict for v in verdicts).most_common())
     text = [
         "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
-        f"with a 95% interval from the bootstrap over trials. {len(rows)} verdicts: {tally}.",
+        f"with a 95% interval from the bootstrap over trials. {len(verdicts)} verdicts: {tally}.",
         "Each interval is right with 95% by itself. Where the column survives says yes, the verdict also stands when "
         f"all of them are to be right at once with 95% (Holm's correction): {sum(v.survives for v in verdicts)} do.",
         f"Not testable: {' '.join(NOT_TESTABLE)}",
     ]
-    cells = [[_plain(row[name]) for name in names] for row in rows]
+    rows = [{**asdict(v), "survives": "yes" if v.survives else "no"} for v in verdicts]
+    cells = [[row[name] for name in CLAIM_COLUMNS] for row in rows]
+    columns = list(CLAIM_COLUMNS.values())
     return [Table("The paper's claims", text, columns, cells, choose="verdict", meanings=VERDICTS)]
-
-
-def _plain(value: object) -> str | int | float | None:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
@@ -152,29 +146,15 @@ def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
         for name in references
     }
     regrets = {at[id(row)]: row.regret for row in rows}
-    heat = HeatMap("The comparison", text, families, policies, ratios, regrets)
-    return [heat, _summary(parts)]
-
-
-def _summary(parts: Sequence[Results]) -> Table:
-    columns = [
-        Column("families", "group of families"),
-        Column("policy"),
-        Column("relative to", "the reference"),
-        Column("median", "median ratio over families", "number"),
-        Column("low", "lower end of its 95% interval", "number"),
-        Column("high", "upper end of its 95% interval", "number"),
-        Column("worst", "largest ratio", "number"),
-        Column("on", "the family of the largest ratio"),
-        Column("unlucky", "share of trials that lost more than twice the reference's mean", "number"),
-        Column("losses", "families on which the ratio is above 1, interval and all", "number"),
-    ]
-    rows = [
+    cells = [
         (
             *(s.split, s.policy, s.reference, s.median, s.median_low, s.median_high),
             *(s.worst, s.worst_family, s.unlucky, len(s.losses)),
         )
         for s in comparison.policy_summaries(parts)
     ]
-    text = ["Every policy over all families of a group. Below 1 means less regret than the reference."]
-    return Table("The comparison, summarised", text, columns, rows, choose="relative to")
+    below = ["Every policy over all families of a group. Below 1 means less regret than the reference."]
+    return [
+        HeatMap("The comparison", text, families, policies, ratios, regrets),
+        Table("The comparison, summarised", below, SUMMARY_COLUMNS, cells, choose="relative to"),
+    ]

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from adadim.report.console import errors, stdout
+from adadim.cli import kit
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
-
-__all__ = ["serve"]
 
 DEFAULTS = Settings()
 
@@ -52,13 +50,11 @@ def serve(
     Without a token the service listens on this machine only.
     Ctrl-C or SIGTERM stops it once the requests under way are answered.
     """
-    with errors():
-        from adadim.serve import Service
+    from adadim.serve import Service
 
-        token = find_token(token_file)
-        burst = max(DEFAULTS.burst, int(2 * rate))
-        service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
-        guard = "with a token" if token else "without a token, so for this machine only"
-        text = f"serving {file} at {service.url} ({guard}); Ctrl-C stops it"
-        stdout().print(text, markup=False, highlight=False, soft_wrap=True)
-        service.run()
+    token = find_token(token_file)
+    burst = max(DEFAULTS.burst, int(2 * rate))
+    service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
+    guard = "with a token" if token else "without a token, so for this machine only"
+    kit.say(f"serving {file} at {service.url} ({guard}); Ctrl-C stops it")
+    service.run()

@@ -104,7 +104,9 @@ class LinUCB(Policy):
 
     def checked_dim(self, problem: Problem) -> int:
         """Number of features that it learns in."""
-        return problem.dim if self.dim is None else integer(self.dim, "dim", most=problem.dim, meaning="the number of features")
+        if self.dim is None:
+            return problem.dim
+        return integer(self.dim, "dim", most=problem.dim, meaning="the number of features")
 
     def fixed_model(self, problem: Problem, make: MakePosterior) -> FixedModel:
         """Its model of fixed arms, over a posterior that `make` makes."""

@@ -1,11 +1,10 @@
-"""The kit that every experiment reports with: figures, tables, intervals, and what commands share (`console`)."""
+"""The kit that every experiment reports with: figures, tables, intervals, and a web page (`page`)."""
 
 from typing import TYPE_CHECKING
 
 from adadim.on_demand import on_demand as _on_demand
-from adadim.report.labels import label, policy_label, title
 from adadim.report.looks import register_look
-from adadim.report.tables import markdown_table
+from adadim.report.text import label, markdown_table, policy_label, title
 
 __all__ = [
     "Band",
@@ -21,16 +20,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from adadim.report.figures import Band, draw, summary
-    from adadim.report.saving import draw_and_save, save
+    from adadim.report.figures import Band, draw, draw_and_save, save, summary
 else:  # these need matplotlib
     __getattr__, __dir__ = _on_demand(
         __name__,
-        {
-            "Band": "adadim.report.figures:Band",
-            "draw": "adadim.report.figures:draw",
-            "draw_and_save": "adadim.report.saving:draw_and_save",
-            "save": "adadim.report.saving:save",
-            "summary": "adadim.report.figures:summary",
-        },
+        {name: f"adadim.report.figures:{name}" for name in ("Band", "draw", "draw_and_save", "save", "summary")},
     )

@@ -12,8 +12,6 @@ from scipy.special import ndtr, stdtrit
 
 from adadim.backend.arrays import FloatArray
 
-__all__ = ["FEWEST", "generator", "interval", "mean_interval", "resamples", "shares"]
-
 FEWEST = 6
 """Trials from which an interval means something: with fewer, chance alone makes all agree too often (2^-5 > 0.025)."""
 
@@ -22,13 +20,7 @@ RESAMPLES, SHARES = 4000, 2000
 
 
 def resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Which trials are in each resample, (4001, trials); row 0 is the data as they are.
-
-    Examples
-    --------
-    >>> resamples(3)[0]
-    array([0, 1, 2])
-    """
+    """Which trials are in each resample, (4001, trials); row 0 is the data as they are."""
     draw = generator().integers(max(trials, 1), size=(RESAMPLES, trials))
     return np.vstack([np.arange(trials), draw])
 
@@ -40,33 +32,22 @@ def generator() -> np.random.Generator:
 
 def shares(draw: np.random.Generator, count: int, times: int = SHARES) -> FloatArray:
     """Share of each of `count` things in each of 2000 resamples, or as many as given."""
-    made: FloatArray = draw.multinomial(count, np.full(count, 1 / count), size=times) / count
-    return made
+    drawn: FloatArray = draw.multinomial(count, np.full(count, 1 / count), size=times) / count
+    return drawn
 
 
 def interval(sample: FloatArray) -> tuple[float, float]:
-    """95% percentile interval.
-
-    Examples
-    --------
-    >>> interval(np.arange(41.0))
-    (1.0, 39.0)
-    """
+    """95% percentile interval."""
     low, high = np.quantile(sample, [0.025, 0.975]).tolist()
     return low, high
 
 
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """95% interval of the mean over trials, for each column: low and high ends.
+    """95% interval of the mean over trials, for each column of (trials, n) values: low and high ends.
 
     The bootstrap's percentile interval is too narrow for few trials. Its quantiles are taken further out, so far that
     it would agree with Student's t for normal values (Hesterberg's expanded percentiles). Resamples of fewer than 6
     trials do not reach that far: for these it is Student's interval itself. A single trial has none.
-
-    Parameters
-    ----------
-    values : array (trials, n)
-        What was measured.
 
     Examples
     --------

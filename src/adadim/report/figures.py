@@ -1,7 +1,8 @@
-"""Figures: regret over time, and final regret against the hardness level."""
+"""Figures: regret over time, final regret against the hardness level, and both in files with their numbers."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -9,17 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from adadim.backend.arrays import FloatArray
 from adadim.checks import one_of
 from adadim.errors import StoreError
+from adadim.files import Place, as_place, write_atomic
 from adadim.report.bootstrap import mean_interval
-from adadim.report.drawing import Axes, Figure
-from adadim.report.labels import axis_label, instance_label, policy_label
 from adadim.report.looks import looks_of
-from adadim.report.style import PANEL, figure_style, heading, literal_texts, tidy
+from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
+from adadim.report.text import axis_label, instance_label, policy_label
+from adadim.report.text import title as title_of
 from adadim.study import Results
 from adadim.theory import hardness
-
-__all__ = ["Band", "draw", "summary", "what_was_run"]
 
 Band = Literal["ci", "std"]
 """Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
@@ -30,11 +31,14 @@ SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise"
 COLUMNS = 3
 MOST_PANELS = 36  # more take minutes to draw and cannot be read
 
+FORMATS = ("png", "pdf", "svg")
+NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
 
 def summary(results: Results) -> pl.DataFrame:
     """Mean regret, its spread and its 95% confidence interval at every record point: the numbers behind a figure.
 
-    `ci_low` and `ci_high` are mean -/+ 1.96 standard errors, which anybody can recompute; figures shade the bootstrap's
+    `ci_low` and `ci_high` are mean -/+ 1.96 standard errors, easy to recompute; figures shade the bootstrap's
     interval, which is wider for few trials.
 
     Examples
@@ -53,25 +57,14 @@ def summary(results: Results) -> pl.DataFrame:
     >>> table.columns
     ['instance', 'policy', 'time', 'trials', 'mean', 'std', 'ci_low', 'ci_high']
     """
-    rows: list[dict[str, Any]] = []
+    parts = []
     for instance, policy in _present(results):
         times, regret = results.curves(instance, policy)
         mean, std = _statistics(regret)
         half = 1.96 * std / np.sqrt(len(regret))
-        for i, t in enumerate(times.tolist()):
-            rows.append(
-                {
-                    "instance": instance,
-                    "policy": policy,
-                    "time": t,
-                    "trials": len(regret),
-                    "mean": float(mean[i]),
-                    "std": float(std[i]),
-                    "ci_low": float(mean[i] - half[i]),
-                    "ci_high": float(mean[i] + half[i]),
-                }
-            )
-    return pl.DataFrame(rows)
+        which = {"instance": instance, "policy": policy, "time": pl.Series(times), "trials": len(regret)}
+        parts.append(pl.DataFrame({**which, "mean": mean, "std": std, "ci_low": mean - half, "ci_high": mean + half}))
+    return pl.concat(parts)
 
 
 def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figure:
@@ -92,7 +85,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     Notes
     -----
     A study's labels decide what is written: ``title``, ``policies`` (name to what it is called), ``panels`` (the same
-    for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `Look`).
+    for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `register_look`).
     """
     one_of(band, "band", ("ci", "std"))
     cells = _present(results)
@@ -150,17 +143,17 @@ def _present(results: Results) -> list[tuple[str, str]]:
 
 
 def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells: Sequence[tuple[str, str]]) -> None:
-    looks = _looks(results)
+    looks = looks_of(results.study["policies"], results.labels.get("looks"))
     for i, policy in enumerate(results.policies):
         if (instance, policy) not in cells:
             continue
         times, regret = results.curves(instance, policy)
         x = np.concatenate([[0], times])
-        y, low, high = (np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band))
+        drawn = [np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band)]
         every = max(1, len(x) // 8)
         # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
         first = (i + 1) * every // (len(results.policies) + 1)
-        _add_line(axis, looks[policy], policy, x, (y, low, high), markevery=(first, every), markersize=4)
+        _add_line(axis, looks[policy], policy, x, drawn, markevery=(first, every), markersize=4)
     axis.set_xlabel(axis_label(results, "x", "round $t$"))
     axis.set_ylabel(axis_label(results, "y", "cumulative regret (reward units)"))
     tidy(axis, from_zero=True)
@@ -172,15 +165,15 @@ def _draw_alphas(
     settings = {name: results.parameters(name) for name in instances}
     alphas = {name: hardness(p["intrinsic_dim"], p["horizon"]) for name, p in settings.items()}
     names = sorted(instances, key=lambda name: alphas[name])
-    looks = _looks(results)
+    looks = looks_of(results.study["policies"], results.labels.get("looks"))
     for policy in results.policies:
         shown = [name for name in names if (name, policy) in cells]
         if not shown:
             continue
         triples = [_mean_and_band(results.curves(name, policy)[1][:, -1:], band) for name in shown]
-        mean, low, high = (np.concatenate(parts) for parts in zip(*triples, strict=True))
+        drawn = [np.concatenate(parts) for parts in zip(*triples, strict=True)]
         x = np.array([alphas[name] for name in shown])
-        _add_line(axis, looks[policy], policy, x, (mean, low, high), markersize=5)
+        _add_line(axis, looks[policy], policy, x, drawn, markersize=5)
     ticks = [f"{alphas[name]:.2f}\n({settings[name]['intrinsic_dim']})" for name in names]
     axis.set_xticks([alphas[name] for name in names], ticks)
     alpha = r"hardness level $\alpha = \ln d_\star / \ln T$   ($d_\star$ in brackets)"
@@ -190,19 +183,10 @@ def _draw_alphas(
     tidy(axis, from_zero=True)
 
 
-def _looks(results: Results) -> dict[str, dict[str, Any]]:
-    own = results.labels.get("looks")
-    return looks_of(results.study["policies"], own if isinstance(own, dict) else None)
-
-
 def _add_line(
-    axis: Axes,
-    look: dict[str, Any],
-    policy: str,
-    x: np.ndarray[Any, Any],
-    drawn: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]],
-    **options: Any,
+    axis: Axes, look: dict[str, Any], policy: str, x: FloatArray, drawn: Sequence[FloatArray], **options: Any
 ) -> None:
+    """Add the mean of a policy, and the shading between the low and high ends."""
     mean, low, high = drawn
     axis.plot(x, mean, label=policy, **options, **look)
     if (low < high).any():
@@ -244,16 +228,41 @@ def _same_but_for_dim(results: Results, instances: Sequence[str]) -> bool:
     )
 
 
-def _statistics(regret: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _statistics(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation over trials."""
     std = regret.std(axis=0, ddof=1) if len(regret) > 1 else np.zeros(regret.shape[1])
     return regret.mean(axis=0), std
 
 
-def _mean_and_band(
-    regret: np.ndarray[Any, Any], band: Band
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _mean_and_band(regret: FloatArray, band: Band) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean over trials, and the ends of the shading around it."""
     mean, std = _statistics(regret)
     low, high = mean_interval(regret) if band == "ci" else (mean - std, mean + std)
     return mean, low, high
+
+
+def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
+    """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
+
+    The numbers are a table, or results, whose `summary` is written (there the 95% interval is that of 1.96 standard
+    errors, not the bootstrap's, which `draw` shades). The bytes depend on figure and numbers alone: no dates go in.
+    Each file is written whole or not at all.
+    """
+    stem = as_place(stem, "stem")
+    contents = {kind: picture(figure, kind) for kind in FORMATS}
+    table = numbers if isinstance(numbers, pl.DataFrame) else summary(numbers)
+    contents["csv"] = table.write_csv().encode()
+    return [write_atomic(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
+
+
+def picture(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a PNG, PDF or SVG file."""
+    buffer = io.BytesIO()
+    with figure_style():
+        figure.savefig(buffer, format=kind, dpi=200, metadata=NO_DATES[kind])
+    return buffer.getvalue()
+
+
+def draw_and_save(results: Results, stem: str | Place, band: Band = "ci", titled: bool = True) -> list[Place]:
+    """Draw a study, under its title if wanted, and write figure and numbers; returns the paths."""
+    return save(draw(results, band=band, title=title_of(results) if titled else None), results, stem)

@@ -16,8 +16,6 @@ from adadim.checks import one_of, shown
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 
-__all__ = ["COMMON", "LOOKS", "ORACLE", "Look", "key_of", "look_of", "looks_of", "register_look"]
-
 ORACLE = "oracle"
 """Key of LinUCB told d*, which is no kind of its own but looks like one."""
 
@@ -29,17 +27,7 @@ LINES = (SOLID, DASHED, MIXED, DOTTED)
 
 @dataclass(frozen=True)
 class Look:
-    """What a policy looks like.
-
-    Attributes
-    ----------
-    colour : str
-        As #RRGGBB.
-    marker : str
-        One of matplotlib's one-letter markers.
-    line : {"-", "--", "-.", ":"}
-        Line style.
-    """
+    """What a policy looks like: a colour as #RRGGBB, one of matplotlib's one-letter markers, and a line style."""
 
     colour: str
     marker: str
@@ -116,7 +104,7 @@ def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> Non
     kind : str
         Name of its class.
     colour, marker, line : str
-        As in `Look`.
+        The colour as #RRGGBB, one of matplotlib's one-letter markers, and "-", "--", "-." or ":".
 
     Examples
     --------
@@ -157,17 +145,10 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
 
 
 def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
-    """Colour, line style, marker and line width as matplotlib takes them.
+    """Colour, line style, marker and line width of what `key_of` gives, as matplotlib takes them.
 
-    Parameters
-    ----------
-    key : str
-        What `key_of` gives.
-    turn : int
-        0 for the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
-        or filled by half.
-    width : float
-        Line width.
+    Turn 0 is the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
+    or filled by half.
 
     Examples
     --------
@@ -175,32 +156,23 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
     {'color': '#0072B2', 'linestyle': '-', 'marker': 's', 'linewidth': 1.4}
     >>> look_of("LinUCBPlusPlus", turn=1)["color"], look_of("LinUCBPlusPlus", turn=1)["linestyle"]
     ('#0072B2', '--')
-    >>> look_of("NobodyKnows") == look_of("NobodyKnows")
-    True
     """
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
-    made = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
+    looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:
-        made["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
-        made |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
-    return made
+        looks["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
+        looks |= ({}, {"markerfacecolor": "white"}, {"fillstyle": "left", "markerfacecoloralt": "white"})[turn % 3]
+    return looks
 
 
 def looks_of(
     policies: Mapping[str, Policy | Mapping[str, Any] | str],
-    own: Mapping[str, Any] | None = None,
+    own: Any = None,
     width: float = 1.4,
 ) -> dict[str, dict[str, Any]]:
-    """Looks of the policies of one figure, by their names in it.
+    """Looks of the policies of one figure, by their names in it, from policies, their tables in a study or their kinds.
 
-    Parameters
-    ----------
-    policies : mapping
-        Name to a policy, its table in a study, or its kind.
-    own : mapping, optional
-        Name to a table of colour, marker and line that replaces the policy's look: a study's ``labels["looks"]``.
-    width : float
-        Line width.
+    `own` is a study's ``labels["looks"]``: name to a table of colour, marker and line that replaces the policy's look.
 
     Examples
     --------
@@ -209,27 +181,27 @@ def looks_of(
     ('-', '--')
     """
     turns: dict[str, int] = {}
-    made = {}
+    looks = {}
     for name, policy in policies.items():
         key = key_of(policy)
         turn = turns[key] = turns.get(key, -1) + 1
-        made[name] = look_of(key, turn, width)
-        if own and name in own:
+        looks[name] = look_of(key, turn, width)
+        if isinstance(own, Mapping) and name in own:
             look = _read(own[name], name)
-            made[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-    return made
+            looks[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+    return looks
 
 
 def _by_common_name(name: str) -> str:
     """Kind that a name such as "LinUCB++ 0.5" or "linucb++released" stands for; the name itself if it is none."""
     first = name.partition(":")[0]
     if first.isidentifier() and first not in COMMON_NAMES:
-        known = {kind.lower(): kind for kind in LOOKS}
-        return known.get(first, first) if first.islower() else first
+        lower = {kind.lower(): kind for kind in LOOKS}
+        return lower.get(first, first) if first.islower() else first
     letters = _letters(first)
     names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): kind for key, kind in COMMON_NAMES.items()}
-    found = [written for written in names if letters.startswith(written)]
-    return names[max(found, key=len)] if found else first
+    matching = [written for written in names if letters.startswith(written)]
+    return names[max(matching, key=len)] if matching else first
 
 
 def _letters(name: str) -> str:

@@ -1,21 +1,56 @@
-"""What every figure looks like: colours, line styles, fonts and frames."""
+"""What every figure looks like: fonts, frames and colours, and the parts of matplotlib that figures use.
+
+Figures are drawn and saved without a window, so the variable MPLBACKEND, which notebooks set for their own Python, does
+not matter here; matplotlib would refuse to be imported where it names a backend that is not installed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import textwrap
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from adadim.report.drawing import Axes, Figure, Legend, style
 
-__all__ = ["COLOURS", "PANEL", "figure_style", "heading", "literal_texts", "tidy"]
+@contextlib.contextmanager
+def _no_backend() -> Iterator[None]:
+    wanted = os.environ.pop("MPLBACKEND", None)
+    try:
+        yield
+        if wanted:
+            import matplotlib
 
+            with contextlib.suppress(ValueError):  # as a reader's own pyplot would find it
+                matplotlib.rcParams["backend"] = wanted
+    finally:
+        if wanted is not None:
+            os.environ["MPLBACKEND"] = wanted
+
+
+with _no_backend():
+    from matplotlib import colormaps as colormaps
+    from matplotlib import style
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.cm import ScalarMappable as ScalarMappable
+    from matplotlib.colors import Normalize as Normalize
+    from matplotlib.figure import Figure as _Figure
+    from matplotlib.legend import Legend
+
+
+class Figure(_Figure):
+    """A figure that notebooks show by itself, without pyplot and its backends."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, for curves that are no policy's.
 COLOURS = ("#0072B2", "#000000", "#D55E00", "#CC79A7", "#009E73", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, which colour-blind readers can tell apart, for curves that are no policy's."""
-
-PANEL = (4.8, 3.5)
-"""Width and height of one panel in inches."""
+PANEL = (4.8, 3.5)  # width and height of one panel in inches
 
 # Fonts go into a PDF as TrueType, which publishers want.
 SETTINGS: list[Any] = [
@@ -32,7 +67,7 @@ SETTINGS: list[Any] = [
 ]
 
 
-def figure_style() -> AbstractContextManager[None]:
+def figure_style() -> contextlib.AbstractContextManager[None]:
     """Settings of matplotlib in which figures are drawn and saved, whatever the reader's matplotlibrc says."""
     return style.context(SETTINGS)
 

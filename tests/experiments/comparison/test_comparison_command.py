@@ -141,7 +141,7 @@ def test_candidates_are_compared_with_the_narrow_oracle(tiny, monkeypatch, capsy
     assert set(found) == {"oracle", "linucb++", *built_in[:-1], *tables}
     oracle = results.final("small-2/12", "narrow-oracle").mean()
     for name, ratios in found.items():
-        assert ratios == [comparison.tables.ratio_text(results.final("small-2/12", name).mean() / oracle)] * 2
+        assert ratios == [comparison.analysis.ratio_text(results.final("small-2/12", name).mean() / oracle)] * 2
     policies = [study.from_spec(t) for t in tables.values()]
     assert len({*policies, adadim.PrefixLinUCB(), adadim.TwoPriorLinUCB()}) == len(policies) + 2
 

@@ -8,7 +8,7 @@ import pytest
 from made_up_figures import CLAIM, EVERYONE, NAMES, TRIALS, judge, level, row, world
 
 from adadim import LinUCB, paper
-from adadim.experiments.paper.verdicts import corrected, correction_note, entry
+from adadim.experiments.paper.analysis import corrected, correction_note, entry
 from adadim.report import bootstrap
 from adadim.study import StoreError, Study, load, run
 from made_up_results import MadeUpResults

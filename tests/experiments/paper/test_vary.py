@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from adadim import paper, study
-from adadim.experiments.paper import commands
-from adadim.report import console
+from adadim.cli import kit
+from adadim.cli import paper as commands
 from command_line import adadim_, contents, refused
 
 pytestmark = pytest.mark.usefixtures("working_folder", "tiny")
@@ -157,7 +157,7 @@ def test_reproduce_ends_with_commands_that_can_be_typed(one_format, monkeypatch)
 )
 def test_what_to_type(called, expected, monkeypatch):
     monkeypatch.setattr(sys, "argv", [called])
-    assert console.typed_as() == expected
+    assert kit.typed_as() == expected
 
 
 def test_what_to_type_where_it_is_on_the_path(monkeypatch, tmp_path):
@@ -166,4 +166,4 @@ def test_what_to_type_where_it_is_on_the_path(monkeypatch, tmp_path):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    assert console.typed_as() == "adadim"
+    assert kit.typed_as() == "adadim"

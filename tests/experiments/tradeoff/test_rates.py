@@ -9,7 +9,7 @@ from tradeoff_cases import small_rates
 
 from adadim import instances
 from adadim.experiments import tradeoff
-from adadim.experiments.tradeoff.rates import EVERYTHING
+from adadim.experiments.tradeoff.plan import EVERYTHING
 from adadim.study import StoreError, Study, load, run
 from adadim.theory import lower_bound_family
 

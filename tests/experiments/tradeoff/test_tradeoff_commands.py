@@ -11,7 +11,7 @@ from tradeoff_cases import KINDS
 from typer.testing import CliRunner
 
 from adadim import cli
-from adadim.experiments.tradeoff import bound_checks
+from adadim.experiments import tradeoff
 from adadim.study import load
 
 pytestmark = pytest.mark.usefixtures("working_folder")
@@ -51,12 +51,12 @@ def test_lower_bound_command(working_folder):
 
 
 def test_lower_bound_command_fails_on_a_violation(monkeypatch):
-    honest = bound_checks.lower_bound_checks
+    honest = tradeoff.lower_bound_checks
 
     def wrong(results):
         return [dataclasses.replace(check, verdict="violated") for check in honest(results)]
 
-    monkeypatch.setattr(bound_checks, "lower_bound_checks", wrong)
+    monkeypatch.setattr(tradeoff, "lower_bound_checks", wrong)
     result = invoke(*SMALL_BOUND, "--policy", "Random")
     assert result.exit_code == 1
     assert "violated" in result.output

@@ -4,11 +4,17 @@
 `draw_ratios` show it.
 """
 
-from adadim.experiments.comparison.analysis import PolicySummary, Ratio, policy_summaries, ratios, ratios_table
+from adadim.experiments.comparison.analysis import (
+    PolicySummary,
+    Ratio,
+    comparison_markdown,
+    policy_summaries,
+    ratios,
+    ratios_table,
+)
 from adadim.experiments.comparison.families import FAMILIES, SPLITS, Family, Split
 from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
-from adadim.experiments.comparison.tables import comparison_markdown
 
 __all__ = [
     "FAMILIES",

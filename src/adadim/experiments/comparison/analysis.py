@@ -17,13 +17,11 @@ import polars as pl
 from adadim.backend.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.report.bootstrap import FEWEST, interval, resamples
-from adadim.report.labels import label
+from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
-__all__ = ["PolicySummary", "Ratio", "policy_summaries", "ratios", "ratios_table"]
-
-
 NOTHING = 1e-9  # regret that is rounding
+NAMED = 3  # losses that a table lists by name
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def ratios_table(rows: Sequence[Ratio]) -> pl.DataFrame:
 def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, FloatArray]]:
     """Every ratio of one split with its resamples."""
     split = label(results, "split")
-    found = []
+    sampled = []
     for family in results.instances:
         cells = [cell for cell in results.cells() if cell[0] == family]
         numbers = results.common_trials(cells)
@@ -152,8 +150,8 @@ def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, F
             value, low, high, sample = _quotient(means[policy], means[reference], len(numbers))
             regret, unlucky = float(means[policy][0]), float(np.mean(finals[policy] > 2 * means[reference][0]))
             row = Ratio(split, family, policy, reference, regret, value, low, high, unlucky, len(numbers))
-            found.append((row, sample))
-    return found
+            sampled.append((row, sample))
+    return sampled
 
 
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
@@ -168,27 +166,77 @@ def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float,
 
 
 def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
-    known = [(row, sample) for row, sample in group if np.isfinite(row.value)]
+    with_ratio = [(row, sample) for row, sample in group if np.isfinite(row.value)]
     first, nan = group[0][0], float("nan")
-    if not known:
+    if not with_ratio:
         return PolicySummary(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
-    medians = np.median([sample for _, sample in known], axis=0)
-    enough = min(row.trials for row, _ in known) >= FEWEST
+    medians = np.median([sample for _, sample in with_ratio], axis=0)
+    enough = min(row.trials for row, _ in with_ratio) >= FEWEST
     low, high = interval(medians[1:]) if enough else (nan, nan)
-    order = sorted((row for row, _ in known), key=lambda row: -row.value)
+    order = sorted((row for row, _ in with_ratio), key=lambda row: -row.value)
     worst = order[0]
-    return PolicySummary(
-        split=first.split,
-        policy=first.policy,
-        reference=first.reference,
-        families=len(known),
-        median=float(medians[0]),
-        median_low=low,
-        median_high=high,
-        worst=worst.value,
-        worst_low=worst.low,
-        worst_high=worst.high,
-        worst_family=worst.family,
-        unlucky=float(np.average([row.unlucky for row, _ in known], weights=[row.trials for row, _ in known])),
-        losses=tuple(row.family for row in order if row.low > 1),
-    )
+    about = (first.split, first.policy, first.reference, len(with_ratio))
+    median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
+    unlucky = float(np.average([row.unlucky for row, _ in with_ratio], weights=[row.trials for row, _ in with_ratio]))
+    losses = tuple(row.family for row in order if row.low > 1)
+    return PolicySummary(*about, *median, *largest, worst.family, unlucky, losses)
+
+
+def comparison_markdown(rows: Sequence[Ratio], summaries: Sequence[PolicySummary]) -> str:
+    """The comparison as Markdown: for each split a summary of every policy, then the ratios to the oracle."""
+    parts = []
+    for split in dict.fromkeys(row.split for row in rows):
+        header, *lines = _summary_rows([s for s in summaries if s.split == split])
+        parts += [f"## {split}\n", markdown_table(header, lines)]
+        shown = [row for row in rows if row.split == split and row.reference == ORACLE]
+        policies = list(dict.fromkeys(row.policy for row in shown))
+        lines = []
+        for family, group in itertools.groupby(shown, lambda row: row.family):
+            found = {row.policy: ratio_text(row.value) for row in group}
+            lines.append([family, *(found.get(policy, "") for policy in policies)])
+        parts.append(markdown_table(["mean regret / oracle's", *policies], lines))
+    return "\n".join(parts)
+
+
+def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
+    """Header and a row per policy: the references next to each other."""
+    used = {s.reference for s in summaries}
+    names = {key: name for key, name in ((ORACLE, "oracle"), (PUBLISHED, "LinUCB++")) if key in used}
+    header = ["policy"]
+    for name in names.values():
+        header += [f"worst / {name}", "where", f"median / {name}", f"trials above twice {name}", f"loses to {name}"]
+    lines = [header]
+    for policy in dict.fromkeys(s.policy for s in summaries):
+        line = [policy]
+        for reference in names:
+            s = next(s for s in summaries if (s.policy, s.reference) == (policy, reference))
+            worst, median = (s.worst, s.worst_low, s.worst_high), (s.median, s.median_low, s.median_high)
+            line += [_interval(*worst), s.worst_family, _interval(*median), _percent(s.unlucky), _losses(s)]
+        lines.append(line)
+    return lines
+
+
+def _losses(summary: PolicySummary) -> str:
+    named = [*summary.losses[:NAMED], *(["..."] if len(summary.losses) > NAMED else [])]
+    return f"{len(summary.losses)} of {summary.families}{': ' if named else ''}{', '.join(named)}"
+
+
+def _percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.0f}%"
+
+
+def _interval(value: float, low: float, high: float) -> str:
+    return f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]" if np.isfinite(low) else ratio_text(value)
+
+
+def ratio_text(value: float) -> str:
+    """A ratio with two decimals, none if it is large, a dash if there is none.
+
+    Examples
+    --------
+    >>> ratio_text(1.5), ratio_text(40.2), ratio_text(float("nan"))
+    ('1.50', '40', '–')
+    """
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"

@@ -11,15 +11,10 @@ import numpy as np
 from adadim.backend.arrays import FloatArray
 from adadim.checks import one_of
 from adadim.experiments.comparison import families
-from adadim.experiments.comparison.analysis import Ratio
+from adadim.experiments.comparison.analysis import Ratio, ratio_text
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.experiments.comparison.tables import ratio_text
-from adadim.report.drawing import Axes, Figure, Normalize, ScalarMappable, colormaps
 from adadim.report.looks import looks_of
-from adadim.report.style import figure_style, heading, tidy
-
-__all__ = ["COLOURS", "draw_ratios", "draw_summary"]
-
+from adadim.report.style import Axes, Figure, Normalize, ScalarMappable, colormaps, figure_style, heading, tidy
 
 COLOURS = colormaps["RdBu_r"]
 HELD_OUT = "held-out"

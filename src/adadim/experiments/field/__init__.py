@@ -1,8 +1,8 @@
 """Other people's tables: experiments of papers whose algorithms are here, and verdicts on their numbers."""
 
+from adadim.experiments.field.analysis import Row, rows, rows_markdown, sphere_rows
+from adadim.experiments.field.learners import SphereTS, play_on_sphere
 from adadim.experiments.field.plan import TABLES, Reported, Table, study
-from adadim.experiments.field.verdicts import Row, rows, rows_markdown, sphere_rows
-from adadim.experiments.field.whole_sphere import SphereTS, play_on_sphere
 
 __all__ = [
     "TABLES",

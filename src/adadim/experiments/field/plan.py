@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,8 @@ from adadim.policies import (
 )
 from adadim.study import Study
 
-__all__ = ["EXPERIMENT", "TABLES", "Reported", "Table", "study"]
-
-EXPERIMENT = "field"
-"""Label of the studies of this experiment."""
-
-READING = 0.03
-"""Relative error of a number read off a figure."""
+EXPERIMENT = "field"  # label of the studies of this experiment
+READING = 0.03  # relative error of a number read off a figure
 
 
 @dataclass(frozen=True)
@@ -138,6 +133,15 @@ def study(name: str, trials: int | None = None, seed: int = 0, horizon: int | No
     )
 
 
+def _read_off(values: Mapping[str, Sequence[int]], policies: Iterable[str], remark: str) -> list[Reported]:
+    """Numbers read off a figure: instance to one for each of the policies."""
+    return [
+        Reported(instance, policy, value, READING * value, remark)
+        for instance, row in values.items()
+        for policy, value in zip(policies, row, strict=True)
+    ]
+
+
 def sampler(dim: int, factor: float) -> Policy:
     """Thompson sampling with draws theta_hat + factor sqrt(d) V^(-1/2) xi (noise 1); greedy if the factor is 0."""
     if factor == 0:
@@ -164,46 +168,36 @@ def _d3rb24() -> Table:
     for instance, (_, bases) in groups.items():
         experiment, variant = instance.split("-")
         common = {"bases": tuple(bases), "reward_scale": 1.0, "delta": 0.01, "variant": variant}
-        made: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
-        made |= dict(zip(labels[experiment], bases, strict=True))
-        for name, policy in made.items():
+        played: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
+        played |= dict(zip(labels[experiment], bases, strict=True))
+        for name, policy in played.items():
             policies[f"{instance}-{name}"] = policy
             only[f"{instance}-{name}"] = [instance]
     released = "made with the authors' code: noise of mean 1, masters that divide by sqrt(n)"
     scaled = f"{released}, Thompson sampling of scale d_i"
     printed = "the algorithm and the noise as the paper has them, against a number that its code made"
-    stored = "authors' stored runs"
+
+    def masters(instance: str, values: tuple[int, int], errors: tuple[int, int], remark: str) -> list[Reported]:
+        pairs = zip(("d3rb", "ed2rb"), values, errors, strict=True)
+        return [Reported(instance, f"{instance}-{name}", value, error, remark) for name, value, error in pairs]
+
     reported = [
-        Reported("exp4-released", "exp4-released-d3rb", 411, 100, released),
-        Reported("exp4-released", "exp4-released-ed2rb", 406, 94, released),
-        Reported("exp4-printed", "exp4-printed-d3rb", 411, 100, printed),
-        Reported("exp4-printed", "exp4-printed-ed2rb", 406, 94, printed),
-        Reported("exp6-released", "exp6-released-d3rb", 2347, 102, scaled),
-        Reported("exp6-released", "exp6-released-ed2rb", 2365, 96, scaled),
+        *masters("exp4-released", (411, 406), (100, 94), released),
+        *masters("exp4-printed", (411, 406), (100, 94), printed),
+        *masters("exp6-released", (2347, 2365), (102, 96), scaled),
         *(
-            Reported("exp6-released", f"exp6-released-dim-{d}", value, error, stored)
+            Reported("exp6-released", f"exp6-released-dim-{d}", value, error, "authors' stored runs")
             for d, value, error in ((2, 7334, 183), (5, 763, 28), (10, 3898, 25), (15, 6495, 17))
         ),
-        Reported("exp6-printed", "exp6-printed-d3rb", 2347, 102, printed),
-        Reported("exp6-printed", "exp6-printed-ed2rb", 2365, 96, printed),
+        *masters("exp6-printed", (2347, 2365), (102, 96), printed),
     ]
     on_sphere = [
-        Reported("exp5-released", "exp5-released-d3rb", 1733, 230, scaled),
-        Reported("exp5-released", "exp5-released-ed2rb", 1556, 198, scaled),
-        Reported("exp5-printed", "exp5-printed-d3rb", 1733, 230, printed),
-        Reported("exp5-printed", "exp5-printed-ed2rb", 1556, 198, printed),
+        *masters("exp5-released", (1733, 1556), (230, 198), scaled),
+        *masters("exp5-printed", (1733, 1556), (230, 198), printed),
     ]
-    return Table(
-        "d3rb24",
-        "Pacchiano, Dann and Gentile 2024, table 1",
-        100,
-        {instance: table for instance, (table, _) in groups.items()},
-        policies,
-        only,
-        reported,
-        {"exp5-released": 1000, "exp5-printed": 1000},
-        on_sphere,
-    )
+    instances = {instance: table for instance, (table, _) in groups.items()}
+    source, horizons = "Pacchiano, Dann and Gentile 2024, table 1", {"exp5-released": 1000, "exp5-printed": 1000}
+    return Table("d3rb24", source, 100, instances, policies, only, reported, horizons, on_sphere)
 
 
 def _osom20() -> Table:
@@ -217,19 +211,10 @@ def _osom20() -> Table:
         "of 200 was made with larger ones"
     )
     values = {"simple": (27, 60, 28), "complex": (200, 38, 34)}
-    return Table(
-        "osom20",
-        "Chatterji, Muthukumar and Bartlett 2020, experiments",
-        50,
-        instances,
-        policies,
-        {},
-        [
-            Reported(instance, policy, value, READING * value, too_much if value == 200 else guessed)
-            for instance, row in values.items()
-            for policy, value in zip(policies, row, strict=True)
-        ],
-    )
+    reported = _read_off(values, policies, guessed)
+    reported[3] = replace(reported[3], remark=too_much)
+    source = "Chatterji, Muthukumar and Bartlett 2020, experiments"
+    return Table("osom20", source, 50, instances, policies, {}, reported)
 
 
 def _albdim21() -> Table:
@@ -238,10 +223,9 @@ def _albdim21() -> Table:
         "d200": {**common, "dim": 200, "horizon": 1000},
         "d500": {**common, "dim": 500, "horizon": 2000},
     }
-    oful = LinUCB(radius="oful", ridge=1.0)
     policies: dict[str, Policy] = {
         "alb-dim": ALBDim(support="coordinates", first_phase=50),
-        "oful": oful,
+        "oful": LinUCB(radius="oful", ridge=1.0),
         "oracle": LinUCB(radius="oful", ridge=1.0, dim=20),
     }
     other = (
@@ -250,19 +234,10 @@ def _albdim21() -> Table:
     )
     plain = "with a tenth of the bonus, and a norm of theta that is not given; read off a figure"
     values = {"d200": (325, 860, 130), "d500": (700, 2060, 390)}
-    return Table(
-        "albdim21",
-        "Ghosh, Sankararaman and Ramchandran 2021, dimension",
-        25,
-        instances,
-        policies,
-        {},
-        [
-            Reported(instance, policy, value, READING * value, other if policy == "alb-dim" else plain)
-            for instance, row in values.items()
-            for policy, value in zip(policies, row, strict=True)
-        ],
-    )
+    reported = _read_off(values, policies, plain)
+    reported = [replace(entry, remark=other) if entry.policy == "alb-dim" else entry for entry in reported]
+    source = "Ghosh, Sankararaman and Ramchandran 2021, dimension"
+    return Table("albdim21", source, 25, instances, policies, {}, reported)
 
 
 def _rb20() -> Table:
@@ -285,36 +260,16 @@ def _rb20() -> Table:
         "ucb": ucb,
         "oful": oful,
     }
-    second = ["fig2-middle", "fig2-right"]
-    only = {
-        "rb-linear": ["fig1-right"],
-        "linucb": ["fig1-right"],
-        "rb-2": ["fig2-middle"],
-        "rb-5": ["fig2-right"],
-        "ucb": second,
-        "oful": second,
-    }
     read = "read off a figure; ridge and delta are not given"
     wide = "read off a figure; which radius is not said, and noise of variance 0.1 as in its neighbour is a guess"
-    cells = [
-        ("fig1-right", "rb-linear", 490, read),
-        ("fig1-right", "linucb", 490, read),
-        ("fig2-middle", "rb-2", 137, read),
-        ("fig2-middle", "ucb", 190, read),
-        ("fig2-middle", "oful", 105, read),
-        ("fig2-right", "rb-5", 44, wide),
-        ("fig2-right", "ucb", 29, wide),
-        ("fig2-right", "oful", 61, wide),
+    reported = [
+        *_read_off({"fig1-right": (490, 490)}, ("rb-linear", "linucb"), read),
+        *_read_off({"fig2-middle": (137, 190, 105)}, ("rb-2", "ucb", "oful"), read),
+        *_read_off({"fig2-right": (44, 29, 61)}, ("rb-5", "ucb", "oful"), wide),
     ]
-    return Table(
-        "rb20",
-        "Abbasi-Yadkori, Pacchiano and Phan 2020, figures 1 and 2",
-        100,
-        instances,
-        policies,
-        only,
-        [Reported(instance, policy, value, READING * value, remark) for instance, policy, value, remark in cells],
-    )
+    only = {policy: [entry.instance for entry in reported if entry.policy == policy] for policy in policies}
+    source = "Abbasi-Yadkori, Pacchiano and Phan 2020, figures 1 and 2"
+    return Table("rb20", source, 100, instances, policies, only, reported)
 
 
 def _arora21() -> Table:
@@ -331,20 +286,9 @@ def _arora21() -> Table:
     }
     remark = "read off a figure; here bases learn from rewards as they are, and are never restarted"
     values = {"gap-0.2": (35_000, 2_500, 22_000), "gap-0.02": (70_000, 10_000, 10_000)}
-    return Table(
-        "arora21",
-        "Arora, Marinov and Mohri 2021, experiments",
-        75,
-        instances,
-        policies,
-        {},
-        [
-            Reported(instance, policy, value, READING * value, remark)
-            for instance, row in values.items()
-            for policy, value in zip(policies, row, strict=True)
-        ],
-        dict.fromkeys(instances, 1_000_000),
-    )
+    reported = _read_off(values, policies, remark)
+    source, horizons = "Arora, Marinov and Mohri 2021, experiments", dict.fromkeys(instances, 1_000_000)
+    return Table("arora21", source, 75, instances, policies, {}, reported, horizons)
 
 
 TABLES = {table.name: table for table in (_d3rb24(), _osom20(), _albdim21(), _rb20(), _arora21())}

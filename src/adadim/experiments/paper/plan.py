@@ -1,11 +1,16 @@
-"""What is run for the paper: its policies, and its figures as studies."""
+"""What is run for the paper: its policies, its figures as studies, and these with something changed."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from adadim.checks import one_of
+from adadim.checks import one_of, shown, suggestion
+from adadim.errors import StudyError
 from adadim.policies import (
     DynamicBalancing,
     LinUCB,
@@ -16,26 +21,13 @@ from adadim.policies import (
 )
 from adadim.policies.confidence import Bonus
 from adadim.policies.released import ReleasedDynamicBalancing, ReleasedLinUCB, ReleasedLinUCBPlusPlus
-from adadim.study import Study, to_spec
-
-__all__ = [
-    "EXPERIMENT",
-    "FIGURES",
-    "LABELS",
-    "PAPER_TRIALS",
-    "VARIANTS",
-    "Figure",
-    "Variant",
-    "policies",
-    "study",
-    "study_name",
-]
+from adadim.study import Results, Study, to_spec
 
 Variant = Literal["theory", "released"]
 VARIANTS: tuple[Variant, ...] = ("released", "theory")
 
-EXPERIMENT = "paper"
-"""Label of the studies of this experiment."""
+# Labels of the studies of this experiment; the paper's claims are not about varied ones.
+EXPERIMENT, VARIED = "paper", "paper, varied"
 
 LABELS = {
     "linucb": "LinUCB",
@@ -50,6 +42,9 @@ LABELS = {
 PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
+
+DIM = "intrinsic_dim"
+LONGEST = 80  # characters of a varied study's name
 
 
 @dataclass(frozen=True)
@@ -201,3 +196,86 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
         "smooth-corral": SmoothCorral(base=base, beta=0.5),
         "dynamic-balancing": balancing,
     }
+
+
+def vary(
+    plan: Study,
+    changes: Mapping[str, Any],
+    policies: Mapping[str, Any] | None = None,
+    plugins: Mapping[str, Any] | None = None,
+) -> Study:
+    """A study of the paper with some values changed and policies added, under a name of its own.
+
+    Parameters
+    ----------
+    plan : Study
+        What `adadim.paper.study` gives.
+    changes : mapping
+        ``"noise"`` and the like change a parameter of every instance; ``"intrinsic_dim"`` may be a list, which makes an
+        instance of each; ``"record"`` says when to look; ``"linucb++.beta"`` changes a hyper-parameter of one policy.
+    policies : mapping, optional
+        Policies to add, by name.
+    plugins : mapping, optional
+        Classes of your own that they use, see `adadim.study.load_plugin`.
+
+    Examples
+    --------
+    >>> from adadim import paper
+    >>> varied = vary(paper.study("fig2a", trials=3), {"dim": 900, "noise": 0.5, "linucb++.beta": 0.6})
+    >>> varied.name, varied.instances["d12"]["dim"], varied.policies["linucb++"]["beta"]
+    ('fig2a-theory_dim=900_noise=0.5_linucb++.beta=0.6', 900, 0.6)
+    >>> vary(paper.study("fig2b"), {"intrinsic_dim": [3, 8]}).instances.keys()
+    dict_keys(['d3', 'd8'])
+    """
+    tables = plan.to_dict()
+    for key, value in changes.items():
+        if key in ("trials", "seed"):
+            raise StudyError(f"{key}: has an option of its own: --{key} {value}")
+        if key == "record":
+            tables["record"] = value
+        elif "." in key:
+            name, _, parameter = key.rpartition(".")
+            if name not in tables["policies"]:
+                raise StudyError(f"{key}: the study has no policy {name!r}; {suggestion(name, tables['policies'])}")
+            tables["policies"][name][parameter] = value
+        elif key != DIM:
+            tables["instances"] = {name: {**table, key: value} for name, table in tables["instances"].items()}
+    if DIM in changes:
+        dims = changes[DIM] if isinstance(changes[DIM], list) else [changes[DIM]]
+        if not dims:
+            raise StudyError(f"{DIM}: must be a number or a list of some, got {shown(changes[DIM])}")
+        first = next(iter(tables["instances"].values()))
+        tables["instances"] = {f"d{d}": {**first, DIM: d} for d in dims}
+    for name, policy in (policies or {}).items():
+        if name in tables["policies"]:
+            raise StudyError(f"policies: the study has a policy {name!r} already; choose another name")
+        tables["policies"][name] = policy
+    texts = {k: v if isinstance(v, str) else json.dumps(v, separators=(",", ":")) for k, v in changes.items()}
+    said = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
+    tables["name"] = _name(plan.name, said)
+    title = f"{plan.labels['title']}, varied: {', '.join(said)}"
+    described = {
+        name: {key: table[key] for key in (DIM, "horizon") if key in table}
+        for name, table in tables["instances"].items()
+    }
+    tables["labels"] |= {"title": title, "experiment": VARIED, "changes": said, "instances": described}
+    return Study.from_dict(tables, plugins={**plan.plugins, **(plugins or {})})
+
+
+def unvaried(results: Results) -> bool:
+    """Whether results are those of a study of the paper as it is, whatever its number of trials and its seed."""
+    labels = results.labels
+    if labels.get("experiment") != EXPERIMENT or labels.get("variant") not in VARIANTS:
+        return False
+    wanted = study(labels["figure"], labels["variant"], trials=results.trials).to_dict()
+    as_stored = json.loads(json.dumps(wanted))
+    return all(results.study[key] == as_stored[key] for key in ("instances", "policies", "record"))
+
+
+def _name(name: str, said: list[str]) -> str:
+    """Name of a varied study, which is also that of its folder: no longer than a folder's may be, and no two alike."""
+    whole = "_".join([name, *said])
+    safe = re.sub(r"[^A-Za-z0-9=.,+\[\]_-]", "-", whole)
+    if safe == whole and len(safe) <= LONGEST:
+        return safe
+    return f"{safe[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

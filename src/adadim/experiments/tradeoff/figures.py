@@ -7,18 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from adadim.checks import require
-from adadim.experiments.tradeoff.bound_checks import BoundCheck, bound_at
-from adadim.experiments.tradeoff.pareto import BETAS, NON_ADAPTIVE, beta_curve, frontier, taper_curve
-from adadim.experiments.tradeoff.slopes import RateEstimate
-from adadim.report.drawing import Axes, Figure
+from adadim.experiments.tradeoff.analysis import BETAS, BoundCheck, RateEstimate, bound_at, frontier
 from adadim.report.looks import ORACLE, look_of, looks_of
-from adadim.report.style import COLOURS, PANEL, figure_style, heading, literal_texts, tidy
+from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
-
-__all__ = ["draw_bounds", "draw_frontier", "draw_rates"]
 
 BLUE, INK = COLOURS[0], COLOURS[1:7]  # without yellow, too pale for points
 GREYS = ("0.86", "0.66")  # of the sharper inequality, and of the weaker one that the theorem uses
@@ -119,7 +113,7 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
         Curves of the frontier to draw behind them.
     """
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
-    known = [estimate for estimate in estimates if np.isfinite(estimate.rate)]
+    measured = [estimate for estimate in estimates if np.isfinite(estimate.rate)]
     alphas = sorted({estimate.alpha for estimate in estimates})
     apart = min([b - a for a, b in itertools.pairwise(alphas)], default=0.12)
     step = min(0.014, 0.8 * apart / max(len(policies), 1))
@@ -132,7 +126,7 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
             axis.axvspan(alpha - half, alpha + half, color="0.93", zorder=0, linewidth=0)
         _add_curves(axis, betas, (), width=1.0, like_policies=True)
         for i, policy in enumerate(policies):
-            rows = [estimate for estimate in known if estimate.policy == policy]
+            rows = [estimate for estimate in measured if estimate.policy == policy]
             if rows:
                 shift = step * (i - (len(policies) - 1) / 2)
                 _add_rates(axis, rows, shift, policy, {**looks[policy], "linestyle": "none"})
@@ -166,22 +160,19 @@ def _add_curves(
     axis: Axes, betas: Sequence[float], tapers: Sequence[float], width: float, like_policies: bool = False
 ) -> None:
     """Curves of the frontier; if asked in the colour and line of LinUCB++ at each beta, and of the oracle."""
-    table = frontier(betas, tapers=tapers)
     told = look_of(ORACLE)["color"] if like_policies else BLUE
-    dashed: dict[str, Any] = {"linestyle": "--", "color": told, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
-    _add_curve(axis, table.filter(curve=NON_ADAPTIVE), linewidth=width, **dashed)
-    solid = {beta_curve(beta): (rf"$\beta$ = {beta:g}", "-") for beta in betas}
-    dotted = {taper_curve(taper): (rf"tapered told $\alpha$: $s$ = {taper:g}", ":") for taper in tapers}
-    for i, (curve, (label, line)) in enumerate((solid | dotted).items()):
-        looks: dict[str, Any] = {"linestyle": line, "color": INK[i % len(INK)], "label": label}
-        if like_policies:
-            same = look_of("LinUCBPlusPlus", turn=i)
+    looks: dict[str, Any] = {"linestyle": "--", "color": told, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
+    for i, curve in enumerate(frontier(betas, tapers=tapers).partition_by("curve", maintain_order=True)):
+        kind, _, value = curve["curve"][0].partition(" = ")
+        if kind == "beta":
+            looks = {"linestyle": "-", "color": INK[(i - 1) % len(INK)], "label": rf"$\beta$ = {value}"}
+        elif kind == "taper":
+            label = rf"tapered told $\alpha$: $s$ = {value}"
+            looks = {"linestyle": ":", "color": INK[(i - 1) % len(INK)], "label": label}
+        if like_policies and i:
+            same = look_of("LinUCBPlusPlus", turn=i - 1)
             looks |= {"linestyle": same["linestyle"], "color": same["color"], "alpha": 0.6}
-        _add_curve(axis, table.filter(curve=curve), linewidth=width, **looks)
-
-
-def _add_curve(axis: Axes, curve: pl.DataFrame, **looks: Any) -> None:
-    axis.plot(curve["alpha"].to_numpy(), curve["rate"].to_numpy(), zorder=1, **looks)
+        axis.plot(curve["alpha"].to_numpy(), curve["rate"].to_numpy(), zorder=1, linewidth=width, **looks)
 
 
 def _label_bounds(left: Axes, right: Axes, checks: Sequence[BoundCheck]) -> None:
@@ -217,10 +208,8 @@ def _shade_worst(axis: Axes, checks: Sequence[BoundCheck]) -> list[Any]:
     sharper, weaker = (
         np.max([bound_at(family, x, form) for family in families], axis=0) for form in ("counts", "paper")
     )
-    edges = (
-        np.maximum(sharper, weaker),
-        weaker,
-    )  # the weaker one assumes no more pulls than rounds, and may win far out
+    # The weaker one assumes no more pulls than rounds, and may win far out.
+    edges = (np.maximum(sharper, weaker), weaker)
     return [
         axis.fill_between(x, 0.0, np.maximum(edge, 0.0), color=colour, linewidth=0)
         for edge, colour in zip(edges, GREYS, strict=True)

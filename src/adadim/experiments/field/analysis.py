@@ -13,21 +13,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adadim.backend.arrays import FloatArray
+from adadim.experiments.field.learners import experiment_five
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
-from adadim.experiments.field.whole_sphere import experiment_five
 from adadim.report.bootstrap import FEWEST, interval, resamples
-from adadim.report.labels import label
-from adadim.report.tables import markdown_table
+from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
-__all__ = ["Row", "rows", "rows_markdown", "sphere_rows"]
-
-Verdict = Literal["agrees", "differs", "undecided", "other horizon"]
+Agreement = Literal["agrees", "differs", "undecided", "other horizon"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A number of a source held against ours.
+    """A number of a source compared with ours.
 
     Attributes
     ----------
@@ -56,7 +53,7 @@ class Row:
     ours: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: Agreement
     horizon: int
     source_horizon: int
     trials: int
@@ -71,31 +68,27 @@ def rows(results: Iterable[Results]) -> list[Row]:
     results : iterable of Results
         What came of `study`; results of other experiments are passed over.
     """
-    found = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
-    return [
-        _judge(
-            table,
-            entry,
-            found[name].final(entry.instance, entry.policy),
-            int(found[name].labels["instances"][entry.instance]["horizon"]),
-        )
-        for name, table in TABLES.items()
-        if name in found
-        for entry in table.reported
-    ]
+    by_table = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
+    judged = []
+    for name in [name for name in TABLES if name in by_table]:
+        part = by_table[name]
+        for entry in TABLES[name].reported:
+            horizon = int(part.labels["instances"][entry.instance]["horizon"])
+            judged.append(_judge(TABLES[name], entry, part.final(entry.instance, entry.policy), horizon))
+    return judged
 
 
 def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = None) -> list[Row]:
     """The rows of a table whose arms are a whole sphere, which are run here and now (seconds)."""
-    table, made = TABLES[name], []
+    table, judged = TABLES[name], []
     for entry in table.on_sphere:
         variant, master = entry.policy.split("-")[1:]
         rounds = table.source_horizon(entry.instance) if horizon is None else horizon
-        made.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
-    return made
+        judged.append(_judge(table, entry, experiment_five(master, variant, trials, seed, rounds), rounds))
+    return judged
 
 
-def rows_markdown(found: Iterable[Row]) -> str:
+def rows_markdown(rows: Iterable[Row]) -> str:
     """The rows as a Markdown table."""
     header = ["table", "experiment", "learner", "rounds", "reported", "ours", "95% interval", "verdict", "remark"]
     return markdown_table(
@@ -112,7 +105,7 @@ def rows_markdown(found: Iterable[Row]) -> str:
                 row.verdict,
                 row.remark,
             ]
-            for row in found
+            for row in rows
         ),
     )
 
@@ -120,26 +113,12 @@ def rows_markdown(found: Iterable[Row]) -> str:
 def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
     trials, wanted = len(final), table.source_horizon(entry.instance)
     ours, low, high = float(final.mean()), -math.inf, math.inf
-    verdict: Verdict = "undecided"
+    verdict: Agreement = "undecided"
     if trials > 1:
         low, high = interval(final[resamples(trials)[1:]].mean(axis=1))
     if horizon != wanted:
         verdict = "other horizon"
     elif trials >= FEWEST:
         verdict = "agrees" if abs(ours - entry.value) <= math.hypot((high - low) / 2, entry.error) else "differs"
-    return Row(
-        table.name,
-        table.source,
-        entry.instance,
-        entry.policy,
-        entry.value,
-        entry.error,
-        ours,
-        low,
-        high,
-        verdict,
-        horizon,
-        wanted,
-        trials,
-        entry.remark,
-    )
+    about = (table.name, table.source, entry.instance, entry.policy, entry.value, entry.error)
+    return Row(*about, ours, low, high, verdict, horizon, wanted, trials, entry.remark)

@@ -8,8 +8,8 @@ import pytest
 import typer
 from rich.console import Console
 
+from adadim.cli import kit
 from adadim.errors import RunError, StoreError
-from adadim.report import console
 
 
 @dataclass
@@ -33,24 +33,24 @@ class Row:
 )
 def test_errors_become_exit_codes_and_one_line(error, code, line, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(typer.Exit) as raised, console.errors():
+    with pytest.raises(typer.Exit) as raised, kit.errors():
         raise error
     assert raised.value.exit_code == code
     assert capsys.readouterr().err == line
 
 
 def test_errors_of_the_program_itself_are_not_hidden():
-    with pytest.raises(AttributeError), console.errors():
+    with pytest.raises(AttributeError), kit.errors():
         raise AttributeError("a mistake in adadim")
 
 
 def test_json_has_neither_nan_nor_infinity():
-    text = console.as_json_text([Row("a", math.nan), Row("b", -math.inf), Row("c", 0.5)])
+    text = kit.as_json_text([Row("a", math.nan), Row("b", -math.inf), Row("c", 0.5)])
     assert json.loads(text) == [{"name": "a", "value": None}, {"name": "b", "value": None}, {"name": "c", "value": 0.5}]
 
 
 def test_only_one_column_of_a_compact_table_breaks_lines():
-    table = console.compact_table("title", ("policy", "where"), wraps="where", least=6)
+    table = kit.compact_table("title", ("policy", "where"), wraps="where", least=6)
     table.add_row("a policy with a long name", "a family with a long name")
     screen = Console(width=40)
     with screen.capture() as shown:

@@ -1,4 +1,7 @@
-"""Empirical rates: how fast the worst regret grows with the horizon, for problems of hardness alpha.
+"""What is run: policies on the family behind the lower bound, and problems of growing horizons to measure rates.
+
+No policy does well on the easy problem and on all the hard ones. To see that, a policy meets the family behind
+Theorem 1 (appendix A): theta_0, where arm a_0 is best, and theta_1..theta_Kl, each of which hides one better arm.
 
 A policy's rate at alpha is the exponent of T in its largest regret over the problems with d* <= T^alpha. Here T runs
 over a few horizons, d* = max(1, floor(T^alpha)), and "largest" is over a few kinds of problems; the rate is estimated
@@ -18,14 +21,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from adadim.checks import require
-from adadim.policies import LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
-from adadim.report.labels import label
+import numpy as np
+
+from adadim.checks import integer, require
+from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
+from adadim.report.text import label
 from adadim.study import Results, Study
 from adadim.theory import lower_bound_family, schedule
 
-__all__ = ["CEILING", "Problem", "problems", "rate_policies", "rates_study", "represented"]
+# The lower bound.
+DELTAS, TARGETS = 7, 16
+LARGEST_GAP = 0.8  # norms of theta stay below 1
 
+# Rates.
 HORIZONS = (256, 1024, 4096, 16384)
 ALPHAS = (0.0, 0.25, 0.375, 0.5)
 THETAS = ("uniform", "spike")
@@ -34,17 +42,86 @@ BETAS = (0.5, 0.6, 0.75)
 CORRAL_BETAS = (0.5, 0.75)
 SCALE = 0.5
 MOST_ARMS = 1024
-LARGEST_GAP = 0.8
-
-CEILING = "random"
-"""Name of the policy whose regret is the most that can be lost: the saturation guard compares with it."""
-
-EVERYTHING = " in all features"
-"""Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy."""
-
-TRUE_DIM = "@intrinsic_dim"
-
 SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
+TRUE_DIM = "@intrinsic_dim"
+CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
+# Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
+EVERYTHING = " in all features"
+
+
+def lower_bound_study(
+    policies: Mapping[str, Any] | None = None,
+    *,
+    horizon: int = 1024,
+    alpha: float = 0.5,
+    alpha_easy: float = 0.0,
+    deltas: Sequence[float] | None = None,
+    targets: int = TARGETS,
+    trials: int = 32,
+    seed: int = 0,
+    plugins: Mapping[str, Any] | None = None,
+) -> Study:
+    """The study behind the check: every policy on theta_0 and on hard members of the family, for each Delta.
+
+    Parameters
+    ----------
+    policies : mapping, optional
+        As in `Study`; by default LinUCB, LinUCB++ at beta 0.5 and 0.75, Smooth Corral, UCB, Greedy and Random.
+    horizon, alpha, alpha_easy
+        As in `adadim.theory.lower_bound_family`; there are Kl = floor(T^alpha / 2) hard problems.
+    deltas : sequence of float, optional
+        Gaps to run; `default_deltas` if not given.
+    targets : int
+        Hard problems to run; if there are more, that many drawn at random without repetition.
+    trials, seed, plugins
+        As in `Study`. The draw of targets depends on the seed.
+
+    Examples
+    --------
+    >>> plan = lower_bound_study(horizon=64, deltas=[0.1, 0.3], trials=2)
+    >>> len(plan.instances), len(plan.policies)  # 2 gaps, theta_0 and 4 hard problems each; 7 policies
+    (10, 7)
+    """
+    family = lower_bound_family(horizon, alpha, alpha_easy)
+    gaps = default_deltas(horizon, alpha) if deltas is None else [float(delta) for delta in deltas]
+    require(0 < len(gaps) == len(set(gaps)), "deltas", "be different numbers, at least one", gaps)
+    for delta in gaps:
+        lower_bound_family(horizon, alpha, alpha_easy, delta=delta)  # raises where the gap is not possible
+    members = np.arange(1, family.arms_count + 1)
+    if integer(targets, "targets") < len(members):
+        members = np.sort(np.random.default_rng(seed).permutation(members)[:targets])
+    common = {"kind": "lower_bound", "horizon": horizon, "alpha": alpha, "alpha_easy": alpha_easy}
+    instances = {
+        f"delta={delta:g} target={i}": {**common, "delta": delta, "target": i}
+        for delta in gaps
+        for i in (0, *members.tolist())
+    }
+    chosen = _policies() if policies is None else policies
+    return Study("lower-bound", instances, chosen, trials=trials, seed=seed, record=1, plugins=plugins or {})
+
+
+def default_deltas(horizon: int, alpha: float, count: int = DELTAS) -> list[float]:
+    """Gaps in geometric progression, from the one that Theorem 1 uses (its budget T^alpha) to 0.8.
+
+    Examples
+    --------
+    >>> default_deltas(2500, 0.5, count=3)
+    [0.01562, 0.1118, 0.8]
+    """
+    least = lower_bound_family(horizon, alpha).delta
+    return [float(f"{delta:.4g}") for delta in np.geomspace(least, LARGEST_GAP, count)]
+
+
+def _policies() -> dict[str, Policy]:
+    return {
+        "LinUCB": LinUCB(),
+        "LinUCB++ 0.5": LinUCBPlusPlus(beta=0.5),
+        "LinUCB++ 0.75": LinUCBPlusPlus(beta=0.75),
+        "Smooth Corral": SmoothCorral(ambient=True),
+        "UCB": UCB(),
+        "Greedy": Greedy(),
+        "random": Random(),
+    }
 
 
 @dataclass(frozen=True)
@@ -153,9 +230,9 @@ def rates_study(
     hardest, shortest = max(alphas, default=0.0), min(horizons)
     instances: dict[Problem, dict[str, Any]] = {}
     for alpha, horizon in itertools.product(sorted(set(alphas)), sorted(set(horizons))):
-        made = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
-        made |= _family(alpha, horizon, gaps, hardest, shortest)
-        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in made.items()}
+        tables = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
+        tables |= _family(alpha, horizon, gaps, hardest, shortest)
+        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in tables.items()}
     chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
     chosen.setdefault(CEILING, Random())
     named = {problem.name: table for problem, table in instances.items()}
@@ -196,21 +273,15 @@ def _sphere(alpha: float, horizon: int, thetas: Sequence[str], size: Mapping[str
 def _family(
     alpha: float, horizon: int, gaps: Sequence[float], hardest: float, shortest: int
 ) -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for g in gaps:
         for name, level in (("easy", hardest), ("hidden", alpha)):
             if shortest**level * SLACK >= 4.0:
                 count = lower_bound_family(horizon, level).arms_count
                 delta = min(g * math.sqrt(count / horizon), LARGEST_GAP)
-                target = count if name == "hidden" else 0
-                made[f"{name} x{g:g}"] = {
-                    "kind": "lower_bound",
-                    "horizon": horizon,
-                    "alpha": level,
-                    "delta": delta,
-                    "target": target,
-                }
-    return made
+                member = {"delta": delta, "target": count if name == "hidden" else 0}
+                tables[f"{name} x{g:g}"] = {"kind": "lower_bound", "horizon": horizon, "alpha": level, **member}
+    return tables
 
 
 def _size(horizon: int, hardest: float, dim: int | None, arms: int | None) -> dict[str, int]:

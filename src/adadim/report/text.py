@@ -1,13 +1,12 @@
-"""What the labels of a study say: its title, the names that people read, and what an experiment needs to know."""
+"""Texts of reports: what the labels of a study say, and tables as Markdown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from adadim.errors import StoreError
 from adadim.study import Results
-
-__all__ = ["axis_label", "instance_label", "label", "policy_label", "title"]
 
 
 def title(results: Results) -> str:
@@ -15,25 +14,25 @@ def title(results: Results) -> str:
     return str(results.labels.get("title", results.name))
 
 
+def _name(results: Results, group: str, name: str, otherwise: str) -> str:
+    names = results.labels.get(group)
+    written = names.get(name) if isinstance(names, dict) else None
+    return written if isinstance(written, str) else otherwise
+
+
 def policy_label(results: Results, policy: str) -> str:
     """What a policy is called in a figure: ``labels["policies"][policy]``, or else its name in the study."""
-    names = results.labels.get("policies")
-    found = names.get(policy) if isinstance(names, dict) else None
-    return found if isinstance(found, str) else policy
+    return _name(results, "policies", policy, policy)
 
 
 def instance_label(results: Results, instance: str) -> str:
     """What an instance is called in a figure: ``labels["panels"][instance]``, or else its name in the study."""
-    names = results.labels.get("panels")
-    found = names.get(instance) if isinstance(names, dict) else None
-    return found if isinstance(found, str) else instance
+    return _name(results, "panels", instance, instance)
 
 
 def axis_label(results: Results, axis: str, otherwise: str) -> str:
     """What an axis is called: ``labels["axes"]["x"]`` or ``["y"]``, or else `otherwise`."""
-    names = results.labels.get("axes")
-    found = names.get(axis) if isinstance(names, dict) else None
-    return found if isinstance(found, str) else otherwise
+    return _name(results, "axes", axis, otherwise)
 
 
 def label(results: Results, *keys: str) -> Any:
@@ -53,12 +52,24 @@ def label(results: Results, *keys: str) -> Any:
     Traceback (most recent call last):
     adadim.errors.StoreError: ...: the manifest has no label 'instances.s'; run the study again, which finds ...
     """
-    found: Any = results.labels
+    value: Any = results.labels
     for key in keys:
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(value, dict) or key not in value:
             raise StoreError(
                 f"{results.folder}: the manifest has no label {'.'.join(keys)!r}; run the study again, which finds the "
                 "stored blocks and only adds the labels"
             )
-        found = found[key]
-    return found
+        value = value[key]
+    return value
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""A header and rows as a Markdown table.
+
+    Examples
+    --------
+    >>> markdown_table(["a", "b"], [["1", "x|y"]])
+    '| a | b |\n| --- | --- |\n| 1 | x\\|y |\n'
+    """
+    lines = [header, ["---"] * len(header), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

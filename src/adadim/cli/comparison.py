@@ -1,4 +1,4 @@
-"""The command `study regret`."""
+"""The command `study regret`: every policy on families of problems."""
 
 from __future__ import annotations
 
@@ -11,42 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.checks import suggestion
+from adadim.cli import kit
 from adadim.codec import read_toml
 from adadim.errors import StudyError
+from adadim.experiments import comparison
 from adadim.experiments.comparison import families
-from adadim.experiments.comparison.analysis import PolicySummary, policy_summaries, ratios, ratios_table
 from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
-from adadim.experiments.comparison.figures import draw_ratios, draw_summary
-from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
-from adadim.experiments.comparison.tables import comparison_markdown
-from adadim.files import Place, as_place
+from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
+from adadim.files import as_place
 from adadim.report import save
-from adadim.report.console import (
-    as_json_text,
-    client_of,
-    compact_table,
-    errors,
-    print_written,
-    run_study,
-    stdout,
-    write_texts,
-)
-from adadim.report.options import (
-    Batch,
-    Cluster,
-    Device,
-    Jobs,
-    OutPlace,
-    Plugins,
-    Quiet,
-    Seed,
-    Shared,
-    Trials,
-    load_plugins,
-)
-from adadim.study import Results, Study
-
-__all__ = ["regret"]
+from adadim.study import Study
 
 ALL = "all"
 
@@ -65,7 +39,7 @@ ChosenPolicies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"A policy to run: {', '.join(policies())}. May be repeated. By default all; "
+        help=f"A policy to run: {', '.join(comparison.policies())}. May be repeated. By default all; "
         f"{ORACLE} and {PUBLISHED} always run, where they can.",
         show_default=False,
     ),
@@ -80,16 +54,13 @@ def regret(
     family_names: Families = None,
     policy: ChosenPolicies = None,
     candidates: Candidates = None,
-    plugin: Plugins = None,
-    trials: Trials = 20,
-    out_folder: OutPlace = "results/regret",
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
-    batch: Batch = None,
-    cluster: Cluster = None,
-    shared: Shared = False,
-    quiet: Quiet = False,
+    plugin: kit.Plugins = None,
+    trials: kit.Trials = 20,
+    out_folder: kit.OutPlace = "results/regret",
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
+    *,
+    how: kit.RunOptions,
 ) -> None:
     r"""Compare every policy of the library on problems that differ in kind.
 
@@ -110,32 +81,27 @@ def regret(
 
     Example: adadim study regret --families development --policy tapered --trials 4
     """
-    with errors():
-        plugins, more = load_plugins(plugin), _candidates(candidates)
-        plans = [
-            study(split, trials, seed, policy, names, more, plugins)
-            for split, names in _by_split(family_names or [ALL]).items()
-        ]
-        out = as_place(out_folder, "out")
-        with client_of(cluster) as client:
-            results = [run_study(plan, out / plan.name, jobs, batch, quiet, device, client, shared) for plan in plans]
-        summaries = policy_summaries(results)
-        paths = _write(results, summaries, out)
-    print_written(paths, quiet)
-    if not quiet:
-        for plan in plans:
-            stdout().print(_table(plan, summaries))
-
-
-def _write(results: Sequence[Results], summaries: Sequence[PolicySummary], folder: Place) -> list[Place]:
-    """Write the heat maps with their numbers, and the summaries; returns the paths."""
-    rows = ratios(results)
-    paths = save(draw_summary(rows), ratios_table(rows), folder / "figures" / "regret-summary")
+    plugins, more = kit.load_plugins(plugin), _candidates(candidates)
+    plans = [
+        comparison.study(split, trials, seed, policy, names, more, plugins)
+        for split, names in _by_split(family_names or [ALL]).items()
+    ]
+    out = as_place(out_folder, "out")
+    results = list(kit.run_studies(plans, out, how, batch))
+    summaries, rows = comparison.policy_summaries(results), comparison.ratios(results)
+    figures = {"regret-summary": (comparison.draw_summary(rows), rows)}
     for reference in dict.fromkeys(row.reference for row in rows):
-        table = ratios_table([row for row in rows if row.reference == reference])
-        paths += save(draw_ratios(rows, reference), table, folder / "figures" / f"regret-vs-{reference}")
-    texts = {"regret.md": comparison_markdown(rows, summaries), "regret.json": as_json_text(summaries) + "\n"}
-    return paths + write_texts(folder, texts)
+        relative = [row for row in rows if row.reference == reference]
+        figures[f"regret-vs-{reference}"] = (comparison.draw_ratios(rows, reference), relative)
+    paths = []
+    for name, (figure, shown) in figures.items():
+        paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
+    text = comparison.comparison_markdown(rows, summaries)
+    paths += kit.write_texts(out, {"regret.md": text, "regret.json": kit.as_json_text(summaries) + "\n"})
+    if not how.quiet:
+        kit.print_written(paths)
+        for plan in plans:
+            kit.stdout().print(_table(plan, summaries))
 
 
 def _candidates(file: Path | None) -> dict[str, object]:
@@ -150,31 +116,33 @@ def _candidates(file: Path | None) -> dict[str, object]:
 
 def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
     """Families that were asked for, by split."""
-    known = {family.name: family.split for family in families.FAMILIES}
+    split_of = {family.name: family.split for family in families.FAMILIES}
     for name in names:
-        if name not in (ALL, *SPLITS, *known):
-            hint = suggestion(name, [ALL, *SPLITS, *known])
+        if name not in (ALL, *SPLITS, *split_of):
+            hint = suggestion(name, [ALL, *SPLITS, *split_of])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
     wanted = {}
     for split in SPLITS:
         groups = {split} if split in (*CONTEXTUAL, *LATE) else {ALL, split}
-        wanted[split] = [name for name in known if known[name] == split and {*groups, name} & set(names)]
+        wanted[split] = [name for name in split_of if split_of[name] == split and {*groups, name} & set(names)]
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
 
-def _table(plan: Study, summaries: Sequence[PolicySummary]) -> Table:
+def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     """A row per policy."""
     split = plan.labels["split"]
-    found = {(s.policy, s.reference): s for s in summaries if s.split == split}
+    relative_to = {(s.policy, s.reference): s for s in summaries if s.split == split}
     with_published = PUBLISHED in plan.policies
     relative = f"the oracle's{' and to that of LinUCB++' if with_published else ''}"
+    title = f"{split}: mean regret relative to {relative}, {plan.trials} trials"
     headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
-    table = compact_table(f"{split}: mean regret relative to {relative}, {plan.trials} trials", headings, wraps="where")
+    table = kit.compact_table(title, headings, wraps="where")
     for policy in plan.policies:
-        oracle = found[policy, ORACLE]
+        oracle = relative_to[policy, ORACLE]
         numbers = [oracle.worst, oracle.median]
         if with_published:
-            numbers += [found[policy, PUBLISHED].worst, found[policy, PUBLISHED].median]
+            published = relative_to[policy, PUBLISHED]
+            numbers += [published.worst, published.median]
         first, *rest = (f"{x:.2f}" for x in numbers)
         table.add_row(Text(policy), first, Text(oracle.worst_family), *rest)
     return table

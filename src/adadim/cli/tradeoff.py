@@ -1,10 +1,11 @@
-"""The commands `frontier`, `lower-bound` and `rates`."""
+"""The commands `frontier`, `lower-bound` and `rates`: what adapting must cost."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,42 +13,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from adadim.experiments.tradeoff import bound_checks, pareto
-from adadim.experiments.tradeoff.bound_checks import BoundCheck, bounds_table, closed_forms
-from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
-from adadim.experiments.tradeoff.lower_bound import TARGETS, lower_bound_study
-from adadim.experiments.tradeoff.rates import ALPHAS, BETAS, CORRAL_BETAS, HORIZONS, SCALE, rate_policies, rates_study
-from adadim.experiments.tradeoff.slopes import RateEstimate, rate_estimates, rate_points, rates_table
+from adadim.cli import kit
+from adadim.experiments import tradeoff
+from adadim.experiments.tradeoff import analysis, plan
 from adadim.report import save
-from adadim.report.console import (
-    EXIT_FAILED,
-    VERDICT_COLOURS,
-    as_json_text,
-    client_of,
-    compact_table,
-    errors,
-    print_written,
-    run_study,
-    stdout,
-    write_texts,
-)
-from adadim.report.options import (
-    AddedPolicies,
-    AsJson,
-    Cluster,
-    Device,
-    Jobs,
-    OutFolder,
-    Plugins,
-    Quiet,
-    Seed,
-    Shared,
-    Trials,
-    load_plugins,
-    read_policies,
-)
-
-__all__ = ["frontier", "lower_bound", "rates"]
 
 BATCH = 32  # these problems are small: many replications in lock step share the interpreter's overhead
 NAME = 13  # least width of the column with policies
@@ -78,8 +47,8 @@ def frontier(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where frontier.png and the rest go.")] = Path(
         "results/frontier"
     ),
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    quiet: kit.Quiet = False,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Draw the Pareto frontier: what adapting to an unknown number of features must cost.
 
@@ -90,34 +59,30 @@ def frontier(
 
     Example: adadim frontier --beta 0.5 --beta 0.75
     """
-    with errors():
-        betas, tapers = beta or pareto.BETAS, taper or ()
-        table = pareto.frontier(betas, tapers=tapers)
-        paths = save(draw_frontier(betas, tapers), table, out_folder / "frontier")
+    betas, tapers = beta or analysis.BETAS, taper or ()
+    table = tradeoff.frontier(betas, tapers=tapers)
+    paths = save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
     if as_json:
         typer.echo(json.dumps(table.to_dicts(), indent=2))
-    else:
-        print_written(paths, quiet)
+    elif not quiet:
+        kit.print_written(paths)
 
 
 def lower_bound(
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
     horizon: Annotated[int, typer.Option("--horizon", "-T", min=2, help="Number of rounds T.")] = 1024,
     alpha: Annotated[float, typer.Option(help="There are floor(T^alpha / 2) hard problems.")] = 0.5,
     delta: Deltas = None,
-    targets: Targets = TARGETS,
-    trials: Trials = 32,
-    out_folder: OutFolder = Path("results/lower-bound"),
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
-    cluster: Cluster = None,
-    shared: Shared = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    targets: Targets = plan.TARGETS,
+    trials: kit.Trials = 32,
+    out_folder: kit.OutFolder = Path("results/lower-bound"),
+    seed: kit.Seed = 0,
+    *,
+    how: kit.RunOptions,
+    as_json: kit.AsJson = False,
 ) -> None:
-    """Hold policies against the lower bound behind the paper's Theorem 1.
+    """Check policies against the lower bound behind the paper's Theorem 1.
 
     In the easy problem arm 0 is best. In each hard problem one other arm is
     better still, and only pulling it shows that. A policy that looks for it
@@ -130,46 +95,39 @@ def lower_bound(
 
     Example: adadim lower-bound --policy LinUCB --policy LinUCBPlusPlus:beta=0.6
     """
-    with errors():
-        plugins = load_plugins(plugin)
-        options: dict[str, Any] = {"horizon": horizon, "alpha": alpha, "deltas": delta or None, "targets": targets}
-        plan = lower_bound_study(
-            read_policies(policy, plugins) or None, **options, trials=trials, seed=seed, plugins=plugins
-        )
-        with client_of(cluster) as client:
-            results = run_study(plan, out_folder, jobs, BATCH, quiet or as_json, device, client, shared)
-        checks = bound_checks.lower_bound_checks(results)
-        rows = [*checks, *closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
-        paths = save(draw_bounds(rows), bounds_table(rows), out_folder / "figures" / "lower-bound")
+    plugins = kit.load_plugins(plugin)
+    options: dict[str, Any] = {"horizon": horizon, "alpha": alpha, "deltas": delta or None, "targets": targets}
+    options |= {"trials": trials, "seed": seed, "plugins": plugins}
+    study = tradeoff.lower_bound_study(kit.read_policies(policy, plugins) or None, **options)
+    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), BATCH)
+    checks = tradeoff.lower_bound_checks(results)
+    rows = [*checks, *tradeoff.closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
+    paths = save(tradeoff.draw_bounds(rows), tradeoff.bounds_table(rows), out_folder / "figures" / "lower-bound")
     if as_json:
-        typer.echo(as_json_text(checks))
-    else:
-        print_written(paths, quiet)
-        if not quiet:
-            stdout().print(_bounds_table(rows))
+        typer.echo(kit.as_json_text(checks))
+    elif not how.quiet:
+        kit.print_written(paths)
+        kit.stdout().print(_bounds_table(rows))
     if any(check.verdict == "violated" for check in checks):
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(kit.EXIT_FAILED)
 
 
 def rates(
     beta: Betas = None,
     corral_beta: CorralBetas = None,
-    policy: AddedPolicies = None,
-    plugin: Plugins = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
     horizon: Horizons = None,
     alpha: Alphas = None,
-    scale: Annotated[float, typer.Option(help="Factor on the confidence radii.")] = SCALE,
+    scale: Annotated[float, typer.Option(help="Factor on the confidence radii.")] = plan.SCALE,
     dim: Dim = None,
     arms: Arms = None,
-    trials: Trials = 24,
-    out_folder: OutFolder = Path("results/rates"),
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "cpu",
-    cluster: Cluster = None,
-    shared: Shared = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    trials: kit.Trials = 24,
+    out_folder: kit.OutFolder = Path("results/rates"),
+    seed: kit.Seed = 0,
+    *,
+    how: kit.RunOptions,
+    as_json: kit.AsJson = False,
 ) -> None:
     """Measure how fast regret grows with the horizon, and draw it over the frontier.
 
@@ -187,47 +145,45 @@ def rates(
 
     Example: adadim rates --trials 8 --horizon 64 --horizon 256 --horizon 1024
     """
-    with errors():
-        plugins, betas = load_plugins(plugin), beta or list(BETAS)
-        own = rate_policies(betas, CORRAL_BETAS if corral_beta is None else corral_beta, scale)
-        sizes: dict[str, Any] = {"horizons": horizon or HORIZONS, "alphas": ALPHAS if alpha is None else alpha}
-        sizes |= {"dim": dim, "arms": arms, "trials": trials, "seed": seed}
-        plan = rates_study({**own, **read_policies(policy, plugins)}, **sizes, plugins=plugins)
-        with client_of(cluster) as client:
-            results = run_study(plan, out_folder, jobs, None, quiet or as_json, device, client, shared)
-        estimates, folder = rate_estimates(results), out_folder / "figures"
-        paths = save(draw_rates(estimates, betas), rates_table(estimates), folder / "rates")
-        paths += write_texts(folder, {"rates-points.csv": rate_points(results).write_csv()})
+    plugins, betas = kit.load_plugins(plugin), beta or list(plan.BETAS)
+    policies = tradeoff.rate_policies(betas, plan.CORRAL_BETAS if corral_beta is None else corral_beta, scale)
+    policies |= kit.read_policies(policy, plugins)
+    options: dict[str, Any] = {"horizons": horizon or plan.HORIZONS, "alphas": plan.ALPHAS if alpha is None else alpha}
+    options |= {"dim": dim, "arms": arms, "trials": trials, "seed": seed, "plugins": plugins}
+    study = tradeoff.rates_study(policies, **options)
+    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json))
+    estimates, folder = tradeoff.rate_estimates(results), out_folder / "figures"
+    paths = save(tradeoff.draw_rates(estimates, betas), tradeoff.rates_table(estimates), folder / "rates")
+    paths += kit.write_texts(folder, {"rates-points.csv": tradeoff.rate_points(results).write_csv()})
     if as_json:
-        typer.echo(as_json_text(estimates))
-    else:
-        print_written(paths, quiet)
-        if not quiet:
-            stdout().print(_rates_table(estimates))
+        typer.echo(kit.as_json_text(estimates))
+    elif not how.quiet:
+        kit.print_written(paths)
+        kit.stdout().print(_rates_table(estimates))
 
 
-def _bounds_table(rows: Iterable[BoundCheck]) -> Table:
+def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
     headings = ("policy", "Delta", "easy", "hard", "bound", "slack", "95% interval", "verdict")
-    table = compact_table(
+    table = kit.compact_table(
         "Lower bound: the mean hard regret is at least the bound", headings, wraps="policy", least=NAME
     )
     for row in rows:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
-        table.add_row(Text(row.policy), *numbers, interval, f"[{VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
+        table.add_row(Text(row.policy), *numbers, interval, f"[{kit.VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
     return table
 
 
-def _rates_table(estimates: Iterable[RateEstimate]) -> Table:
+def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
     headings = ("policy", "alpha", "rate", "95% interval", "theory", "points", "saturated")
-    table = compact_table("Measured rates", headings, wraps="policy", least=NAME)
+    table = kit.compact_table("Measured rates", headings, wraps="policy", least=NAME)
     for e in estimates:
-        found = math.isfinite(e.rate)
+        measured = math.isfinite(e.rate)
         table.add_row(
             Text(e.policy),
             f"{e.alpha:g}",
-            f"{e.rate:.3f}" if found else "-",
-            f"{e.low:.3f} to {e.high:.3f}" if found else "-",
+            f"{e.rate:.3f}" if measured else "-",
+            f"{e.low:.3f} to {e.high:.3f}" if measured else "-",
             "-" if e.theory is None else f"{e.theory:g}",
             f"{len(e.horizons)} of {len(e.horizons) + len(e.saturated)}",
             " ".join(map(str, e.saturated)),

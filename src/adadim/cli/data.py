@@ -1,0 +1,208 @@
+"""Commands for tables of past choices: how many features matter, and what policies would have earned."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.text import Text
+
+from adadim import study
+from adadim.checks import suggestion
+from adadim.cli import kit
+from adadim.codec import finite, parse_policy
+from adadim.dimension import Dimension
+from adadim.dimension import dimension as how_many
+from adadim.errors import EvaluationWarning, InvalidValueError
+from adadim.evaluate import Evaluation, read_log
+from adadim.evaluate import evaluate as judge
+from adadim.files import write_atomic
+from adadim.frames import number_columns, read_frame
+from adadim.policies.base import Policy
+from adadim.policies.recommended import recommended
+from adadim.problem import Problem
+from adadim.report.figures import picture
+from adadim.report.style import PANEL, Figure, figure_style
+
+ESTIMATORS = {"replay": "replay", "ips": "IPS", "snips": "SNIPS", "dr": "doubly robust", "logged": "the log itself"}
+
+
+def dimension(
+    file: Annotated[Path, typer.Argument(help="Past choices, one per row: Parquet or CSV.", show_default=False)],
+    reward: Annotated[str, typer.Option("--reward", "-r", help="Column of the rewards.", show_default=False)],
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", "-f", help="Columns of the features, a,b,c: most basic first. By default all others."
+        ),
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Groups of features by their ends, price=3,text=67, or 3,67: d* is one of them."),
+    ] = None,
+    ridge: Annotated[float | None, typer.Option(help="Fix the ridge, for the features as they are.")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Draw it into this file: PNG, PDF or SVG.")
+    ] = None,
+    as_json: kit.AsJson = False,
+) -> None:
+    """Tell how many of the features matter, from a table of past choices and their rewards.
+
+    Example: adadim dimension choices.csv --reward sales --features constant,price,age,clicks --out picture.png
+    """
+    frame = read_frame(file)
+    if features is None:
+        names = [name for name in frame.columns if name != reward]
+    else:
+        names = [name.strip() for name in features.split(",")]
+    table = number_columns(frame, [reward, *names], str(file))
+    answer = how_many(table[:, 1:], table[:, 0], levels=_levels(levels), ridge=ridge)
+    if out_file is not None:
+        _draw(answer, out_file)
+    if as_json:
+        entry = {
+            "features": names,
+            "levels": answer.levels,
+            "choices": answer.choices,
+            "support": answer.support.tolist(),
+            "probabilities": answer.probabilities.tolist(),
+            "tail": answer.tail.tolist(),
+            "mode": answer.mode,
+            "median": answer.median,
+            "interval90": answer.interval(0.9),
+            "noise": None if np.isnan(answer.noise) else answer.noise,
+        }
+        typer.echo(json.dumps(entry, indent=2))
+    else:
+        typer.echo(str(answer))
+        if out_file is not None:
+            kit.print_written([out_file])
+
+
+def _levels(text: str | None) -> dict[str, int] | list[int] | None:
+    """Levels as `adadim.dimension` takes them, from "price=3,text=67" or "3,67"."""
+    if text is None:
+        return None
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if not all(end.strip().isdigit() for _, _, end in pairs):
+        raise InvalidValueError(f"levels must look like price=3,text=67 or 3,67, got {text!r}")
+    if not any(sign for _, sign, _ in pairs):
+        return [int(end) for _, _, end in pairs]
+    named = {name.strip(): int(end) for name, _, end in pairs}
+    if len(named) < len(pairs) or "" in named:
+        raise InvalidValueError(f"levels must have names that differ, got {text!r}")
+    return named
+
+
+def _draw(answer: Dimension, path: Path) -> None:
+    kind = path.suffix.removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
+        raise InvalidValueError(f"--out must end in .png, .pdf or .svg, got {path}")
+    with figure_style():
+        figure = Figure(figsize=PANEL, layout="constrained")
+        answer.plot(figure.subplots())
+    write_atomic(path, picture(figure, kind))
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="A log, a decision per row: Parquet or CSV.", show_default=False)],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", "-p", help="What to judge: recommended (the default), LinUCB, 'LinUCB(dim=5)'; again for more."
+        ),
+    ] = None,
+    arm: Annotated[str, typer.Option(help="Column of what was chosen.")] = "arm",
+    reward: Annotated[str, typer.Option("--reward", "-r", help="Column of the rewards.")] = "reward",
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the probability of what was chosen (by default propensity or probability), a number, or "
+            "uniform."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option("--features", "-f", help="Columns of the covariates, a,b,c: most basic first; by default all."),
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="What policies are told of the noise; by default the std.")
+    ] = None,
+    warmup: Annotated[float, typer.Option(help="Share of the log that a policy only learns from.")] = 0.2,
+    seed: kit.Seed = 0,
+    plugin: kit.Plugins = None,
+    as_json: kit.AsJson = False,
+) -> None:
+    """Estimate what policies would earn, from a log of choices that were made at random.
+
+    A row of the log is a decision: what was chosen, with which probability, what it brought, and covariates, or the
+    arms offered and their features, as an agent exports them.
+
+    Each policy walks through the log: it is judged by its choice in a row, and then learns from the row. A warning
+    says when the log is too small, or its probabilities do not fit, to say anything.
+
+    Example: adadim evaluate log.parquet --policy recommended --policy "LinUCB(dim=5)"
+
+    Example: adadim evaluate trial.csv --arm drug --reward cd4 --propensity uniform --features age,weight
+    """
+    plugins = kit.load_plugins(plugin)
+    wanted = {text: _policy(text, plugins) for text in policy or ["recommended"]}
+    columns = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    log = read_log(file, arm=arm, reward=reward, propensity=_number(propensity), features=columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvaluationWarning)  # they are shown with the results
+        judged = {text: judge(one, log, noise=noise, warmup=warmup, seed=seed) for text, one in wanted.items()}
+    if as_json:
+        typer.echo(json.dumps({text: _entry(result) for text, result in judged.items()}, indent=2, allow_nan=False))
+        return
+    for text, result in judged.items():
+        _show(text, result)
+
+
+def _show(name: str, result: Evaluation) -> None:
+    table = kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), wraps="")
+    for key, e in {**result.estimates, "logged": result.logged}.items():
+        table.add_row(ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}")
+    console = kit.stdout()
+    console.print(Text(name, style="bold"))
+    console.print(table)
+    console.print(
+        f"{result.rows} rows judged, the policy agrees with {result.matched}; effective sample size "
+        f"{result.effective:.0f}, mean weight {result.mean_weight:.3g}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for text in result.warnings:
+        console.print(Text.assemble(("warning:", "yellow"), " ", text), soft_wrap=True)
+    console.print()
+
+
+def _entry(result: Evaluation) -> dict[str, Any]:
+    """An evaluation as JSON has it, which knows neither NaN nor infinity."""
+    estimates = {key: finite(asdict(e)) for key, e in {**result.estimates, "logged": result.logged}.items()}
+    names = ("rows", "matched", "effective", "mean_weight", "level", "warnings")
+    return estimates | {name: getattr(result, name) for name in names}
+
+
+def _number(text: str | None) -> str | float | None:
+    """A probability if it is one, else the name of a column."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _policy(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], Policy]:
+    """What a policy written as in Python means; nothing is executed, values are plain numbers and strings."""
+    if text.strip() == "recommended":
+        return recommended
+    table, kinds = parse_policy(text), study.policy_kinds(plugins)
+    if table["kind"] not in kinds:
+        raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
+    return study.from_spec(table, plugins=plugins)

@@ -1,0 +1,279 @@
+"""What commands share: options, errors as exit codes, running studies, printing, tables, JSON."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from adadim import study
+from adadim.codec import finite, parse_policy
+from adadim.errors import RunError, StoreError, StoreWarning
+from adadim.files import Place, as_place, exists, is_folder, names, write_atomic
+from adadim.report import Band
+
+EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+MOST_TEXT = 2000  # characters of an error that a command shows
+VERDICT_COLOURS = {
+    **dict.fromkeys(["holds", "agrees"], "green"),
+    **dict.fromkeys(["does not hold", "violated", "differs"], "red"),
+    **dict.fromkeys(["undecided", "other horizon"], "yellow"),
+}
+
+Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
+WhichBand = StrEnum("WhichBand", ["ci", "std"])
+Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
+Titled = Annotated[bool, typer.Option("--title/--no-title", help="Whether figures have a title above them.")]
+OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Results folder.")]
+OutPlace = Annotated[str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")]
+Folder = Annotated[
+    str,
+    typer.Argument(metavar="FOLDER", help="A results folder: a path, or a URL such as s3://...", show_default=False),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
+]
+AddedPolicies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="KIND[:KEY=VALUE,...]",
+        help="A policy to run, e.g. LinUCBPlusPlus:beta=0.6; may be repeated. 'adadim policies' lists the kinds.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How studies are run: options that every command which runs some has."""
+
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")] = None
+    device: Annotated[
+        str, typer.Option(help="Where to compute: cpu, or cuda (a GPU, with torch); cuda:1 is the second.")
+    ] = "cpu"
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Compute on a Dask cluster: the scheduler's address, such as tcp://scheduler:8786, or local:4, which "
+            "starts 4 workers here.",
+            show_default=False,
+        ),
+    ] = None
+    shared: Annotated[
+        bool,
+        typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
+    ] = False
+    quiet: Quiet = False
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """A function as typer takes it: a parameter `how: RunOptions` becomes its options, and errors become exit codes."""
+    signature = inspect.signature(function, eval_str=True)
+    running = inspect.signature(RunOptions, eval_str=True).parameters
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        parameters += running.values() if parameter.annotation is RunOptions else [parameter]
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        if "how" in signature.parameters:
+            values["how"] = RunOptions(**{name: values.pop(name) for name in running})
+        with errors():
+            function(**values)
+
+    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    return command
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Turn errors that a person can mend into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stderr().print("interrupted; what was finished is kept, and the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:  # the reader of the output has closed it: typer ends quietly
+        raise
+    except RunError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_FAILED) from error
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        _complain(error)
+        raise typer.Exit(EXIT_INPUT) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # how polars ends where the system refuses it something
+            raise
+        _complain(error)
+        raise typer.Exit(EXIT_INPUT) from None
+
+
+def _complain(error: BaseException) -> None:
+    text = str(error) or type(error).__name__
+    if len(text) > MOST_TEXT:
+        text = f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
+    stderr().print(Text.assemble(("error:", "red"), " ", text), highlight=False, soft_wrap=True)
+
+
+def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
+    """Policies and instances of the user's own files."""
+    plugins: dict[str, Any] = {}
+    for path in paths or []:
+        plugins |= study.load_plugin(path)
+    return plugins
+
+
+def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
+    """Policies named on the command line, by what was written."""
+    return {text: study.from_spec(parse_policy(text), plugins) for text in written or []}
+
+
+def band_of(choice: WhichBand) -> Band:
+    """What was chosen as shading, as `adadim.report.draw` takes it."""
+    return "ci" if choice == WhichBand.ci else "std"
+
+
+def run_study(
+    plan: study.Study, folder: Place, how: RunOptions, batch: int | None = None, client: Any = None
+) -> study.Results:
+    """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
+    cluster = how.cluster if client is None else client
+    options: dict[str, Any] = {"device": how.device, "cluster": cluster, "shared": how.shared}
+    with warnings_as_lines():
+        return study.run(plan, folder, how.jobs, batch, progress=not how.quiet, **options)
+
+
+def run_studies(
+    plans: Iterable[study.Study], out: Place, how: RunOptions, batch: int | None = None
+) -> Iterator[study.Results]:
+    """Run each study in a folder of its name, one after the other; they share one client of a cluster."""
+    clients: Any = nullcontext()
+    if how.cluster is not None:
+        from adadim.study.cluster import connected
+
+        clients = connected(how.cluster)
+    with clients as client:
+        for plan in plans:
+            yield run_study(plan, out / plan.name, how, batch, client)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show what a study warns of in a line each, without the line of code."""
+    console = stderr()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        console.print(Text.assemble(("warning:", "yellow"), " ", str(message)), highlight=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StoreWarning)
+        warnings.showwarning = show
+        yield
+
+
+def study_folders(folder: str | Place, levels: int = 1) -> list[Place]:
+    """The folder itself if it holds a study, else the studies below it, so many levels deep."""
+    place = as_place(folder, "folder", StoreError)
+    if not is_folder(place, StoreError):
+        raise StoreError(f"{folder} is not a folder")
+    if _holds_study(place):
+        return [place]
+    studies: list[Place] = []
+    level = [place]
+    for _ in range(levels):
+        below: list[Place] = [outer / name for outer in level for name in sorted(names(outer, StoreError))]
+        level = [inner for inner in below if is_folder(inner, StoreError)]
+        studies += filter(_holds_study, level)
+    if not studies:
+        raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
+    return studies
+
+
+def _holds_study(folder: Place) -> bool:
+    return exists(folder / "manifest.json", StoreError)
+
+
+def as_json_text(rows: Sequence[Any]) -> str:
+    """Dataclasses as JSON, which has neither NaN nor infinity: null instead."""
+    return json.dumps(finite([asdict(row) for row in rows]), indent=2, allow_nan=False)
+
+
+def write_texts(folder: Place, texts: Mapping[str, str]) -> list[Place]:
+    """Write files of text into a folder, by name; gives their paths."""
+    return [write_atomic(folder / name, text.encode()) for name, text in texts.items()]
+
+
+def stdout() -> Console:
+    """Standard output, as wide as it is now: a console made at import keeps the width of that moment."""
+    return Console()
+
+
+def stderr() -> Console:
+    """Standard error."""
+    return Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print a text as it is: no markup, no colours, no lines broken."""
+    stdout().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_written(paths: Iterable[Place]) -> None:
+    """Say which files were written."""
+    for path in paths:
+        say(f"wrote {path}")
+
+
+def typed_as() -> str:
+    """What to type to call this command again: `adadim`, or the path it was called by where that is not on PATH."""
+    called = Path(sys.argv[0])
+    if called.parts[-2:] == ("adadim", "__main__.py"):
+        return f"{shlex.quote(sys.executable)} -m adadim"
+    if called.stem != "adadim":
+        return "adadim"
+    on_path = shutil.which("adadim")
+    if on_path is not None and called.exists() and Path(on_path).samefile(called):
+        return "adadim"
+    return shlex.quote(sys.argv[0])
+
+
+def summary_table(results: study.Results) -> Table:
+    """Regret after the last round, a row per instance and policy."""
+    headings = ("instance", "policy", "trials", "mean regret", "std")
+    table = Table(*headings, title=Text(f"{results.name}: regret after the last round, in units of the reward"))
+    for instance, policy in results.cells():
+        final = results.final(instance, policy)
+        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
+        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
+    return table
+
+
+def compact_table(title: str, headings: Sequence[str], wraps: str, least: int = 0) -> Table:
+    """An empty table narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading != wraps, min_width=least if heading == wraps else None)
+    return table

@@ -1,0 +1,376 @@
+"""The commands `reproduce`, `show` and `claims`, and `study footnote` and `study parameter`: what papers say."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from adadim.cli import kit
+from adadim.codec import parse_value
+from adadim.errors import InvalidValueError, StoreError
+from adadim.experiments import field
+from adadim.experiments.paper import analysis, more_claims, plan
+from adadim.experiments.paper.analysis import Verdict
+from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
+from adadim.files import Place, as_place
+from adadim.report import draw_and_save
+from adadim.study import Results, Study, load
+
+What = StrEnum("What", [*FIGURES, "all", *field.TABLES])  # type: ignore[misc]
+WhichFigure = StrEnum("WhichFigure", list(FIGURES))  # type: ignore[misc]
+WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
+
+# The one place in which the command's default is chosen and said; `plan.policies` is the one for Python.
+VARIANT = WhichVariant.released
+ChosenVariant = Annotated[
+    WhichVariant,
+    typer.Option(
+        "--variant",
+        help="'released' follows the paper's code, which made its figures, 'theory' its text where the two differ. "
+        "(In Python, adadim.paper takes theory unless told.) A study's labels record which.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
+        "repeated. The results go into a folder of their own.",
+    ),
+]
+
+
+def reproduce(
+    what: Annotated[
+        list[What],
+        typer.Argument(help="Figures of the paper, all of them, or tables of other papers.", show_default=False),
+    ],
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials", "-n", min=1, help="Replications; by default 100 for the paper, else as many as the source has."
+        ),
+    ] = None,
+    variant: ChosenVariant = VARIANT,
+    settings: Settings = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
+        ),
+    ] = None,
+    out_folder: kit.OutPlace = "results",
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
+    *,
+    how: kit.RunOptions,
+) -> None:
+    """Run the paper's experiments, draw its figures, and check its claims against the data.
+
+    Runs what is missing in the results folder and nothing else. Interrupt it
+    whenever you like: the same command goes on where it stopped, and more
+    trials later add to what is there.
+
+    With --set or --policy the study is a varied one: its results go into a
+    folder of their own, and the paper's claims are not checked on it, since
+    they are about the study as it is. A policy of your own comes from a file:
+    'adadim new policy MyPolicy' writes one to start from.
+
+    d3rb24, osom20, albdim21, rb20 and arora21 are experiments of other papers:
+    each number reported is put beside ours, with an interval, a verdict, and
+    what it really measured where that is known.
+
+    Example: adadim reproduce fig2a fig2b --trials 20
+
+    Example: adadim reproduce fig2a --set dim=900 --set noise=0.5 --plugin mine.py --policy MyPolicy
+    """
+    figures = [name for name in FIGURES if "all" in what or name in what]
+    tables = [name for name in field.TABLES if name in what]
+    if tables and (settings or policy or plugin):
+        raise InvalidValueError(f"--set, --policy and --plugin vary figures of the paper, not {tables[0]}")
+    out = as_place(out_folder, "out")
+    if figures:
+        plans = _plans(figures, variant, trials or PAPER_TRIALS, seed, settings, policy, plugin)
+        for results in kit.run_studies(plans, out, how, batch):
+            paths = draw_and_save(results, out / "figures" / results.name, kit.band_of(band), titled)
+            if not how.quiet:
+                kit.print_written(paths)
+                if _varied(plans[0]):
+                    kit.stdout().print(kit.summary_table(results))
+        _judge_figures(plans, out, how.quiet)
+    if tables:
+        plans = [field.study(name, trials, seed, horizon) for name in tables]
+        # Tables of other papers are computed on the CPU, whatever the device.
+        outcomes = kit.run_studies(plans, out, dataclasses.replace(how, device="cpu"), batch)
+        for name, study, results in zip(tables, plans, outcomes, strict=True):
+            rows = field.rows([results]) + field.sphere_rows(name, study.trials, seed, horizon)
+            texts = {f"{name}.md": field.rows_markdown(rows), f"{name}.json": kit.as_json_text(rows) + "\n"}
+            paths = kit.write_texts(out / "tables", texts)
+            if not how.quiet:
+                kit.print_written(paths)
+                _show_rows(name, rows)
+
+
+def show(
+    figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper.", show_default=False)],
+    trials: kit.Trials = PAPER_TRIALS,
+    variant: ChosenVariant = VARIANT,
+    settings: Settings = None,
+    policy: kit.AddedPolicies = None,
+    plugin: kit.Plugins = None,
+    seed: kit.Seed = 0,
+) -> None:
+    """Print the study behind a figure of the paper as TOML, to edit and to run.
+
+    The file that it makes gives the same results as [bold]reproduce[/bold], byte for
+    byte, until you change it: more instances, other policies, labels for the
+    figure. Give it another name then, and its results a folder of their own.
+
+    Example: adadim show fig2a > mine.toml, then adadim run mine.toml
+    """
+    if variant == WhichVariant.both:
+        raise InvalidValueError("a file holds one study: choose one variant, released or theory")
+    (study,) = _plans([str(figure)], variant, trials, seed, settings, policy, plugin)
+    text = study.to_toml()
+    if not _varied(study):
+        typer.echo("# Change the name with the content, or the results go into the folder of the paper's study.")
+    typer.echo(text, nl=False)
+
+
+def claims(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
+    """Check the paper's claims against the results in a folder made by [bold]reproduce[/bold].
+
+    Every claim is a statistic, in the unit of its column, that is positive if
+    the sentence is true. Next to the verdict stand its value and its 95%
+    interval, by bootstrap over trials: above 0 the claim holds, below 0 it
+    does not, and else it is undecided. --json says what is computed.
+    """
+    verdicts = analysis.claims(_results(folder))
+    if not verdicts:
+        raise StoreError(f"no figure of the paper in {folder}; try: adadim reproduce fig2a --out {folder}")
+    if as_json:
+        typer.echo(kit.as_json_text(verdicts))
+    else:
+        kit.stdout().print(_claims_table(verdicts))
+
+
+def footnote(
+    horizon: Annotated[
+        list[int] | None,
+        typer.Option("--horizon", "-T", min=16, help="A horizon; may be repeated. By default 625, 2500 and 10000."),
+    ] = None,
+    variant: ChosenVariant = WhichVariant.both,
+    trials: kit.Trials = 8,
+    out_folder: kit.OutFolder = Path("results/footnote"),
+    seed: kit.Seed = 0,
+    batch: kit.Batch = None,
+    *,
+    how: kit.RunOptions,
+) -> None:
+    """Check the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
+
+    The footnote recommends beta = (1 + alpha)/2 where alpha is known. The
+    table tells the regret of LinUCB++ at 0.5 and at that beta as T grows; a
+    ratio below 1 says that the footnote is right. Below it stand the horizons
+    at which two lines through these ratios reach 1: the measured one, and one
+    that falls as theory says.
+
+    Example: adadim study footnote --horizon 625 --horizon 2500 --trials 8
+    """
+    variants, horizons = _variants(variant), horizon or more_claims.HORIZONS
+    plans = [more_claims.footnote_study(v, horizons, trials, seed) for v in variants]
+    studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
+    points = {v: more_claims.footnote_points(results) for v, results in studies.items()}
+    ends = {v: more_claims.overtaking(line) for v, line in points.items()}
+    at_paper_size = studies.values() if HORIZON in horizons else ()
+    verdicts = [more_claims.footnote_claim(results) for results in at_paper_size]
+    table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
+    texts = {"footnote.csv": table.write_csv(), "footnote.json": kit.as_json_text(verdicts) + "\n"}
+    paths = kit.write_texts(out_folder, texts)
+    if how.quiet:
+        return
+    kit.print_written(paths)
+    headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
+    for v, line in points.items():
+        title = f"LinUCB++ at both betas, {v}, {line[0].trials} trials"
+        shown = kit.compact_table(title, headings, wraps="T", least=5)
+        for p in line:
+            sizes = (str(p.horizon), str(p.dim), str(p.intrinsic_dim))
+            regrets = (f"{p.half:.4g}", f"{p.footnote:.4g}")
+            shown.add_row(*sizes, *regrets, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}")
+        kit.stdout().print(shown)
+        where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends[v].items())
+        kit.say(f"{v}: the footnote's beta would overtake at ({where})")
+    _say_verdicts(verdicts)
+
+
+def parameter(
+    variant: ChosenVariant = WhichVariant.both,
+    trials: kit.Trials = 20,
+    out_folder: kit.OutFolder = Path("results/parameter"),
+    seed: kit.Seed = 0,
+    quiet: kit.Quiet = False,
+) -> None:
+    """Check "it has learned the true reward parameter" against the data of figure 2a.
+
+    LinUCB++ plays 1500 rounds; what it saw is regressed on the 12 features
+    that matter, and the estimate is compared with theta.
+
+    Example: adadim study parameter --trials 8
+    """
+    judged = [more_claims.learned_claim(v, trials, seed) for v in _variants(variant)]
+    verdicts = [verdict for verdict, _ in judged]
+    table = pl.DataFrame({verdict.variant: errors for verdict, errors in judged})
+    texts = {"parameter.csv": table.write_csv(), "parameter.json": kit.as_json_text(verdicts) + "\n"}
+    paths = kit.write_texts(out_folder, texts)
+    if not quiet:
+        kit.print_written(paths)
+        _say_verdicts(verdicts)
+
+
+def _variants(variant: WhichVariant) -> list[Variant]:
+    return [v for v in VARIANTS if variant in (WhichVariant.both, v)]
+
+
+def _plans(
+    figures: Sequence[str],
+    variant: WhichVariant,
+    trials: int,
+    seed: int,
+    settings: list[str] | None,
+    policy: list[str] | None,
+    plugin: list[Path] | None,
+) -> list[Study]:
+    """The studies behind figures, varied if anything is to be changed."""
+    if plugin and not policy:
+        raise InvalidValueError(f"--plugin {plugin[0]}: say with --policy which of its policies to run")
+    plugins = kit.load_plugins(plugin)
+    changes, policies = _changes(settings), kit.read_policies(policy, plugins)
+    plans = [plan.study(figure, v, trials=trials, seed=seed) for figure in figures for v in _variants(variant)]
+    return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
+
+
+def _changes(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Values given as KEY=VALUE."""
+    changes: dict[str, Any] = {}
+    for text in settings or []:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise InvalidValueError(f"--set {text}: expected KEY=VALUE, e.g. --set noise=0.5")
+        if key in changes:
+            raise InvalidValueError(f"--set {text}: {key} is set twice")
+        changes[key] = parse_value(value)
+    return changes
+
+
+def _varied(study: Study) -> bool:
+    """Whether a study is not the paper's as it is."""
+    return bool(study.labels["experiment"] != EXPERIMENT)
+
+
+def _results(folder: str | Place) -> list[Results]:
+    """Results of the paper's studies, as they are, among those in a folder."""
+    commands = {
+        study_name(figure, variant): f"adadim reproduce {figure} --variant {variant} --out {folder}"
+        for figure in FIGURES
+        for variant in VARIANTS
+    }
+    stored = [load(path) for path in kit.study_folders(folder)]
+    for results in stored:
+        if results.name in commands and not results.labels:
+            raise StoreError(
+                f"{results.folder}: stored by an older adadim, without labels; run it again, which finds the stored "
+                f"blocks: {commands[results.name]} --trials {results.trials}"
+            )
+    return [results for results in stored if plan.unvaried(results)]
+
+
+def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
+    """Judge the paper's claims on its studies in a folder, unless those just run are varied, and say what next."""
+    verdicts: list[Verdict] = []
+    if not _varied(plans[0]):
+        verdicts = analysis.claims(_results(out))
+        texts = {"claims.md": analysis.claims_markdown(verdicts), "claims.json": kit.as_json_text(verdicts) + "\n"}
+        kit.write_texts(out, texts)
+    if quiet:
+        return
+    if verdicts:
+        chosen = {(study.labels["figure"], study.labels["variant"]) for study in plans}
+        kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
+    else:
+        kit.say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
+    _say_what_next(plans[0], out)
+
+
+def _say_what_next(study: Study, folder: Place) -> None:
+    """Commands that can be typed as they are printed."""
+    adadim, quoted = kit.typed_as(), shlex.quote(str(folder))
+    variant = "" if study.labels["variant"] == VARIANT else f" --variant {study.labels['variant']}"
+    where = "" if folder == Path("results") else f" --out {quoted}"
+    again, rest = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
+    lines = [
+        (f"{adadim} status {quoted}", "what is there"),
+        (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
+        (f"{again} {study.trials} --policy EvidenceLinUCB{rest}", "with the recommended policy"),
+        (f"{again} {study.trials} --set noise=0.5{rest}", "with more noise"),
+        (
+            f"{adadim} show {study.labels['figure']}{variant} > mine.toml",
+            f"the study, to edit; then: {adadim} run mine.toml",
+        ),
+    ]
+    if study.trials < PAPER_TRIALS:
+        more = f"{again} {PAPER_TRIALS}{rest}"
+        lines.insert(1, (more, "as many trials as the paper; keeps those that are there"))
+    kit.say(f"The picture is {folder / 'figures' / study.name}.png. Next, type one of:")
+    for line, why in lines:
+        kit.say(f"    {line}  # {why}")
+
+
+def _claims_table(verdicts: Iterable[Verdict]) -> Table:
+    """A row per claim: unit of the statistic, then verdict, statistic and 95% interval for each variant."""
+    header, *rows = analysis.claims_table(
+        verdicts, lambda v: f"[{kit.VERDICT_COLOURS[v.verdict]}]{escape(analysis.entry(v))}[/]"
+    )
+    caption = "verdict: statistic [95% interval by bootstrap], in the unit given; positive means that the claim is true"
+    table = Table(*(header[:2] + header[3:]), title="The paper's claims", caption=caption, show_lines=True)
+    for figure, claim, _, *entries in rows:
+        table.add_row(figure, claim, *entries)
+    return table
+
+
+def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
+    for v in analysis.corrected(verdicts):
+        kit.say(f"{v.claim}, {v.variant}: {analysis.entry(v)} ({v.statistic}; {v.unit})")
+
+
+def _show_rows(name: str, rows: Sequence[field.Row]) -> None:
+    """Print a table of another paper, and its remarks."""
+    title = f"{name}: {rows[0].source}, {rows[0].trials} trials"
+    table = kit.compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
+    for row in rows:
+        table.add_row(
+            Text(row.instance),
+            Text(row.policy.removeprefix(f"{row.instance}-")),
+            f"{row.reported:g} ± {row.error:.0f}",
+            f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]",
+            Text(row.verdict, style=kit.VERDICT_COLOURS[row.verdict]),
+        )
+    kit.stdout().print(table)
+    for remark in dict.fromkeys(row.remark for row in rows):
+        about = dict.fromkeys(row.policy for row in rows if row.remark == remark)
+        kit.stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)

@@ -1,0 +1,239 @@
+"""Commands for studies of one's own: run one, look at its results, list the policies, start a new one."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import keyword
+import re
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from adadim import report, study
+from adadim.cli import kit
+from adadim.errors import InvalidValueError, StoreError, StudyError
+from adadim.files import as_place, write_atomic
+
+WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
+
+SKELETON = '''"""A policy of your own.
+
+    {adadim} reproduce fig2a --trials 4 --plugin {file} --policy {name}
+    {adadim} reproduce fig2a --trials 4 --plugin {file} --policy {name}:width=0.5
+
+What a study may vary is a field of the dataclass; what changes while it plays is in the learner. Arrays have the
+replications first: `rows` says which of them a call is about, `rows.of(array)` reads their part of an array, and
+`rows.add` and `rows.put` write it.
+"""
+
+from dataclasses import dataclass
+
+import adadim
+
+
+@dataclass(frozen=True)
+class {name}(adadim.Policy):
+    """Pull the arm with the largest mean plus `width` / sqrt(pulls); an arm never pulled counts as pulled once."""
+
+    width: float = 0.5
+
+    def learner(self, problem, streams):
+        return {name}Learner(self, problem, streams)
+
+
+class {name}Learner(adadim.Learner):
+    def __init__(self, policy, problem, streams):
+        super().__init__(problem, streams)
+        self.policy = policy
+        # problem.actions.base is (replications, arms, features); problem.noise and problem.horizon are known too.
+        self.pulls, self.sums = self.zeros(problem.arms), self.zeros(problem.arms)  # (replications, arms)
+
+    def choose(self, rows):
+        """The arm of each replication in `rows`, and what `absorb` must know of the choice: here nothing."""
+        pulls = rows.of(self.pulls).clip(1.0)
+        scores = rows.of(self.sums) / pulls + self.policy.width / pulls**0.5
+        return self.largest(scores, rows), {{}}
+
+    def absorb(self, arms, rewards, rows, memo):
+        """Learn from the rewards of these arms."""
+        rows.add(self.pulls, arms, 1.0)
+        rows.add(self.sums, arms, rewards)
+'''
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A study as a TOML file.", show_default=False)],
+    out_folder: Annotated[
+        str | None,
+        typer.Option("--out", "-o", help="Results folder, a path or URL; by default results/NAME OF THE STUDY."),
+    ] = None,
+    plugin: kit.Plugins = None,
+    trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
+    batch: kit.Batch = None,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
+    *,
+    how: kit.RunOptions,
+) -> None:
+    r"""Run a study of your own, and draw it.
+
+    A study is a TOML file:
+
+        trials = 20
+
+        \[instances.easy]
+        kind = "sphere"
+        arms = 200
+        dim = 50
+        intrinsic_dim = 4
+        horizon = 1000
+
+        \[policies.adaptive]
+        kind = "LinUCBPlusPlus"
+
+        \[policies.oracle]
+        kind = "LinUCB"
+        dim = "@intrinsic_dim"
+
+    Example: adadim run study.toml --plugin my_policy.py
+    """
+    plan = _read(file, plugin, trials)
+    if dry_run:
+        kit.say(plan.to_toml())
+        return
+    folder = as_place(out_folder or Path("results") / plan.name, "out")
+    results = kit.run_study(plan, folder, how, batch)
+    paths = report.draw_and_save(results, folder / "figures" / plan.name, kit.band_of(band), titled)
+    if not how.quiet:
+        kit.print_written(paths)
+        kit.stdout().print(kit.summary_table(results))
+
+
+def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
+    """Tell how far a study in a results folder has come.
+
+    Given a folder made by [bold]reproduce[/bold], tells of every study in it.
+    The exit code is 0 if nothing is missing, else 1.
+    """
+    statuses = [study.status(path) for path in kit.study_folders(folder)]
+    if as_json:
+        entries = [
+            {
+                "name": s.name,
+                "done": s.done,
+                "total": s.total,
+                "complete": s.complete,
+                "cells": list(map(asdict, s.cells)),
+            }
+            for s in statuses
+        ]
+        typer.echo(json.dumps(entries, indent=2))
+    else:
+        table = Table("study", "done", "wanted", "cells", "")
+        for s in statuses:
+            counts = (str(s.done), str(s.total), str(len(s.cells)))
+            table.add_row(Text(s.name), *counts, "complete" if s.complete else "incomplete")
+        kit.stdout().print(table)
+    if not all(s.complete for s in statuses):
+        raise typer.Exit(kit.EXIT_FAILED)
+
+
+def figure(
+    folder: kit.Folder,
+    band: kit.Shading = kit.WhichBand.ci,
+    titled: kit.Titled = True,
+    out_folder: Annotated[str | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
+) -> None:
+    """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
+    for path in kit.study_folders(folder):
+        results = study.load(path)
+        stem = as_place(out_folder or as_place(folder, "folder") / "figures", "out") / results.name
+        kit.print_written(report.draw_and_save(results, stem, kit.band_of(band), titled))
+
+
+def export(
+    folder: kit.Folder,
+    kind: Annotated[WhichFormat, typer.Option("--format", "-f", help="Format of the table.")] = WhichFormat.csv,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; by default NAME.csv or NAME.parquet here.")
+    ] = None,
+) -> None:
+    """Write all results of a study as one table: instance, policy, replication, time, regret."""
+    folders = kit.study_folders(folder)
+    if out_file is not None and len(folders) > 1:
+        raise StoreError(f"{folder} holds {len(folders)} studies; export one of them: {folders[0]}")
+    for path in folders:
+        results = study.load(path)
+        target = out_file or Path(f"{results.name}.{kind}")
+        buffer = io.BytesIO()
+        if kind == WhichFormat.csv:
+            results.frame().write_csv(buffer)
+        else:
+            results.frame().write_parquet(buffer)
+        kit.print_written([write_atomic(target, buffer.getvalue())])
+
+
+def list_policies(as_json: kit.AsJson = False) -> None:
+    """List the policies, a line each, with their hyper-parameters."""
+    rows = []
+    for name, kind in study.policy_kinds().items():
+        first = (inspect.getdoc(kind) or "").split("\n")[0]
+        shown = [
+            str(p).split(": ")[0] + (f"={p.default!r}" if isinstance(p.default, int | float | str | None) else "")
+            for p in inspect.signature(kind).parameters.values()
+        ]
+        rows.append({"name": name, "what": first, "parameters": shown})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("policy", "what it does", "hyper-parameters")
+    for row in rows:
+        table.add_row(*(Text(str(text)) for text in (row["name"], row["what"], ", ".join(row["parameters"]))))
+    kit.stdout().print(table)
+
+
+def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:
+    """The study in a file, checked, with another number of trials if one is given."""
+    plugins = kit.load_plugins(plugin)
+    plan = study.Study.from_toml(file, plugins=plugins)
+    if trials is not None:
+        plan = study.Study.from_dict({**plan.to_dict(), "trials": trials}, plugins=plugins)
+    try:
+        with kit.warnings_as_lines():
+            plan.check()
+    except StudyError as error:
+        raise StudyError(f"{file}: {error}") from error
+    return plan
+
+
+def new_policy(
+    name: Annotated[str, typer.Argument(help="Name of its class, e.g. MyPolicy.", show_default=False)],
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; by default my_policy.py for MyPolicy.")
+    ] = None,
+) -> None:
+    """Write a policy that runs as it is, to change into your own.
+
+    Example: adadim new policy MyPolicy
+    """
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name) or name.startswith("_"):
+        raise InvalidValueError(f"NAME must be a name that Python takes for a class, such as MyPolicy, got {name!r}")
+    if name in {**study.policy_kinds(), **study.instance_kinds()} or name == "adadim":
+        raise InvalidValueError(f"adadim has a {name} of its own; give yours another name")
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # LinUCBMine: lin_ucb_mine.py
+    file = out_file or Path(f"{parted.lower()}.py")
+    if file.suffix != ".py":
+        raise InvalidValueError(f"--out must end in .py, got {file}")
+    if file.exists():
+        raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
+    text = SKELETON.format(name=name, file=file.as_posix(), adadim=kit.typed_as())
+    kit.print_written([write_atomic(file, text.encode())])
+    typer.echo(f"Try it: {kit.typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")

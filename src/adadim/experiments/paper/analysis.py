@@ -1,0 +1,464 @@
+"""The paper's sentences about its experiments, each with a verdict from the data.
+
+A claim is a statistic that is positive if the sentence is true. Its interval is a 95% percentile interval of the
+bootstrap over trials; trials are resampled jointly for all policies and all d*, which share instances and noise, so
+differences are paired. The verdict is "holds" if the interval is above 0, "does not hold" if it is below.
+
+A sentence that says several things at once (less regret at every alpha) has a statistic for each, and is as true as the
+smallest of them. Resampling the smallest would make it smaller still, and find sentences false that are nearly ties.
+Instead the interval reaches from the smallest of the lower ends to the smallest of the upper ends, each upper end
+taken far enough out for all of them to be right at once (Bonferroni); it covers the smallest with 95%.
+
+Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone.
+`Verdict.survives` says which stand when all of them are to be right at once with 95%: Holm's step-down procedure on the
+bootstrap p-values of all verdicts together, which asks nothing of how they depend on each other (they share trials).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.backend.arrays import FloatArray
+from adadim.experiments.paper.plan import FIGURES, LABELS
+from adadim.report.bootstrap import FEWEST, resamples
+from adadim.report.text import label, markdown_table
+from adadim.study import Results
+from adadim.theory import hardness
+
+LEVEL = 0.05
+COMPARABLE = 0.10  # relative difference of means that still counts as comparable
+FLAT = 0.10  # regret per round at the end relative to the start that still counts as almost flat
+SHAPE = 0.10  # largest difference of two curves, each relative to its size, that still counts as the same shape
+RANKED = 0.80  # rank correlation from which two orders of the policies count as alike
+
+OURS, BALANCING = "linucb++", "dynamic-balancing"
+CORRALS = ("smooth-corral", BALANCING, "linucb++corral")
+RIVALS = ("linucb", *CORRALS)
+EVERYONE = (*RIVALS, OURS, "oracle")
+REGRET, SHARE = "reward", "ratio"  # units
+
+# Sentences of the paper about its experiments that no statistic of these figures can be true or false of.
+NOT_TESTABLE = (
+    "Corral-type algorithms do poorly because they balance over several base algorithms (section 5): an explanation.",
+    "LinUCB++ does well because of the virtual mixture-arms and virtual dimensions (section 5): an explanation.",
+    "LinUCB++ can be applied in practice without an expressive action set (section 5): a recommendation, which rests "
+    "on the claims about figures 2a and 2b.",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim checked against the data of one variant.
+
+    Attributes
+    ----------
+    claim : str
+        The claim, in our words.
+    figure, where : str
+        The figure it is about, and the section of the paper that makes it.
+    variant : str
+        "released" or "theory".
+    statistic : str
+        What was computed; positive means that the claim is true.
+    unit : str
+        In which unit it comes.
+    value, low, high : float
+        The statistic and its 95% interval.
+    verdict : {"holds", "does not hold", "undecided"}
+        What follows at this many trials; always "undecided" below 6.
+    trials : int
+        Number of trials.
+    p : float
+        Two-sided bootstrap p-value of the verdict by itself; never below 2/4001, what the resamples can tell.
+    survives : bool
+        Whether the verdict stands after Holm's correction for all verdicts it was made with.
+    """
+
+    claim: str
+    figure: str
+    where: str
+    variant: str
+    statistic: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    verdict: Literal["holds", "does not hold", "undecided"]
+    trials: int
+    p: float = 1.0
+    survives: bool = False
+
+
+def claims(results: Iterable[Results]) -> list[Verdict]:
+    """Verdicts on every claim whose figures are there.
+
+    Parameters
+    ----------
+    results : iterable of Results
+        What came of `study`, for any figures and variants; their labels say which they are.
+
+    Returns
+    -------
+    list of Verdict
+        In the order of the paper, the variants of a claim next to each other.
+    """
+    by_variant: dict[str, dict[str, Results]] = {}
+    for part in results:
+        by_variant.setdefault(label(part, "variant"), {})[label(part, "figure")] = part
+    verdicts = []
+    for claim in all_claims():
+        for variant, figures in sorted(by_variant.items()):
+            if all(figure in figures for figure in claim.figures):
+                sample = Sample({figure: figures[figure] for figure in claim.figures})
+                about = (claim.text, claim.figures[0], claim.where, variant, claim.statistic, claim.unit)
+                values = claim.compute(sample) if sample.trials > 1 else np.empty(0)
+                verdicts.append(verdict_of(about, values, sample.trials))
+    return corrected(verdicts)
+
+
+def corrected(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts, each with whether it stands after Holm's correction for all of them at 5%."""
+    verdicts = list(verdicts)
+    order = sorted(range(len(verdicts)), key=lambda i: verdicts[i].p)
+    stands, surviving = True, set()
+    for rank, i in enumerate(order):
+        stands = stands and verdicts[i].p <= LEVEL / (len(verdicts) - rank)
+        if stands and verdicts[i].verdict != "undecided":
+            surviving.add(i)
+    return [replace(verdict, survives=i in surviving) for i, verdict in enumerate(verdicts)]
+
+
+def entry(verdict: Verdict) -> str:
+    """Verdict, statistic and 95% interval as text; a star says that the verdict does not survive the correction."""
+    star = "*" if verdict.verdict != "undecided" and not verdict.survives else ""
+    return f"{verdict.verdict}{star}: {verdict.value:.3g} [{verdict.low:.3g}, {verdict.high:.3g}]"
+
+
+def claims_table(verdicts: Iterable[Verdict], entry: Callable[[Verdict], str] = entry) -> list[list[str]]:
+    """The verdicts as a table for people, header first: a row per claim, a column per variant, filled by `entry`."""
+    verdicts = list(verdicts)
+    variants = sorted({v.variant for v in verdicts})
+    rows = [["figure", "claim", "statistic (positive: true)", "unit", *variants]]
+    for key, group in itertools.groupby(verdicts, lambda v: (v.figure, v.claim, v.statistic, v.unit)):
+        entries = {v.variant: entry(v) for v in group}
+        rows.append([*key, *(entries.get(variant, "") for variant in variants)])
+    return rows
+
+
+def claims_markdown(verdicts: Iterable[Verdict]) -> str:
+    """The verdicts as a Markdown table: a row per claim; verdict, statistic and 95% interval for each variant.
+
+    Below it stands how to read it, and which sentences of the paper cannot be tested.
+    """
+    verdicts = list(verdicts)
+    header, *rows = claims_table(verdicts)
+    untested = "\n".join(f"- {sentence}" for sentence in NOT_TESTABLE)
+    return f"{markdown_table(header, rows)}\n{correction_note(verdicts)}\n\nNot testable:\n\n{untested}\n"
+
+
+def correction_note(verdicts: Sequence[Verdict]) -> str:
+    """How many verdicts there are, how they are corrected, and which do not survive that."""
+    changed = [v for v in verdicts if v.verdict != "undecided" and not v.survives]
+    text = (
+        f"Every interval is one of 95% by itself. Of {len(verdicts)} verdicts, those with a star do not survive Holm's "
+        f"correction, which makes all of them right at once with 95%: {len(changed) or 'none'}"
+    )
+    names = "; ".join(f"{v.figure} {v.variant}, {v.claim}" for v in changed)
+    return f"{text} ({names})." if changed else f"{text}."
+
+
+def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, trials: int) -> Verdict:
+    """Verdict on a claim, given with figure, where, variant, statistic and unit; fewer than 6 trials decide nothing.
+
+    `values` has the statistic of the data, then of resamples; a column for each thing that the sentence says.
+    """
+    if trials < 2:
+        return Verdict(*about, float("nan"), float("-inf"), float("inf"), "undecided", trials)
+    parts = values.reshape(len(values), -1)
+    low = float(np.quantile(parts[1:], 0.025, axis=0).min())
+    high = float(np.quantile(parts[1:], 1 - 0.025 / parts.shape[1], axis=0).min())
+    verdict: Literal["holds", "does not hold", "undecided"] = "undecided"
+    p = 1.0
+    if trials >= FEWEST:
+        p = _p_value(parts[1:])
+        verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+    return Verdict(*about, float(parts[0].min()), low, high, verdict, trials, p)
+
+
+def _p_value(parts: FloatArray) -> float:
+    """Two-sided p-value of resamples, a column for each thing that a sentence says.
+
+    All of them must be positive for it to be true: the largest one-sided p-value says how sure that is. One negative
+    makes it false: the smallest, times their number, says how sure that is.
+    """
+    count = len(parts) + 1
+    not_positive = ((parts <= 0).sum(axis=0) + 1) / count
+    not_negative = ((parts >= 0).sum(axis=0) + 1) / count
+    return float(min(1.0, 2 * min(not_positive.max(), not_negative.min() * parts.shape[1])))
+
+
+class Sample:
+    """Statistics of the trials of one variant and of its resamples; entry 0 is the data as they are.
+
+    The trials are those that every policy has finished, so that an interrupted study too is compared in pairs. Final
+    regrets have a column for each d* of a figure.
+    """
+
+    def __init__(self, results: Mapping[str, Results]) -> None:
+        self._results = results
+        self._instances = {
+            (figure, described["intrinsic_dim"]): (name, described["horizon"])
+            for figure, part in results.items()
+            for name, described in label(part, "instances").items()
+        }
+        self._numbers = functools.reduce(np.intersect1d, [part.common_trials() for part in results.values()])
+        self.trials = len(self._numbers)
+        self._index = resamples(self.trials)
+
+    def means(self, figure: str, policy: str) -> FloatArray:
+        """Mean final regret of a policy at every d*."""
+        return np.stack([final[self._index].mean(axis=1) for final in self._finals(figure, policy)], axis=-1)
+
+    def stds(self, figure: str, policy: str) -> FloatArray:
+        """Standard deviation of the final regret over trials at every d*."""
+        return np.stack([final[self._index].std(axis=1, ddof=1) for final in self._finals(figure, policy)], axis=-1)
+
+    def slope(self, figure: str, policy: str, part: slice) -> FloatArray:
+        """Mean regret per round between two record points."""
+        times, regret = self._curves(figure, policy)
+        times, regret = np.concatenate([[0], times])[part], np.pad(regret, ((0, 0), (1, 0)))[:, part]
+        rate = (regret[:, -1] - regret[:, 0]) / (times[-1] - times[0])
+        value: FloatArray = rate[self._index].mean(axis=1)
+        return value
+
+    def shape(self, figure: str, policy: str) -> FloatArray:
+        """Mean regret curve divided by its end, (resamples, record points)."""
+        shares = np.zeros((len(self._index), self.trials))
+        np.add.at(shares, (np.arange(len(self._index))[:, None], self._index), 1 / self.trials)
+        means = shares @ self._curves(figure, policy)[1]
+        value: FloatArray = means / means[:, -1:]
+        return value
+
+    def growth(self, figure: str, policy: str) -> FloatArray:
+        """Least-squares slope of the mean final regret in alpha."""
+        alpha = np.array([hardness(d, self._instances[figure, d][1]) for d in FIGURES[figure].dims])
+        centred = alpha - alpha.mean()
+        value: FloatArray = self.means(figure, policy) @ centred / (centred @ centred)
+        return value
+
+    def _curves(self, figure: str, policy: str) -> tuple[Any, FloatArray]:
+        """Record points and regret at the one d* of a figure."""
+        name, _ = self._instances[figure, FIGURES[figure].dims[0]]
+        return self._results[figure].curves(name, policy, trials=self._numbers)
+
+    def _finals(self, figure: str, policy: str) -> list[FloatArray]:
+        names = [self._instances[figure, d][0] for d in FIGURES[figure].dims]
+        return [self._results[figure].final(name, policy, trials=self._numbers) for name in names]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper that can be true or false, in our words.
+
+    The first of its figures is the one it is about, `where` the section of the paper. The statistic is positive if the
+    sentence is true; `compute` gives it for the data first, then for resamples, a column for each thing that is said.
+    """
+
+    text: str
+    figures: tuple[str, ...]
+    where: str
+    statistic: str
+    unit: str
+    compute: Callable[[Sample], FloatArray]
+
+
+def all_claims() -> list[Claim]:
+    """Every claim, in the order of the paper."""
+    return [
+        *_less_regret("fig2a", "5"),
+        _only_the_oracle("fig2a"),
+        _spread(("linucb", "oracle", *CORRALS), "every other algorithm's, the oracle's included"),
+        _spread(RIVALS, "that of every algorithm but the oracle"),
+        _flat("at early stages (rounds 500 to 1500)", slice(20, 61)),
+        _flat("before its last restart (rounds 1500 to 1900)", slice(60, 77)),
+        _flat("at the end (the last fifth of the rounds)", slice(80, 101)),
+        *_less_regret("fig2b", "5"),
+        *_less_regret("fig3a", "5"),
+        _only_the_oracle("fig3a"),
+        *_about_expressive_sets(),
+        *_less_regret("fig3b", "5"),
+        *_about_growth(),
+        *_about_decaying_theta(),
+        *_less_regret("fig4b", "appendix D"),
+    ]
+
+
+def _less_regret(figure: str, where: str) -> list[Claim]:
+    one = FIGURES[figure].curves
+    at, smallest = (f"d* = {FIGURES[figure].dims[0]}", "") if one else ("every alpha", ", smallest over alpha")
+    return [
+        Claim(
+            f"LinUCB++ has less regret than {LABELS[rival]} at {at}",
+            (figure,),
+            where,
+            f"mean regret of {LABELS[rival]} minus that of LinUCB++{smallest}",
+            REGRET,
+            lambda s, rival=rival: s.means(figure, rival) - s.means(figure, OURS),  # type: ignore[misc]
+        )
+        for rival in RIVALS
+    ]
+
+
+def _only_the_oracle(figure: str) -> Claim:
+    def compute(s: Sample) -> FloatArray:
+        ours = s.means(figure, OURS)
+        return np.hstack([ours - s.means(figure, "oracle"), *(s.means(figure, rival) - ours for rival in RIVALS)])
+
+    return Claim(
+        f"The oracle, and only it, has less regret than LinUCB++ at d* = {FIGURES[figure].dims[0]}",
+        (figure,),
+        "5",
+        "the smaller of: LinUCB++ minus oracle; best other minus LinUCB++",
+        REGRET,
+        compute,
+    )
+
+
+def _spread(others: tuple[str, ...], whose: str) -> Claim:
+    return Claim(
+        f"The spread of LinUCB++ over trials is smaller than {whose}",
+        ("fig2a",),
+        "5",
+        "smallest standard deviation among the others minus that of LinUCB++",
+        REGRET,
+        lambda s: np.hstack([s.stds("fig2a", other) - s.stds("fig2a", OURS) for other in others]),
+    )
+
+
+def _flat(when: str, part: slice) -> Claim:
+    return Claim(
+        f"The regret curve of LinUCB++ is almost flat {when}",
+        ("fig2a",),
+        "5",
+        f"{FLAT} minus (regret per round then / in the first fifth of the rounds)",
+        SHARE,
+        lambda s: FLAT - s.slope("fig2a", OURS, part) / s.slope("fig2a", OURS, slice(0, 21)),
+    )
+
+
+def _about_expressive_sets() -> list[Claim]:
+    """What figures 3a and 2a say together."""
+
+    def correlation(s: Sample) -> FloatArray:
+        ranks = [
+            np.argsort(np.argsort([s.means(figure, policy)[:, 0] for policy in EVERYONE], axis=0), axis=0)
+            for figure in ("fig3a", "fig2a")
+        ]
+        n = len(EVERYONE)
+        rho: FloatArray = 1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1))
+        return rho
+
+    def relative(s: Sample, figure: str) -> FloatArray:
+        return s.means(figure, OURS) / s.means(figure, "linucb")
+
+    return [
+        Claim(
+            "With an expressive action set the algorithms come in much the same order as without",
+            ("fig3a", "fig2a"),
+            "5",
+            f"rank correlation of the six mean regrets with and without, minus {RANKED}",
+            "correlation",
+            lambda s: correlation(s) - RANKED,
+        ),
+        _same_shape("time", "end", ("fig3a", "fig2a"), Sample.shape),
+        Claim(
+            "Without an expressive action set LinUCB++ does as well as with, relative to LinUCB, at d* = "
+            f"{FIGURES['fig2a'].dims[0]}",
+            ("fig2a", "fig3a"),
+            "5",
+            f"{COMPARABLE} minus (regret of LinUCB++ / that of LinUCB without, minus the same with)",
+            SHARE,
+            lambda s: COMPARABLE - (relative(s, "fig2a") - relative(s, "fig3a")),
+        ),
+    ]
+
+
+def _same_shape(axis: str, by: str, figures: tuple[str, str], curve: Callable[[Sample, str, str], FloatArray]) -> Claim:
+    def apart(s: Sample, policy: str) -> FloatArray:
+        largest: FloatArray = np.abs(curve(s, figures[0], policy) - curve(s, figures[1], policy)).max(axis=-1)
+        return largest
+
+    return Claim(
+        f"With an expressive action set the curves over {axis} have the shape they have without",
+        figures,
+        "5",
+        f"{SHAPE} minus the largest difference over {axis} of the two curves, each divided by its {by}, largest over "
+        "the six policies",
+        SHARE,
+        lambda s: SHAPE - np.stack([apart(s, policy) for policy in EVERYONE], axis=-1),
+    )
+
+
+def _about_growth() -> list[Claim]:
+    """What figures 3b and 2b say together."""
+
+    def curve(s: Sample, figure: str, policy: str) -> FloatArray:
+        means = s.means(figure, policy)
+        relative: FloatArray = means / means.mean(axis=-1, keepdims=True)
+        return relative
+
+    behind = [
+        Claim(
+            f"With an expressive action set {LABELS[policy]} falls behind LinUCB at the largest alpha",
+            ("fig3b",),
+            "5",
+            f"mean regret of {LABELS[policy]} minus that of LinUCB at d* = {FIGURES['fig3b'].dims[-1]}",
+            REGRET,
+            lambda s, policy=policy: (s.means("fig3b", policy) - s.means("fig3b", "linucb"))[:, -1],  # type: ignore[misc]
+        )
+        for policy in CORRALS
+    ]
+    faster = [
+        Claim(
+            f"The regret of {LABELS[policy]} grows faster in alpha with an expressive action set than without",
+            ("fig3b", "fig2b"),
+            "5",
+            "slope of the mean regret in alpha with, minus without",
+            "reward/alpha",
+            lambda s, policy=policy: s.growth("fig3b", policy) - s.growth("fig2b", policy),  # type: ignore[misc]
+        )
+        for policy in (*CORRALS, OURS)
+    ]
+    return [_same_shape("alpha", "mean", ("fig3b", "fig2b"), curve), *behind, *faster]
+
+
+def _about_decaying_theta() -> list[Claim]:
+    def more(s: Sample) -> FloatArray:
+        ours, theirs = (s.means("fig4a", policy).mean(axis=-1) for policy in (OURS, BALANCING))
+        ratio: FloatArray = theirs / ours - 1
+        return ratio
+
+    return [
+        Claim(
+            "With decaying theta Dynamic Balancing and LinUCB++ have comparable regret on average",
+            ("fig4a",),
+            "appendix D",
+            f"{COMPARABLE} minus |regret of Dynamic Balancing / that of LinUCB++ - 1|, both averaged over alpha",
+            SHARE,
+            lambda s: np.stack([COMPARABLE - more(s), COMPARABLE + more(s)], axis=-1),
+        ),
+        Claim(
+            "With decaying theta Dynamic Balancing has the larger spread over trials",
+            ("fig4a",),
+            "appendix D",
+            "standard deviation of Dynamic Balancing minus that of LinUCB++, smallest over alpha",
+            REGRET,
+            lambda s: s.stds("fig4a", BALANCING) - s.stds("fig4a", OURS),
+        ),
+    ]
