@@ -130,6 +130,7 @@ def _cases(folder: Path) -> Iterator[Case]:
         yield f"instances.{kind}", lambda call=call, **options: _drawn(call(**options)), good
     yield "instances.parameter", instances.parameter, {"shape": "decay", "intrinsic_dim": 2, "dim": 4}
     yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
+    yield "instances.Delay", instances.Delay, {"law": "uniform", "least": 2, "most": 20, "never": 0.1}
     yield from _problems()
     for kind, made in policies.kinds().items():
         fields = {f.name: f for f in dataclasses.fields(made) if f.init}
