@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 import adadim
 from adadim.dimension import dimension_of_arms
-from adadim.posterior.factor import ArmFactor
+from adadim.models.factor import ArmFactor
 
 DIM, ARMS, RIDGE, NOISE = 40, 60, 0.1, 0.1
 COLLECTORS = ("LinUCB", "Thompson", "random")

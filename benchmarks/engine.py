@@ -34,7 +34,7 @@ import adadim
 import peers
 from _clock import SYRK_RANKS, WATCH, syrk_rates
 from _report import arguments, describe, load, machine, table, write_json
-from adadim.posterior.host_gram import HostGram
+from adadim.models.fixed import HostGram
 
 Form = Literal["gram", "feature"]
 FORMS: tuple[Form, Form] = ("gram", "feature")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from adadim import ActionSet, posterior
+from adadim import ActionSet, models
 from adadim.backend.rows import Rows
-from adadim.posterior.host_runs import HostRuns, PriorRows
+from adadim.models.shared_prior import HostRuns, PriorRows
 
 FORMS = ("gram", "feature")
 both_forms = pytest.mark.parametrize("form", FORMS)
@@ -17,7 +17,7 @@ def make(features, ridge=0.1, form="gram", levels=None):
     actions = ActionSet(features, levels=levels)
     if form == "runs":
         return HostRuns(actions, PriorRows(actions, ridge))
-    return posterior.posterior(actions, ridge, form)
+    return models.posterior(actions, ridge, form)
 
 
 def unit_rows(rng, *shape):

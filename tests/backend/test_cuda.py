@@ -10,7 +10,7 @@ import pytest
 import adadim
 from adadim import paper
 from adadim.backend.rows import MaskedRows
-from adadim.posterior.lanes import Lanes
+from adadim.models.tensors import Lanes
 from driving import Driver, small
 from recorded_policies import HORIZON, POLICIES
 

@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim.dimension import dimension_of_sums
-from adadim.posterior.moments import Moments
+from adadim.models.moments import Moments
 
 
 def sums_of(features, rewards):

@@ -7,8 +7,8 @@ import pytest
 
 import adadim
 from adadim import DynamicBalancing, LinUCB
+from adadim.models.fixed import HostPosterior
 from adadim.policies.released import ReleasedDynamicBalancing, ReleasedLinUCB
-from adadim.posterior.host import HostPosterior
 from balancing_runs import balance, plays
 from small_problems import in_torch, small
 from stepping import ScriptedDraws, Stepper

@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
-from adadim.posterior.evidence import evidence, taper_weights
+from adadim.models.evidence import evidence, taper_weights
 
 PLAY = {
     "LinUCB": adadim.LinUCB(),

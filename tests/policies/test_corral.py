@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import Corral, LinUCB
-from adadim.posterior.host import HostPosterior
+from adadim.models.fixed import HostPosterior
 from reference import Corral as Reference
 from small_problems import in_torch, small
 from stepping import Stepper

@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.posterior.evidence import RIDGES
+from adadim.models.evidence import RIDGES
 
 PLAY = {
     "noise": adadim.LinUCB(ridge=0.4),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.posterior.evidence import RIDGES, evidence
+from adadim.models.evidence import RIDGES, evidence
 
 ROUNDS = 150
 

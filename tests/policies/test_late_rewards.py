@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim.backend.arrays import as_numpy, like
-from adadim.posterior.averaged import prefix_evidences
+from adadim.models.averaged import prefix_evidences
 
 RIDGE, NOISE, ARMS, DIM = 0.3, 0.2, 9, 5
 THETA = np.array([0.6, -0.5, 0.3, 0.0, 0.0])

@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import SetsWarning
-from adadim.policies.laws import NEEDS
+from adadim.policies.assumptions import NEEDS
 from counting_runs import bases, play_bases
 from policy_examples import EXAMPLES
 

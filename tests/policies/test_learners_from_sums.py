@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adadim
+from adadim.models.moments import Moments
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
-from adadim.posterior.moments import Moments
 
 POLICIES = [
     adadim.LinUCB(),

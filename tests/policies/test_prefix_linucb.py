@@ -5,8 +5,8 @@ import pytest
 
 import adadim
 from adadim import ActionSet
-from adadim.posterior import averaged, regressions
-from adadim.posterior.factor import ArmFactor
+from adadim.models import averaged, regressions
+from adadim.models.factor import ArmFactor
 from reference.prefixes import PrefixAverage
 
 ROUNDS = 40

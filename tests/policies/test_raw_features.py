@@ -8,7 +8,7 @@ import pytest
 import adadim
 from adadim.actions import ActionSet
 from adadim.errors import InvalidValueError
-from adadim.posterior.moments import Moments
+from adadim.models.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 

@@ -8,8 +8,8 @@ import pytest
 import adadim
 from adadim import DecisionError, LinUCB, SmoothCorral
 from adadim.backend.rows import Rows
+from adadim.models.fixed import HostPosterior
 from adadim.policies.masters.corral import LogBarrier
-from adadim.posterior.host import HostPosterior
 from reference import SmoothCorral as Reference
 from small_problems import in_torch, small
 from stepping import ScriptedDraws, Stepper

@@ -11,7 +11,7 @@ import adadim
 from adadim.backend.rows import Rows
 from adadim.errors import DeviceError, InvalidTypeError
 from adadim.experiments.field.learners import SphereTS
-from adadim.posterior.context import REFRESH
+from adadim.models.context import REFRESH
 
 torch = pytest.importorskip("torch")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import LinUCB, SqrtBound, SqrtLogBound, UCBCorral
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_runs import HostRuns
+from adadim.models.fixed import HostFeature
+from adadim.models.shared_prior import HostRuns
 from counting_runs import bases, play_bases
 from reference.arora import UCBCorral as Reference
 from small_problems import in_torch, small

@@ -10,7 +10,7 @@ from device_studies import SPHERE, assert_same_results, device_study
 
 import adadim
 from adadim.errors import DeviceError
-from adadim.posterior.cost import replication_bytes
+from adadim.models.cost import replication_bytes
 from adadim.study import RunError, StudyError, device, run, status
 from recorded_policies import POLICIES, state
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from adadim.agent.file import as_bytes, as_matrix
 from adadim.errors import FileError
-from adadim.posterior.moments import Moments
+from adadim.models.moments import Moments
 
 __all__ = ["Sums", "decode", "difference", "encode"]
 

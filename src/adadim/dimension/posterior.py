@@ -18,10 +18,10 @@ from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars, without_frame
+from adadim.models.factor import log_evidence
+from adadim.models.moments import Moments
+from adadim.models.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
 from adadim.notebook import card
-from adadim.posterior.factor import log_evidence
-from adadim.posterior.moments import Moments
-from adadim.posterior.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
 
 if TYPE_CHECKING:
     import pandas

@@ -9,17 +9,20 @@ from adadim.policies.arms.moss import MOSS
 from adadim.policies.arms.ucb import UCB
 from adadim.policies.arms.uniform import Random
 from adadim.policies.base import Decision, Learner, Policy
-from adadim.policies.evidence import EvidenceLinUCB
-from adadim.policies.greedy import Greedy
 from adadim.policies.linear.alb import ALBDim, ALBNorm
 from adadim.policies.linear.epoch_balancing import EpochBalancing
+from adadim.policies.linear.evidence import EvidenceLinUCB
+from adadim.policies.linear.greedy import Greedy
+from adadim.policies.linear.lints import LinTS
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.linear.modcb import ModCB
 from adadim.policies.linear.osom import OSOM
+from adadim.policies.linear.prefix_linucb import PrefixLinUCB
 from adadim.policies.linear.regret_balancing_linear import RegretBalancingLinear
 from adadim.policies.linear.residual import Residual, estimate_residual
 from adadim.policies.linear.suplinucb import SupLinUCB
-from adadim.policies.lints import LinTS
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.tapered import TaperedLinUCB
+from adadim.policies.linear.two_prior import TwoPriorLinUCB
 from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.bandit_combiner import BanditCombiner
 from adadim.policies.masters.corral import Corral
@@ -33,10 +36,7 @@ from adadim.policies.masters.ucb_corral import UCBCorral
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 from adadim.policies.plusplus.medzo import MeDZO
 from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MOSSPlusPlus
-from adadim.policies.prefix_linucb import PrefixLinUCB
 from adadim.policies.single import Single
-from adadim.policies.tapered import TaperedLinUCB
-from adadim.policies.two_prior import TwoPriorLinUCB
 
 __all__ = [
     "D3RB",

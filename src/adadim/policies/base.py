@@ -20,9 +20,9 @@ from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimens
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.notebook import card
 from adadim.policies.ask_tell import AskTell
+from adadim.policies.assumptions import sets_lacking, warn_about_sets
 from adadim.policies.decisions import Decision, Memo
 from adadim.policies.inputs import checked_new_arms
-from adadim.policies.laws import sets_lacking, warn_about_sets
 from adadim.problem import NEVER, Problem
 from adadim.randomness import Purpose, Streams
 from adadim.saving import write_learner

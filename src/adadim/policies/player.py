@@ -17,9 +17,9 @@ from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
+from adadim.models.moments import Moments
+from adadim.policies.assumptions import Need
 from adadim.policies.decisions import Memo
-from adadim.policies.laws import Need
-from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Draws, Streams
 
@@ -60,7 +60,7 @@ class Player(ABC):
     """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
 
     needs_sets: Need = "any"
-    """What the guarantee needs of the action sets, a key of `laws.NEEDS`; starting it elsewhere warns."""
+    """What the guarantee needs of the action sets, a key of `assumptions.NEEDS`; starting it elsewhere warns."""
 
     fixed_operations = False
     """Whether `choose` and `absorb` always do the same array operations: the data enter through values, indices and

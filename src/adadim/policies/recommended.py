@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from adadim.errors import InvalidTypeError
 from adadim.policies.base import Policy
-from adadim.policies.evidence import EvidenceLinUCB
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.evidence import EvidenceLinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.problem import Problem
 
 __all__ = ["recommended"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, clamp, namespace, surely_all
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.balancing import DynamicBalancing
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from adadim.backend.arrays import FloatArray
-from adadim.posterior.moments import Moments
+from adadim.models.moments import Moments
 from adadim.problem import Problem
 
 __all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]

@@ -14,9 +14,9 @@ from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
+from adadim.models.cost import least_bytes, replication_bytes
+from adadim.policies.assumptions import Need, sets_lacking, warn_about_sets
 from adadim.policies.base import Learner, Policy
-from adadim.policies.laws import Need, sets_lacking, warn_about_sets
-from adadim.posterior.cost import least_bytes, replication_bytes
 from adadim.problem import Problem, Sets
 from adadim.simulate import check_takes_late
 from adadim.study.kinds import Generator, make_instance

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
-from adadim.policies.laws import without_warning_about_sets
-from adadim.posterior.cost import replication_bytes
+from adadim.models.cost import replication_bytes
+from adadim.policies.assumptions import without_warning_about_sets
 from adadim.simulate import simulate
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded

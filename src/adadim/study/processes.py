@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from adadim.backend.arrays import FloatArray
 from adadim.errors import RunError
 from adadim.instances.instance import Instance
-from adadim.policies.laws import without_warning_about_sets
+from adadim.policies.assumptions import without_warning_about_sets
 from adadim.simulate import simulate
 from adadim.study.cells import Unit, UnitStatus
 from adadim.study.store import Store, encoded

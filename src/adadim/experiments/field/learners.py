@@ -17,10 +17,10 @@ import numpy as np
 from adadim.backend.arrays import Array, FloatArray, clamp
 from adadim.backend.rows import Rows
 from adadim.checks import integer, not_negative, numbers, positive
+from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import ucb1_bonus
-from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Purpose, Streams
 

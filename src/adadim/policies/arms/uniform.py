@@ -9,8 +9,8 @@ import numpy as np
 
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
+from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

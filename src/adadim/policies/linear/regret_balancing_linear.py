@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from adadim.backend.arrays import Array, clamp, namespace
 from adadim.backend.ties import Ties
+from adadim.models import Form
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
-from adadim.posterior import Form
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -19,9 +19,9 @@ from adadim.backend.state import unchanging
 from adadim.backend.ties import argmax
 from adadim.checks import integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.models import Posterior, posterior
+from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
-from adadim.posterior import Posterior, posterior
-from adadim.posterior.context import ContextPosterior
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -17,11 +17,11 @@ from adadim.backend.state import saved_keys
 from adadim.backend.ties import TOLERANCE, Ties, argmax
 from adadim.checks import integer
 from adadim.errors import InvalidValueError
+from adadim.models import Form, context_posterior, posterior
+from adadim.models.fixed import check_precision
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, fixed_radius
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
-from adadim.posterior import Form, context_posterior, posterior
-from adadim.posterior.base import check_precision
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

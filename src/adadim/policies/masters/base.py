@@ -15,12 +15,12 @@ from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
 from adadim.checks import instance_of
 from adadim.errors import InvalidTypeError
+from adadim.models.fixed import check_precision
+from adadim.models.tensors import Lanes
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.memos import marked, merged, part_of, unmarked
 from adadim.policies.plusplus.iterations import Solver
-from adadim.posterior.base import check_precision
-from adadim.posterior.lanes import Lanes
 from adadim.problem import Problem
 from adadim.randomness import DeviceDraws, Streams
 

@@ -12,7 +12,7 @@ from adadim.backend.ties import Ties, argmax
 from adadim.policies.arms.ucb import UCB, ArmStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smoothing import RoundFeedback, SmoothedBases, rounds_of

@@ -18,12 +18,12 @@ from adadim.backend.arrays import Array, as_numpy, like, namespace, zeros
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.errors import InvalidValueError
+from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
-from adadim.policies.linucb import LinUCBLearner
+from adadim.policies.linear.linucb import LinUCBLearner
 from adadim.policies.masters.base import Bases, loss
 from adadim.policies.masters.corral import sample
 from adadim.policies.memos import merged, part_of, unmarked
-from adadim.posterior.context import ContextPosterior
 from adadim.randomness import Streams
 
 RoundFeedback = Literal["step2", "mean", "sum"]

@@ -12,8 +12,9 @@ from adadim.backend.arrays import Array, clamp, is_numpy
 from adadim.backend.rows import Rows
 from adadim.backend.ties import argmax
 from adadim.checks import integer, positive
+from adadim.models.shared_prior import FewPulls
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.masters.base import Master, dims_of
 from adadim.policies.masters.counting import (
     BaseNumbers,
@@ -23,7 +24,6 @@ from adadim.policies.masters.counting import (
     SqrtLogBound,
     per_base,
 )
-from adadim.posterior.host_runs import FewPulls
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -12,14 +12,14 @@ from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namesp
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.errors import InvalidValueError
+from adadim.models import Form, posterior
+from adadim.models.fixed import check_precision
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, optimism
 from adadim.policies.linear.suplinucb import ArmLevels
 from adadim.policies.parameters import Beta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
-from adadim.posterior import Form, posterior
-from adadim.posterior.base import check_precision
 from adadim.problem import Problem
 from adadim.randomness import Streams
 from adadim.theory import Iteration

@@ -20,13 +20,8 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array
 from adadim.backend.rows import Rows
 from adadim.backend.state import unchanging
-from adadim.posterior.base import Posterior, check_precision
-from adadim.posterior.cost import most_runs, suits_few_pulls
-from adadim.posterior.host import HostPosterior
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_gram import BLOCK, rank_update
-
-__all__ = ["FewPulls", "HostRuns", "PriorRows"]
+from adadim.models.cost import most_runs, suits_few_pulls
+from adadim.models.fixed import BLOCK, HostFeature, HostPosterior, Posterior, check_precision, rank_update
 
 ROOM = 32  # rows that H grows by at least
 

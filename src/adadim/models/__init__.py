@@ -7,13 +7,10 @@ from typing import Literal
 from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, is_numpy
 from adadim.checks import one_of
-from adadim.posterior.base import Posterior
-from adadim.posterior.context import ContextPosterior
-from adadim.posterior.cost import cheaper_form
-from adadim.posterior.device import DeviceFeature, DeviceGram
-from adadim.posterior.device_context import DeviceContextPosterior
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_gram import HostGram
+from adadim.models.context import ContextPosterior, DeviceContextPosterior
+from adadim.models.cost import cheaper_form
+from adadim.models.fixed import HostFeature, HostGram, Posterior
+from adadim.models.tensors import DeviceFeature, DeviceGram
 
 __all__ = ["ContextRegression", "Form", "Posterior", "check_form", "context_posterior", "posterior"]
 

@@ -5,11 +5,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from adadim import posterior
+from adadim import models
 from adadim.backend.rows import MaskedRows
-from adadim.posterior.device import DeviceFeature, DeviceGram
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_gram import BLOCK, HostGram
+from adadim.models.fixed import BLOCK, HostFeature, HostGram
+from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import (
     FORMS,
     HOST_FORMS,
@@ -93,7 +92,7 @@ def test_torch_agrees_with_numpy(torch, form, levels):
 
 
 def test_forms_cover_the_public_ones():
-    assert set(FORMS) == set(get_args(posterior.Form)) - {"auto"}
+    assert set(FORMS) == set(get_args(models.Form)) - {"auto"}
 
 
 @both_forms

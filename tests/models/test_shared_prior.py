@@ -6,10 +6,9 @@ import pytest
 from adadim import ActionSet
 from adadim.backend.state import restore_state, take_state
 from adadim.errors import InvalidValueError
-from adadim.posterior.cost import cheaper_form, most_runs, suits_few_pulls
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_gram import BLOCK
-from adadim.posterior.host_runs import FewPulls, HostRuns, PriorRows
+from adadim.models.cost import cheaper_form, most_runs, suits_few_pulls
+from adadim.models.fixed import BLOCK, HostFeature
+from adadim.models.shared_prior import FewPulls, HostRuns, PriorRows
 from posterior_states import STATE, assert_exact, assert_same, feed, history, make, pull, unit_rows
 
 

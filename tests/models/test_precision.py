@@ -7,8 +7,8 @@ import pytest
 import adadim
 from adadim.actions import ActionSet
 from adadim.backend.rows import Rows
-from adadim.posterior.base import check_precision
-from adadim.posterior.context import ContextPosterior
+from adadim.models.context import ContextPosterior
+from adadim.models.fixed import check_precision
 from posterior_states import host_forms, make, pull
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")

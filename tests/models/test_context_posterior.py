@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adadim.backend.rows import Rows
-from adadim.posterior.context import FACTOR_FROM, REFRESH, ContextPosterior
+from adadim.models.context import FACTOR_FROM, REFRESH, ContextPosterior
 
 
 def test_a_pull_by_hand():

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from adadim.backend.arrays import FloatArray
-from adadim.posterior.factor import prior_precisions
-from adadim.posterior.moments import Moments
+from adadim.models.factor import prior_precisions
+from adadim.models.moments import Moments
 
 __all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes", "moment_prefixes"]
 

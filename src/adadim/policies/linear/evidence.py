@@ -12,14 +12,14 @@ from adadim.backend.clock import Clock
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
+from adadim.models import Form
+from adadim.models.evidence import Tuned, TunedContextModel, tuned_model
+from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
-from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import BayesFactor, RadiusScale, Taper
-from adadim.posterior import Form
-from adadim.posterior.evidence import Tuned, TunedContextModel, tuned_model
-from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

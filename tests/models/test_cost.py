@@ -5,10 +5,9 @@ import pytest
 
 import adadim
 from adadim import ActionSet
-from adadim.posterior.cost import STREAM_TO_FLOP, cheaper_form, replication_bytes, state_bytes, streamed_bytes
-from adadim.posterior.device import DeviceFeature, DeviceGram
-from adadim.posterior.host_feature import HostFeature
-from adadim.posterior.host_gram import HostGram
+from adadim.models.cost import STREAM_TO_FLOP, cheaper_form, replication_bytes, state_bytes, streamed_bytes
+from adadim.models.fixed import HostFeature, HostGram
+from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import FORMS, both_forms, make, unit_rows
 from small_problems import small
 
@@ -43,7 +42,7 @@ def test_the_form_chosen_is_the_cheaper_one(library, levels, request):
     for base_arms in (2, 5, 6, 8, 12, 13, 40):
         actions = ActionSet(array(unit_rows(np.random.default_rng(0), base_arms, 4)), levels=levels)
         form = cheaper_form(actions.arms, base_arms, 4)
-        assert type(adadim.posterior.posterior(actions, 0.1)) is kinds[form]
+        assert type(adadim.models.posterior(actions, 0.1)) is kinds[form]
         seen.add(form)
     assert seen == set(FORMS)
 

@@ -14,9 +14,9 @@ from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import positive
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.evidence import EvidenceLearner, EvidenceLinUCB
+from adadim.policies.linear.evidence import EvidenceLearner, EvidenceLinUCB
+from adadim.policies.linear.prefix_linucb import PrefixLearner, PrefixLinUCB
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-from adadim.policies.prefix_linucb import PrefixLearner, PrefixLinUCB
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adadim import ActionSet
-from adadim.posterior.factor import ArmFactor
-from adadim.posterior.regressions import FewFeatures, ManyFeatures, averaging_rows
+from adadim.models.averaged import FewFeatures, ManyFeatures, averaging_rows
+from adadim.models.factor import ArmFactor
 from posterior_states import unit_rows
 
 

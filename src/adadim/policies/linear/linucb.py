@@ -14,15 +14,15 @@ from adadim.backend.clock import Clock
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import integer
+from adadim.models import Form
+from adadim.models.context import ContextPosterior
+from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
+from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.sums import deviations
-from adadim.posterior import Form
-from adadim.posterior.context import ContextPosterior
-from adadim.posterior.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
-from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Draws, Streams
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adadim.backend.ties import Ties
 from adadim.policies.base import Learner, Policy
-from adadim.policies.linucb import LinUCB
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import Dim, Ridge
 from adadim.problem import Problem
 from adadim.randomness import Streams

@@ -12,12 +12,12 @@ from adadim.backend.arrays import Array, as_numpy, at_each, like, zeros
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
 from adadim.checks import integer, positive
+from adadim.models.factor import ContextFactor
+from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.inputs import logged_features
 from adadim.policies.parameters import Dim, Ridge
 from adadim.policies.sums import deviations
-from adadim.posterior.factor import ContextFactor
-from adadim.posterior.moments import Moments
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

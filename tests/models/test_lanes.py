@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from adadim import ActionSet, posterior
+from adadim import ActionSet, models
 from adadim.backend.rows import MaskedRows
-from adadim.posterior.lanes import Lanes
+from adadim.models.tensors import Lanes
 from posterior_states import (
     rows_of,
     unit_rows,
@@ -55,7 +55,7 @@ def test_lanes_agree_with_posteriors_on_truncated_arms(torch):
     actions = ActionSet(unit_rows(rng, 3, 10, 6), levels=[2, 4, 6])
     lanes = Lanes(actions.to("cpu"), dims, 0.1)
     cuts = [actions.truncate(dim) for dim in dims]
-    states = [posterior.posterior(cut, 0.1) for cut, _ in cuts]
+    states = [models.posterior(cut, 0.1) for cut, _ in cuts]
     for _ in range(200):
         chosen, rewards = rng.integers(3, size=3), rng.standard_normal(3)
         local = np.array([rng.integers(cuts[lane][0].arms) for lane in chosen])

@@ -22,10 +22,10 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, FloatArray, as_numpy, at_each, like
 from adadim.backend.recording import on_host
 from adadim.backend.rows import Rows
-from adadim.posterior import Form
-from adadim.posterior.context import ContextPosterior
-from adadim.posterior.linear import ContextModel, DisjointModel, FixedModel, Memo, Model
-from adadim.posterior.moments import Moments
+from adadim.models import Form
+from adadim.models.context import ContextPosterior
+from adadim.models.linear import ContextModel, DisjointModel, FixedModel, Memo, Model
+from adadim.models.moments import Moments
 from adadim.problem import Problem
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)

@@ -17,10 +17,10 @@ from adadim.actions import ActionSet
 from adadim.backend.arrays import Array, as_numpy, at_each, is_numpy, like, zeros
 from adadim.backend.rows import Rows
 from adadim.errors import ForeignArmError, InvalidValueError
-from adadim.posterior import Form, context_posterior, posterior
-from adadim.posterior.base import Posterior, check_precision
-from adadim.posterior.context import ContextPosterior
-from adadim.posterior.moments import Moments
+from adadim.models import Form, context_posterior, posterior
+from adadim.models.context import ContextPosterior
+from adadim.models.fixed import Posterior, check_precision
+from adadim.models.moments import Moments
 from adadim.problem import Problem
 
 Memo = Mapping[str, Array]

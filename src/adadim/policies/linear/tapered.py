@@ -11,13 +11,13 @@ import numpy as np
 from adadim.backend.arrays import like
 from adadim.backend.ties import Ties
 from adadim.checks import between
+from adadim.models import Form
+from adadim.models.evidence import taper_weights
+from adadim.models.linear import linear_model
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
-from adadim.policies.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import RadiusScale, Ridge, Taper, ThetaNorm
-from adadim.posterior import Form
-from adadim.posterior.evidence import taper_weights
-from adadim.posterior.linear import linear_model
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -11,11 +11,11 @@ import numpy as np
 from adadim.backend.arrays import Array, as_numpy, like
 from adadim.backend.rows import Rows
 from adadim.backend.ties import Ties
+from adadim.models.averaged import AveragedPrefixes
+from adadim.models.evidence import RAW, RIDGES
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-from adadim.posterior.averaged import AveragedPrefixes
-from adadim.posterior.evidence import RAW, RIDGES
 from adadim.problem import Problem
 from adadim.randomness import Streams
 

@@ -1,0 +1,367 @@
+"""The ridge posterior over fixed arms: mean and width of every arm, updated in place; and its forms on NumPy.
+
+With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r changes everything through one vector,
+g = A V^-1 a_x:
+
+    c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
+
+A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), other libraries
+take all replications at once (`tensors`).
+
+**NumPy.** A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole batch.
+Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them have
+divided it by stretch = 1 + n g_x, so that one more is
+
+    mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
+
+and the whole run is one rank-one change of V^-1 with weight n / stretch.
+
+An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation.
+A pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
+of n updates add up like a random walk, to sqrt(n) times that of one.
+
+**Gram form**: inner products of all arms in the metric V^-1, for K up to a few d. P holds A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs since then, so that
+
+    g = P[x] - H[:, x]^T H.
+
+Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is BLAS-3.
+
+**Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`). Where V^-1 is
+too badly conditioned to be written down or updated often, the arms are described by L^-1 a, V = L L^T as of the last
+factorisation.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+from scipy.linalg import qr_multiply, solve_triangular
+from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, zeros
+from adadim.backend.rows import Rows
+from adadim.checks import positive
+from adadim.errors import InvalidValueError
+from adadim.models.cost import streamed_bytes
+from adadim.models.factor import forward_solve
+from adadim.models.late import CountsOpenPulls
+
+EPSILON = float(np.finfo(float).eps)
+
+# What rounding may be. V has eigenvalues from the ridge to n |a|^2, so that a Cholesky factor of it is wrong by about
+# EPSILON n |a|^2 / ridge, and the QR factor of its root by the root of that: QR takes over where Cholesky is not exact.
+CHOLESKY_ERROR = 1e-9
+LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
+LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
+ENDLESS = 10**6  # rounds
+
+
+def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
+    """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
+
+    Where there is no end (None), a million pulls are looked at. `width2` are the squared widths before any pull, where
+    they are known.
+
+    Examples
+    --------
+    >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
+    """
+    horizon = ENDLESS if horizon is None else horizon
+    ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
+    on_host = is_numpy(actions.base)
+    if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
+        columns = as_numpy(abs(actions.base)).max(axis=(0, 1))
+        large = ", ".join(map(str, np.flatnonzero(columns > 0.1 * columns.max())[:5].tolist()))
+        raise InvalidValueError(
+            f"float64 {'' if on_host else 'on a device '}cannot hold a ridge of {ridge:g} next to features as large as "
+            f"{columns.max():.3g} (columns {large}) over {horizon} rounds; divide these columns by their size, or use "
+            f"{'' if on_host else 'NumPy arrays or '}adadim.recommended(problem), which does"
+        )
+
+
+class Posterior(CountsOpenPulls):
+    """Exact ridge regression seen from the arms.
+
+    Parameters
+    ----------
+    actions : ActionSet
+        The arms.
+    ridge : float
+        Regularisation lambda of the least squares.
+
+    Attributes
+    ----------
+    mean : array (R, K)
+        Estimated mean reward <a, theta_hat> of every arm.
+    width2 : array (R, K)
+        Squared width a^T V^-1 a of every arm.
+    counts, sums : array (R, K)
+        Pulls of every arm and the sum of its rewards; they determine all the rest (see `rebuild`).
+    pulls : array (R,)
+        Pulls of all arms together.
+    squares : array (R,)
+        Sum of all squared rewards; not a number after a rebuild that did not say.
+    logdet : array (R,)
+        ln det(V / ridge).
+    streamed : int
+        Bytes that a pull of another arm reads for each replication.
+    """
+
+    streamed = 0
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        self.actions = actions
+        self.ridge = positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        base, shape = actions.base, (actions.replications, actions.arms)
+        self.mean, self.width2 = self.prior()
+        self.sums, self.counts = zeros(base, *shape), zeros(base, *shape, integers=True)
+        self.logdet, self.pulls = zeros(base, shape[0]), zeros(base, shape[0], integers=True)
+        self.squares = zeros(base, shape[0])
+        self.everyone = Rows.all(base)
+
+    def prior(self) -> tuple[Array, Array]:
+        """Mean and squared width of every arm before any pull, as arrays to be kept up to date."""
+        actions = self.actions
+        return zeros(actions.base, actions.replications, actions.arms), actions.squared_norms() / self.ridge
+
+    @property
+    def open_width2(self) -> Array:
+        """Squared width of every arm, (R, K), in which pulls count whose rewards are not known yet."""
+        return self.width2 if self.asked is None else self.asked.width2
+
+    def without_rewards(self) -> Posterior:
+        same = type(self)(self.actions, self.ridge)
+        same.rebuild(self.counts, self.sums * 0.0, self.everyone)
+        return same
+
+    def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
+        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
+
+        The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
+        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums. Pulls that are not
+        answered yet stay so.
+        """
+        xp = self.actions.xp
+        if self.asked is not None:
+            unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
+            self.asked.rebuild(counts + unanswered, sums * 0.0, rows)
+        for i, r in enumerate(rows.ids.tolist()):
+            arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
+            factor, whitened, weights, logdet = self._factored(arms, n, sums[i])
+            self.width2[r] = xp.sum(whitened * whitened, axis=0)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
+            self.mean[r] = whitened.T @ weights
+            self.logdet[r] = logdet - self.actions.dim * np.log(self.ridge)
+            self.counts[r], self.sums[r] = counts[i], sums[i]
+            self.pulls[r] = xp.sum(counts[i])
+            self.squares[r] = np.nan if squares is None else squares[i]
+            self.restart(r, factor, whitened)
+
+    def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
+        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
+        xp = self.actions.xp
+        if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
+            return None, *_whitened(arms, n, sums, self.ridge)
+        identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
+        if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
+            root = np.sqrt(self.ridge)
+            factor, whitened = root * identity, np.multiply(arms.T, 1.0 / root, order="F")
+        else:
+            factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
+            whitened = forward_solve(factor, arms.T)
+        return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+
+    @abstractmethod
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        """Set the form's own state in replication `r` from the Cholesky factor L of V, if there is one, and L^-1 A^T.
+
+        Without it `whitened` is L^-1 A^T up to a rotation, which does not change any inner product of its columns.
+        """
+
+
+def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the root that the data are.
+
+    Rows sorted by size and columns pivoted make the error of each row small against that row (Cox and Higham 1998,
+    "Stability of Householder QR factorization for weighted least squares problems").
+    """
+    pulled, dim = np.flatnonzero(n), arms.shape[1]
+    root = np.sqrt(n[pulled])
+    data = np.concatenate([root[:, None] * arms[pulled], np.sqrt(ridge) * np.eye(dim)])
+    order = np.argsort(-np.abs(data).max(axis=1), kind="stable")
+    means = np.concatenate([sums[pulled] / root, np.zeros(dim)])
+    weights, triangle, columns = qr_multiply(data[order], means[order], pivoting=True)
+    whitened = solve_triangular(triangle, arms[:, columns].T, trans="T")
+    return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
+
+
+LEAST_SHARE = 1e-7  # of a width^2: with less of it left, the rounding of one update is above 1e-9
+LOW_SHARE = 1e-4  # below this the number of updates is looked at
+FEW = 8  # below this many pulls counting them one by one is quicker than by arrays (measured)
+
+
+class HostPosterior(Posterior):
+    """What the forms on NumPy share; parameters and attributes as in `Posterior`.
+
+    Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
+    stretch.
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        count = actions.replications
+        self._g, self._g2 = np.zeros((count, actions.arms)), np.zeros((count, actions.arms))
+        self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
+        self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
+        if len(pulls) < FEW:
+            for r, x, reward in pulls:
+                self.counts[r, x] += 1
+                self.sums[r, x] += reward
+                self.pulls[r] += 1
+                self.squares[r] += reward * reward
+        else:
+            rows.add(self.counts, arms, 1)
+            rows.add(self.sums, arms, rewards)
+            self.pulls[rows.index] += 1
+            self.squares[rows.index] += rewards * rewards
+        self._learn(pulls)
+
+    def _learn(self, pulls: list[tuple[int, int, float]]) -> None:
+        """Learn from pulls, (replication, arm, reward), that are counted already."""
+        last, runs, stretches, logdet, low = self._last, self._run, self._stretch, self.logdet, self._low
+        for r, x, reward in pulls:
+            g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
+            if x != last[r]:
+                self.turn(r, x, runs[r], stretches[r])
+                np.multiply(g, g, out=g2)
+                last[r], runs[r], stretches[r] = x, 0, 1.0
+            before, here = stretches[r], g.item(x)
+            after = before + here
+            daxpy(g, mean, a=(reward - mean.item(x)) / after)
+            daxpy(g2, width2, a=-1.0 / (before * after))
+            runs[r] += 1
+            stretches[r] = after
+            logdet[r] += math.log1p(here / before)
+            if width2.item(x) < low.item(r, x):
+                np.maximum(width2, 0.0, out=width2)  # with more of it left, rounding cannot take a width below 0
+                if self._has_drifted(r, x):
+                    self.refactor(r)
+
+    def refactor(self, r: int) -> None:
+        """Make the state of replication `r` anew from its counts and sums."""
+        row = Rows.some(np.array([r]), self.width2)
+        self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
+        self._low[r], self._factored_at[r] = LOW_SHARE * self.width2[r], int(self.pulls[r])
+
+    def _has_drifted(self, r: int, x: int) -> bool:
+        since = int(self.pulls[r]) - self._factored_at[r]
+        return bool(self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x))
+
+    @abstractmethod
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        """Fold the finished run into the form's own state and write g of arm `x` into `_g[r]`."""
+
+
+BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
+
+
+class HostGram(HostPosterior):
+    """Ridge posterior held as a K x K matrix; parameters and attributes as in `Posterior`.
+
+    Of P only the lower triangle is kept: syrk writes one half, and reading a symmetric row from one half is cheap.
+    Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
+    played never pays for the K x K matrix.
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        count, arms = actions.replications, actions.arms
+        self._p, self._h = np.empty((count, arms, arms)), np.zeros((count, BLOCK, arms))
+        self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is there
+
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
+        if run:
+            np.multiply(g, math.sqrt(run / stretch), out=h[used])
+            used += 1
+            if used == BLOCK:
+                if not self._built[r]:
+                    rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
+                    self._built[r] = True
+                rank_update(p, h, -1.0, 1.0)
+                used = 0
+            self._fill[r] = used
+        if self._built[r]:
+            g[:x] = p[x, :x]
+            g[x:] = p[x:, x]
+        else:
+            self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
+        if used:
+            dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        super().restart(r, factor, whitened)
+        rank_update(self._p[r], whitened, 1.0, 0.0)
+        self._h[r] = 0.0
+        self._fill[r], self._built[r] = 0, True
+
+
+def rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
+    """Lower triangle of p = beta p + alpha rows^T rows, in place."""
+    # rows is C- or Fortran-contiguous; either way syrk reads it in place.
+    if rows.flags.c_contiguous:
+        dsyrk(alpha, rows.T, beta=beta, c=p.T, overwrite_c=1, lower=0)
+    else:
+        dsyrk(alpha, rows, beta=beta, c=p.T, overwrite_c=1, lower=0, trans=1)
+
+
+LARGEST_RATIO = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
+
+
+class HostFeature(HostPosterior):
+    """Ridge posterior held as a d x d matrix; parameters and attributes as in `Posterior`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        self._w = np.stack([np.eye(actions.dim) / self.ridge] * actions.replications)  # lower triangles are current
+        self._u = np.zeros((actions.replications, actions.dim))
+        self._whitened: list[Array | None] = [None] * actions.replications  # L^-1 A^T, where it is needed
+        self.streamed = streamed_bytes("feature", actions.base_arms, actions.dim)
+
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
+        u = self._u[r]
+        if run:
+            dsyr(-run / stretch, u, a=w, overwrite_a=1, lower=0)
+        whitened = self._whitened[r]
+        vector = self.actions.vector(r, x) if whitened is None else whitened[:, x]
+        dsymv(1.0, w, vector, beta=0.0, y=u, overwrite_y=1, lower=0)
+        if whitened is None:
+            self.actions.project_row(r, u, self._g[r])
+        else:
+            np.matmul(u, whitened, out=self._g[r])
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        super().restart(r, factor, whitened)
+        root = None if factor is None else np.linalg.inv(factor)
+        if root is not None and not self._loses(r, root, whitened):
+            self._whitened[r], self._w[r] = None, root.T @ root
+        else:
+            self._whitened[r], self._w[r] = np.ascontiguousarray(whitened), np.eye(self.actions.dim)
+        self._u[r] = 0.0
+
+    def _loses(self, r: int, root: Array, whitened: Array) -> bool:
+        """Whether the rounding of V^-1, which some directions keep large, would show in the smallest width pulled."""
+        pulled = self.counts[r] > 0
+        if not pulled.any():
+            return False
+        largest = np.square(root).sum(axis=0).max() * self.actions.squared_norms()[r].max()
+        return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())

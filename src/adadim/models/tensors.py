@@ -1,0 +1,180 @@
+"""The ridge posterior over fixed arms on torch: all replications at once, a fixed sequence of operations on fixed memory.
+
+Every pull is a run of its own, and replications that a pull does not concern are masked out, so that nothing depends on
+the data through shapes or through Python, and a round can be recorded and replayed.
+
+`Lanes` holds several posteriors on the same arms, in nested dimensions, of which a round concerns one in each
+replication: the feature form for all bases of a master at once. What a round does depends on the choices through indices alone, so
+it is one fixed sequence of operations. W holds the matrices V^-1 of one replication end to end, sum d_b^2 numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from adadim.actions import ActionSet
+from adadim.backend.arrays import Array, clamp, indices, squared_lengths, zeros
+from adadim.backend.kernels import lane_kernels
+from adadim.backend.recording import on_host
+from adadim.backend.rows import EVERY, MaskedRows, Rows
+from adadim.models.fixed import BLOCK, Posterior
+
+
+class Lanes:
+    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms.
+
+    Parameters
+    ----------
+    actions : ActionSet
+        The arms, as torch tensors.
+    dims : sequence of int
+        Number of features of each lane.
+    ridge : float
+        Regularisation lambda.
+
+    Attributes
+    ----------
+    mean, width2 : array (R, M, K)
+        Estimated mean reward and squared width of every arm in every lane.
+    pulls : array (R, M)
+        What each lane has learnt from.
+    """
+
+    def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
+        self.actions, self.dims = actions, tuple(dims)
+        count, base = actions.replications, actions.base
+        shape = (count, len(self.dims), actions.arms)
+        self.mean, self.width2 = zeros(base, *shape), zeros(base, *shape)
+        self.pulls = zeros(base, *shape[:2], integers=True)
+        self._ids = indices(self.mean)
+        ends = list(itertools.accumulate(d * d for d in self.dims))
+        self._starts = [0, *ends[:-1]]
+        self._w = zeros(base, count, ends[-1])
+        for lane, (d, start) in enumerate(zip(self.dims, self._starts, strict=True)):
+            self._w[:, start : start + d * d : d + 1] = 1.0 / ridge
+            for block, level in enumerate(actions.levels):
+                here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
+                self.width2[:, lane, here] = squared_lengths(base[:, :, : min(level, d)]) / ridge
+        self._kernels = lane_kernels(
+            actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
+        )
+
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
+        """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; gives a_x^T V^-1 a_x, (R,)."""
+        xp, ids = self.actions.xp, self._ids
+        a = self.actions.vectors(arms)
+        u = self._solve(chosen, a)  # zero beyond the lane's dimension, so what a has there does not matter
+        here = xp.sum(a * u, axis=-1)
+        c = rows.mask / (1.0 + here)
+        surprise = c * (rewards - self.mean[ids, chosen, arms])
+        if self._kernels is not None:
+            self._kernels.absorb(chosen, u, c, surprise)
+        else:
+            g = self.actions.project(u)
+            self.mean[ids, chosen] += surprise[:, None] * g
+            self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
+            for lane, w in enumerate(self.matrices()):
+                own = u[:, : w.shape[1], None]
+                w.baddbmm_(own, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * own), alpha=-1.0)
+        # The only lane needs no index: a view, two operations less.
+        self.pulls[(ids, chosen) if len(self.dims) > 1 else (EVERY, 0)] += rows.mask
+        return here
+
+    def _solve(self, chosen: Array, a: Array) -> Array:
+        """u = V^-1 a in the chosen lane, zero beyond its dimension."""
+        if self._kernels is not None:
+            return self._kernels.solve(chosen, a)
+        u = self.actions.xp.zeros_like(a)
+        for lane, w in enumerate(self.matrices()):
+            d = w.shape[1]
+            part = self.actions.xp.matmul(w, a[:, :d, None])[..., 0]
+            u[:, :d] = self.actions.xp.where((chosen == lane)[:, None], part, u[:, :d])
+        return u
+
+    def matrices(self) -> list[Array]:
+        """V^-1 of every lane, (R, d, d) views."""
+        return [
+            self._w[:, start : start + d * d].reshape(-1, d, d)
+            for d, start in zip(self.dims, self._starts, strict=True)
+        ]
+
+
+class DevicePosterior(Posterior):
+    """What both forms on torch share; parameters and attributes as in `Posterior`."""
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        masked, arms, rewards = rows.masked(arms, rewards)
+        here = self.step(arms, rewards, masked)
+        gained = masked.mask * rewards
+        at = (self.everyone.positions, arms)
+        self.logdet += masked.mask * self.actions.xp.log1p(here)
+        self.counts[at] += masked.mask
+        self.sums[at] += gained
+        self.squares.addcmul_(gained, rewards)
+
+    @abstractmethod
+    def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
+        """Count a pull in every replication of `rows`; update means, widths and own state; gives g_x, (R,)."""
+
+
+class DeviceGram(DevicePosterior):
+    """Ridge posterior held as a K x K matrix P; see `host_gram`.
+
+    All replications write the same row of H, which the device keeps count of; unused rows are zero.
+    """
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        dense = actions.dense_batch()
+        self._h = zeros(actions.base, actions.replications, BLOCK, actions.arms)
+        self._slot, self._used = self.everyone.positions[:1] * 0, 0
+        self._p = actions.xp.matmul(dense, actions.xp.matrix_transpose(dense)).div_(self.ridge)
+
+    def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
+        xp, numbers = self.actions.xp, self.everyone.positions
+        column = self._h[numbers, :, arms]
+        g = self._p[numbers, arms] - xp.matmul(column[:, None, :], self._h)[:, 0, :]
+        here = g[numbers, arms]
+        c = rows.mask / (1.0 + here)
+        self.mean.addcmul_((c * (rewards - self.mean[numbers, arms]))[:, None], g)
+        self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
+        self._h.index_copy_(1, self._slot, (xp.sqrt(c)[:, None] * g)[:, None, :])
+        self._slot += 1
+        self.pulls += rows.mask
+        on_host(self._fold)
+        return here
+
+    def _fold(self) -> None:
+        """Fold H into P every `BLOCK` pulls."""
+        self._used += 1
+        if self._used == BLOCK:
+            self._p.baddbmm_(self.actions.xp.matrix_transpose(self._h), self._h, alpha=-1.0)
+            self._h.zero_()
+            self._slot.zero_()
+            self._used = 0
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        self._p[r] = whitened.T @ whitened
+        self._h[r] = 0.0
+
+
+class DeviceFeature(DevicePosterior):
+    """Ridge posterior held as a d x d matrix: the only lane of `Lanes`."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        super().__init__(actions, ridge)
+        self.pulls = self._lanes.pulls[:, 0]
+
+    def prior(self) -> tuple[Array, Array]:
+        self._lanes = Lanes(self.actions, [self.actions.dim], self.ridge)
+        self._only = self._lanes.pulls[:, 0] * 0
+        return self._lanes.mean[:, 0], self._lanes.width2[:, 0]
+
+    def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
+        return self._lanes.absorb(self._only, arms, rewards, rows)
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        root = self.actions.xp.linalg.inv(factor)
+        self._lanes.matrices()[0][r] = root.T @ root
