@@ -28,6 +28,7 @@ BODIES: dict[str, Any] = {
         {"names": ["x", "y"]},
     ],
     "/tell": [{"id": 1, "reward": 0.5}],
+    "/ask/batch": [{"contexts": [None, None], "arms": {"a": [1.0, 0.2], "b": [1.0, 0.7]}}],
     "/tell/batch": [{"rewards": [{"id": 2, "reward": 0.5}, {"id": 3, "reward": 0.25}]}],
     "/arms": [{"arms": {"x": [1.0, 0.5, 0.25], "y": [0.0, 1.0, 0.0]}, "costs": {"x": 0.1}}],
 }

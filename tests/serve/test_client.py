@@ -25,6 +25,9 @@ def test_all_calls(client, service):
     assert client.tell(decision.id, np.float64(0.5)) is True
     assert client.tell(decision.id, 0.5) is False
     ids = [client.ask(ARMS, costs={"sku-1": 9.0}).id for _ in range(2)]
+    batch = client.ask_many([None, None], {"a": [1.0, 0.2, 0.0], "b": [0.0, 1.0, 0.0]})
+    assert [answer.id for answer in batch] == [ids[-1] + 1, ids[-1] + 2]
+    assert {answer.arm for answer in batch} <= {"a", "b"}
     assert client.tell_many(dict.fromkeys(ids, 1.0)) == 2
     assert client.tell_many([(i, 1.0) for i in ids]) == 0
     client.set_arms(ARMS, costs={"sku-2": 1.5})

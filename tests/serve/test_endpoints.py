@@ -118,7 +118,18 @@ def test_metrics_are_prometheus_text(serving):
 
 def test_openapi_names_every_path_and_the_page_shows_them(service):
     document = service.get("/openapi.json").json()
-    expected = {"/ask", "/tell", "/tell/batch", "/arms", "/status", "/dimension", "/overview", "/health", "/metrics"}
+    expected = {
+        "/ask",
+        "/ask/batch",
+        "/tell",
+        "/tell/batch",
+        "/arms",
+        "/status",
+        "/dimension",
+        "/overview",
+        "/health",
+        "/metrics",
+    }
     assert set(document["paths"]) == expected
     assert set(document["paths"]["/arms"]) == {"get", "post", "delete"}
     page = service.get("/docs").text
@@ -187,3 +198,17 @@ def test_a_defect_of_the_service_is_not_shown_to_callers(service, monkeypatch, c
     assert answer.json() == {"error": "the service failed; its log says why", "field": None}
     assert service.get("/dimension").status_code == 200
     assert "ZeroDivisionError: secret" in caplog.text
+
+
+def test_a_batch_of_decisions(service, log):
+    """As many decisions as contexts, in their order, all in the log; or none of them."""
+    before = len(log()["decisions"])
+    made = service.post("/ask/batch", json={"contexts": [None] * 4, "arms": ARMS}).json()["decisions"]
+    rows = log()["decisions"][before:]
+    assert [(row[0], row[2]) for row in rows] == [(one["id"], one["arm"]) for one in made]
+    assert all(set(one) == {"id", "arm", "probability"} for one in made)
+    assert service.post("/ask/batch", json={"contexts": []}).json() == {"decisions": []}
+    refused = service.post("/ask/batch", json={"contexts": [None, [1.0]], "arms": ARMS})
+    assert refused.status_code == 422
+    assert "context" in refused.json()["error"]
+    assert len(log()["decisions"]) == before + 4

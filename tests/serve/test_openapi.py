@@ -9,6 +9,7 @@ from adadim.serve import Settings
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1]}
 SUCCESSES = {
     ("post", "/ask"): {"json": {"arms": ARMS}},
+    ("post", "/ask/batch"): {"json": {"contexts": [None, None], "arms": ARMS}},
     ("post", "/tell"): {"json": {"id": 1, "reward": 0.5}},
     ("post", "/tell/batch"): {"json": {"rewards": [{"id": 1, "reward": 0.5}]}},
     ("post", "/arms"): {"json": {"arms": ARMS, "costs": {"sku-1": 0.5}}},

@@ -23,6 +23,7 @@ BODIES = {
         {}, optional={"arms": arms, "names": anything, "context": anything, "costs": anything}
     ),
     "/tell": rewards,
+    "/ask/batch": st.fixed_dictionaries({"contexts": st.lists(st.none() | anything, max_size=3) | anything}),
     "/tell/batch": st.fixed_dictionaries({"rewards": st.lists(rewards, max_size=3) | anything}),
     "/arms": st.fixed_dictionaries({"arms": arms}, optional={"costs": anything, "more": anything}),
 }

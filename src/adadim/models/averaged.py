@@ -3,8 +3,8 @@
 After 1, 2, 4, 8, ... pulls the evidence of every prefix under every ridge is found anew from counts and sums. Between
 them only the prefixes that have not been ruled out are kept up to date, so that a pull costs O(K d*) once d* is found.
 
-With many features, Z = L^-1 A^T is kept up to date, O(m K) a pull. With few, Z stays as it was at the start, Z_0, and L = L_0 M:
-a pull turns only M^-1, (m, m), and a decision costs one product with Z_0. The equations are those of `factor`.
+With many features, Z = L^-1 A^T is kept up to date, O(m K) a pull. With few, Z stays as it was at the start, Z_0, and L
+= L_0 M: a pull turns only M^-1, (m, m), and a decision costs one product with Z_0. The equations are those of `factor`.
 """
 
 from __future__ import annotations

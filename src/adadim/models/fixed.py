@@ -1,34 +1,35 @@
 """The ridge posterior over fixed arms: mean and width of every arm, updated in place; and its forms on NumPy.
 
-With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r changes everything through one vector,
-g = A V^-1 a_x:
+With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r changes everything through one vector, g
+= A V^-1 a_x:
 
     c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
 
 A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), other libraries
 take all replications at once (`tensors`).
 
-**NumPy.** A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole batch.
-Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them have
-divided it by stretch = 1 + n g_x, so that one more is
+**NumPy.** A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole
+batch. Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them
+have divided it by stretch = 1 + n g_x, so that one more is
 
     mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
 
 and the whole run is one rank-one change of V^-1 with weight n / stretch.
 
-An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation.
-A pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
+An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation. A
+pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
 of n updates add up like a random walk, to sqrt(n) times that of one.
 
-**Gram form**: inner products of all arms in the metric V^-1, for K up to a few d. P holds A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs since then, so that
+**Gram form**: inner products of all arms in the metric V^-1, for K up to a few d. P holds A V^-1 A^T as of the last
+refresh and H the rows sqrt(weight) g of the runs since then, so that
 
     g = P[x] - H[:, x]^T H.
 
 Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is BLAS-3.
 
-**Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms (see `ActionSet.project`). Where V^-1 is
-too badly conditioned to be written down or updated often, the arms are described by L^-1 a, V = L L^T as of the last
-factorisation.
+**Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms
+(see `ActionSet.project`). Where V^-1 is too badly conditioned to be written down or updated often, the arms are
+described by L^-1 a, V = L L^T as of the last factorisation.
 """
 
 from __future__ import annotations

@@ -130,11 +130,18 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
         context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
         """
-        if body.arms is not None and body.names is not None:
-            raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
-        arms = body.arms if body.names is None else body.names
+        arms = _asked_arms(body)
         decision = await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs))
         return messages.Decided(id=decision.id, arm=decision.arm, probability=decision.probability)
+
+    @app.post("/ask/batch")
+    async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch:
+        """Choose an arm for each of many contexts, all or none; quicker than one request for each."""
+        arms = _asked_arms(body)
+        made = await agent.do(lambda agent: agent.ask_many(body.contexts, arms, costs=body.costs))
+        return messages.DecidedBatch(
+            decisions=[messages.Decided(id=one.id, arm=one.arm, probability=one.probability) for one in made]
+        )
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
@@ -172,6 +179,12 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         return messages.Retired(retired=name)
 
 
+def _asked_arms(body: messages.Ask | messages.AskBatch) -> dict[str, list[float]] | list[str] | None:
+    if body.arms is not None and body.names is not None:
+        raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
+    return body.arms if body.names is None else body.names
+
+
 def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
     """What the agent knows, and how the service does."""
 
@@ -188,7 +201,7 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
     @app.get("/overview")
     async def live_data() -> dict[str, Any]:
         """All that the live page shows."""
-        latency = {path: metrics.latency(path) for path in ("/ask", "/tell", "/tell/batch")}
+        latency = {path: metrics.latency(path) for path in ("/ask", "/ask/batch", "/tell", "/tell/batch")}
         shown = {**await agent.overview(), "latency": latency, "uptime": time.time() - metrics.started}
         return dict(finite(shown))
 

@@ -96,16 +96,20 @@ class Client:
         See `adadim.Agent.ask`.
         """
         content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
-        if isinstance(arms, Mapping):
-            content["arms"] = _features(arms)
-        elif isinstance(arms, str):
-            raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
-        elif arms is not None:
-            content["names"] = list(arms)
-        if costs is not None:
-            content["costs"] = _costs(costs)
-        decided = self._call("POST", "/ask", content)
+        decided = self._call("POST", "/ask", content | _offer(arms, costs))
         return Answer(decided["id"], decided["arm"], decided["probability"])
+
+    def ask_many(
+        self,
+        contexts: Iterable[Any],
+        arms: Mapping[str, Any] | Iterable[str] | None = None,
+        *,
+        costs: Mapping[str, float] | None = None,
+    ) -> list[Answer]:
+        """Which arm to play in each of many contexts, all or none; see `adadim.Agent.ask_many`."""
+        batch = [None if context is None else _plain(context, "contexts") for context in contexts]
+        made = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs))["decisions"]
+        return [Answer(one["id"], one["arm"], one["probability"]) for one in made]
 
     def tell(self, id: int, reward: float) -> bool:
         """Report what a decision earned; gives whether that was new. Doing so twice is harmless."""
@@ -197,6 +201,20 @@ def _reason(status: int, answer: bytes) -> str:
         return f"{status}, {field}{failure['error']}"
     except (ValueError, KeyError, AttributeError, TypeError):
         return f"{status}, {answer[:200].decode(errors='replace')}"
+
+
+def _offer(arms: Mapping[str, Any] | Iterable[str] | None, costs: Mapping[str, float] | None) -> dict[str, Any]:
+    """What is offered, as the service takes it."""
+    content: dict[str, Any] = {}
+    if isinstance(arms, Mapping):
+        content["arms"] = _features(arms)
+    elif isinstance(arms, str):
+        raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
+    elif arms is not None:
+        content["names"] = list(arms)
+    if costs is not None:
+        content["costs"] = _costs(costs)
+    return content
 
 
 def _features(arms: Mapping[str, Any]) -> dict[str, Any]:

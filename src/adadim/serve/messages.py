@@ -37,12 +37,32 @@ class Ask(_Message):
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
 
 
+class AskBatch(_Message):
+    """A context for each of many decisions, all among the same arms, which are given as in `Ask`.
+
+    A context is null where the arms have all features themselves.
+    """
+
+    contexts: list[Features | None] = Field(examples=[[None, None]])
+    arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
+        default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
+    )
+    names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
+    costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
+
+
 class Decided(_Message):
     """The decision, which is on disk: its id, the arm to play, and the probability with which it was chosen."""
 
     id: Identity
     arm: str = Field(examples=["sku-2"])
     probability: float = Field(examples=[1.0])
+
+
+class DecidedBatch(_Message):
+    """The decisions, in the order of their contexts."""
+
+    decisions: list[Decided]
 
 
 class Tell(_Message):
