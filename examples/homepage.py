@@ -107,7 +107,7 @@ def clicks(page: Page, policy: adadim.Policy | None = None, late: bool = False) 
 def main() -> None:
     """Print clicks per decision, and how much of what it earns over chance the policy keeps."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=20_000, help="decisions (default: 20000)")
+    options.add_argument("--rounds", type=int, default=30_000, help="decisions (default: 30000)")
     options.add_argument("--seed", type=int, default=0, help="of the page")
     options.add_argument("--raw", action="store_true", help="features in raw units")
     given = options.parse_args()

@@ -21,7 +21,7 @@ from adadim.problem import NEVER, Problem
 
 __all__ = ["fingerprint", "read_learner", "write_learner"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files: raise it when a release changes what a learner keeps or what it means."""
 
 HEADER = "json"

@@ -248,7 +248,7 @@ def edited(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 99}, "format 99, saved by adadim .*, but adadim .* reads format 1"),
+        ({"format": 99}, "format 99, saved by adadim .*, but adadim .* reads format 2"),
         ({"policy": {"kind": "LinUBC"}}, "no policy 'LinUBC'; did you mean 'LinUCB'|LinUBC"),
         ({"policy": {"kind": "LinUCB", "rigde": 1}}, "rigde.*did you mean 'ridge'"),
         ({"policy": {"kind": "UCB"}}, "damaged, or saved by another version"),

@@ -9,7 +9,6 @@ import adadim
 import reference
 from adadim import ActionSet, ForeignArmError, Problem, SupLinUCB, instances
 from adadim.backend.rows import Rows
-from adadim.backend.state import restore_state, take_state
 from adadim.policies.linear.suplinucb import ArmLevels
 
 both_forms = pytest.mark.parametrize("form", ["gram", "feature"])
@@ -249,19 +248,3 @@ def test_torch_chooses_as_numpy(torch):
     here, far = adadim.simulate(policy, instance), adadim.simulate(policy, there)
     np.testing.assert_array_equal(here.pulls, far.pulls)
     assert here.learner.describe() == far.learner.describe()
-
-
-def test_files_of_version_0_2_are_read():
-    """Where features come with each round they call the regressions of the levels `regressions`."""
-    instance = adadim.instances.contexts(arms=5, dim=4, intrinsic_dim=2, horizon=60, replications=range(2))
-    learner = adadim.simulate(SupLinUCB(radius=0.1), instance).learner
-    tree, arrays = take_state(learner)
-    levels = tree["object"]["levels"]["object"]
-    levels["regressions"] = levels.pop("_posteriors")
-    restored = SupLinUCB(radius=0.1).start(instance.problem)
-    restore_state(restored, (tree, arrays))
-    assert restored.describe() == learner.describe()
-    features = instance.problem.xp.ones((2, 5, 4)) * [[[0.1], [0.5], [0.2], [0.4], [0.3]]]
-    assert restored.select(features).tolist() == learner.select(features).tolist()
-    for level, state in enumerate(learner.levels._posteriors):
-        assert state is None or (restored.levels.posterior(level).theta == state.theta).all()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from adadim.backend.arrays import Array, as_numpy, is_numpy, like
 from adadim.backend.rows import Rows
-from adadim.backend.state import saved_keys
 from adadim.checks import shown
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.decisions import Choice, Decision, part_of_choice
@@ -31,11 +29,6 @@ class AskTell(Player):
         self._open: dict[int, Choice] = {}
         self._uncounted: list[int] = []  # those of `ask` that the next decision has to be told of (`expect`)
         self._selected: list[Choice] = []
-
-    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Learners that were saved before open decisions counted have counted none."""
-        if "_uncounted" not in saved:
-            self._uncounted = saved_keys(saved["_open"])
 
     def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
         """Decide which arm to pull next in each replication. The decision can wait for its rewards.

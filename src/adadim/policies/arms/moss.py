@@ -126,7 +126,7 @@ class MOSSLearner(Learner):
         self.open = None
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        super().prepare_restore(saved)
+        """Make room for open pulls if a saved state has some."""
         if saved.get("open") is not None:
             self.open = self.pulls * 0.0
 

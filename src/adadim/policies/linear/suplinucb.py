@@ -267,12 +267,6 @@ class ContextLevels(AccuracyLevels):
         super().__init__(problem.horizon, len(problem))
         self.problem, self.dim, self.ridge = problem, dim, ridge
 
-    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        if "regressions" in saved:  # as files of version 0.2 call them
-            self.regressions = self._posteriors
-            saved = {"_posteriors": saved["regressions"]}
-        super().prepare_restore(saved)
-
     @property
     def reference(self) -> Array:
         return self.problem.reference
