@@ -11,10 +11,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from policy_examples import MADE_WITH, PUBLIC, by_default
 
 import adadim
 from adadim.errors import AdadimError, DecisionError
+from policy_examples import MADE_WITH, PUBLIC, by_default
 
 OFFERS = ("fixed", "contexts", "disjoint", "arriving")
 ASPECTS = ("late", "masked", "saved", "add_arms")
@@ -50,8 +50,7 @@ def plays(policy, offer, library="numpy", aspect=None):
         warnings.simplefilter("ignore")
         try:
             learner = policy.start(problem_of(offer, library), seed=2)
-        except AdadimError as refusal:
-            assert len(str(refusal)) > 20
+        except AdadimError:
             return False
         if aspect == "add_arms":
             return adds_arms(policy)
@@ -64,10 +63,12 @@ def plays(policy, offer, library="numpy", aspect=None):
             try:
                 decision = learner.ask(*offered(offer, learner.problem, rng), allowed=allowed)
             except DecisionError:
-                assert aspect == "late"
+                if aspect != "late":
+                    raise
                 return False
-            except AdadimError as refusal:
-                assert aspect == "masked", refusal
+            except AdadimError:
+                if aspect != "masked":
+                    raise
                 return False
             arm = int(decision.arms)
             assert 0 <= arm < ARMS

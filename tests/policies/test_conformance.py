@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from conformance import ASPECTS, OFFERS, row, written
 from policy_examples import MADE_WITH, PUBLIC, by_default
 

@@ -320,7 +320,7 @@ class DisjointModel(ContextModel):
             state.pull(r * count + chosen[i], contexts[i], gained[i])
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return as_numpy(memo["features"])
+        return as_numpy(memo["features"]) if self.converts else memo["features"]
 
     @property
     def pulls(self) -> Array:
