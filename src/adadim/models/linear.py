@@ -43,6 +43,9 @@ class Model(ABC):
     streamed = 0
     """Bytes that a pull reads for each replication."""
 
+    all_arms = True
+    """Whether it speaks of all arms offered; otherwise see `offered` and `check_arms`."""
+
     state: Any
 
     def __init__(self, problem: Problem, dim: int) -> None:
@@ -75,10 +78,6 @@ class Model(ABC):
     def logdet(self) -> Array:
         """ln det(V / ridge) of each replication, (R,)."""
         return self.state.logdet
-
-    def here(self, rows: Rows) -> Rows:
-        """The rows, and what they are offered, in the library that the model computes with."""
-        return rows.to_numpy() if self.converts else rows
 
     def offered(self, rows: Rows) -> Rows:
         """The rows with a mask over the arms that `predict` speaks of."""
@@ -141,8 +140,8 @@ class FixedModel(Model):
         super().__init__(problem, problem.dim if dim is None else dim)
         seen, self._real = self.features().truncate(self.dim, supported=supported)
         self.dim, self.arms = seen.dim, seen.arms
-        self._all_arms = seen.arms == problem.arms
-        if not self._all_arms:
+        self.all_arms = seen.arms == problem.arms
+        if not self.all_arms:
             within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
             within[as_numpy(self._real)] = np.arange(seen.arms)
             self._within = like(within, seen.base)
@@ -161,7 +160,7 @@ class FixedModel(Model):
         return rows.of(self.state.mean), rows.of(self.state.open_width2)
 
     def offered(self, rows: Rows) -> Rows:
-        if self._all_arms or rows.allowed is None:
+        if self.all_arms or rows.allowed is None:
             return rows
         allowed = rows.allowed[:, self._real]
         if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
@@ -169,13 +168,13 @@ class FixedModel(Model):
         return rows.offering(None, allowed)
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return (chosen if self._all_arms else self._real[chosen]), {}
+        return (chosen if self.all_arms else self._real[chosen]), {}
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return arms if self._all_arms else self._within[arms]
+        return arms if self.all_arms else self._within[arms]
 
     def check_arms(self, arms: Array) -> None:
-        if not self._all_arms and (as_numpy(self._within[arms]) < 0).any():
+        if not self.all_arms and (as_numpy(self._within[arms]) < 0).any():
             raise ForeignArmError(
                 f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.dim}) does not use"
             )
@@ -189,7 +188,7 @@ class FixedModel(Model):
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         state = self.state
-        if self._all_arms:
+        if self.all_arms:
             return state.counts, state.sums, state.squares
         shape = (len(self.problem), self.problem.arms)
         counts, sums = zeros(self.reference, *shape, integers=True), zeros(self.reference, *shape)
@@ -221,7 +220,7 @@ class ContextModel(Model):
 
     def seen(self, features: Array) -> Array:
         """The features that it learns from."""
-        first = features[..., : self.dim]
+        first = features if self.dim == self.problem.dim else features[..., : self.dim]
         return first if self.weights is None else first * self.weights
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
@@ -310,14 +309,16 @@ class DisjointModel(ContextModel):
         self._pull(self.state.asked, arms, np.zeros(len(arms)), rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self._pull(self.state, arms, rewards, rows, memo)
-        for r in rows.ids.tolist():
+        for r in self._pull(self.state, arms, rewards, rows, memo):
             self._answered[r] += 1
 
-    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        count, contexts, chosen, gained = self.arms, self.pulled(arms, rows, memo), arms.tolist(), rewards.tolist()
-        for i, r in enumerate(rows.ids.tolist()):
-            state.pull(r * count + chosen[i], contexts[i], gained[i])
+    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> list[int]:
+        """Let the regressions of the arms pulled learn; gives the replications."""
+        contexts = self.pulled(arms, rows, memo)
+        ids: list[int] = rows.ids.tolist()
+        for r, arm, x, reward in zip(ids, arms.tolist(), contexts, rewards.tolist(), strict=True):
+            state.pull(r * self.arms + arm, x, reward)
+        return ids
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return as_numpy(memo["features"]) if self.converts else memo["features"]

@@ -179,10 +179,11 @@ class AskTell(Player):
                         f"{type(self).__name__} makes one decision at a time, since the next depends on the reward of "
                         f"the last, and that of replication {self.problem.replications[both[0]]} is not known yet"
                     )
-        for number in self._uncounted:
-            ids, arms, memo = self._in_library(self._open[number])
-            self.expect(arms, self._rows(ids), memo)
-        self._uncounted.clear()
+        if self._uncounted:
+            for number in self._uncounted:
+                ids, arms, memo = self._in_library(self._open[number])
+                self.expect(arms, self._rows(ids), memo)
+            self._uncounted.clear()
         return wanted.ids, *self.choose(self.present(wanted))
 
     def _check_there(self, rows: Rows) -> None:

@@ -136,7 +136,9 @@ class LinUCBLearner(Learner):
         self.fixed_operations, self.bytes_per_round = model.fixed_operations, model.streamed
         self.takes_any_arm = not problem.contextual
         self.clock = self.make_clock()
-        self._radius = policy.width_multiplier(problem, model.arms) if self.clock is None else None
+        # Asked for in any case: an unknown noise is refused now.
+        fixed = policy.width_multiplier(problem, model.arms) if self.clock is None else None
+        self._radius = None if policy.radius == "oful" else fixed
 
     def make_clock(self) -> Clock | None:
         """What counts the rounds, where the radius depends on them."""
@@ -152,11 +154,13 @@ class LinUCBLearner(Learner):
 
     def radius(self, rows: Rows) -> Any:
         """Current multiplier of the width; one per replication for "oful" and without end."""
+        if self._radius is not None:
+            return self._radius
         policy, model = self.policy, self.model
         t = None if self.clock is None else self.clock.now(rows, model.pulls)
         if policy.radius == "oful":
             return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
-        return self._radius if t is None else policy.width_multiplier(self.problem, model.arms, t)
+        return policy.width_multiplier(self.problem, model.arms, t)
 
     def scores(self, rows: Rows) -> Array:
         """Optimistic score of every arm that the model speaks of, in each replication of `rows`."""
@@ -164,11 +168,13 @@ class LinUCBLearner(Learner):
         return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.model.pulls))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        here = self.model.here(rows)
-        chosen = self.largest(self.scores(here), self.model.offered(here), self.policy.ties)
+        model = self.model
+        here = rows.to_numpy() if model.converts else rows
+        masked = here if model.all_arms else model.offered(here)
+        chosen = self.largest(self.scores(here), masked, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(here)
-        return self.model.decided(chosen, here)
+        return model.decided(chosen, here)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.model.absorb(arms, rewards, rows, memo)
@@ -205,7 +211,8 @@ class LinUCBLearner(Learner):
         self.model.arms_added()
 
     def check_arms(self, arms: Array) -> None:
-        self.model.check_arms(arms)
+        if not self.model.all_arms:
+            self.model.check_arms(arms)
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return self.model.pull_sums()
