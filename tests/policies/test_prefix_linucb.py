@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim import ActionSet
-from adadim.models import averaged, regressions
+from adadim.models import averaged
 from adadim.models.factor import ArmFactor
 from reference.prefixes import PrefixAverage
 
@@ -35,7 +35,7 @@ def factored(model):
 @pytest.mark.parametrize("few", [0, 99])
 @pytest.mark.parametrize(("taper", "decay"), [(0.0, 0.0), (1.0, 2.0)])
 def test_optimism_in_lock_step_with_the_plain_version(taper, decay, few, monkeypatch):
-    monkeypatch.setattr(regressions, "FEW", few)
+    monkeypatch.setattr(averaged, "FEW", few)
     features, means, rng = world()
     learner = adadim.PrefixLinUCB(taper=taper, decay=decay, ties="lowest").start(
         adadim.Problem(features, horizon=ROUNDS)
