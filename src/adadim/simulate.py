@@ -390,9 +390,11 @@ def _replay_log(
     sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)
     due = {t: column for column, t in enumerate(times.tolist())}
     choices = replayed(learner, itertools.islice(instance.logged(), last))
-    for t, (arms, agrees, rewards) in enumerate(choices, start=1):
-        earned[agrees] += rewards[agrees]
-        pulls[agrees, arms[agrees]] += 1
+    for t, (arms, chosen, rewards) in enumerate(choices, start=1):
+        same = arms == chosen
+        if same.any():
+            earned[same] += rewards[same]
+            pulls[same, arms[same]] += 1
         if t in due:
             sums[:, due[t]], matches[:, due[t]] = earned, pulls.sum(axis=1)
             progress(t, last)
@@ -401,26 +403,27 @@ def _replay_log(
 
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
-) -> Iterator[tuple[IntArray, Any, FloatArray]]:
-    """Show a learner the rows of a log; it learns where it chooses what was chosen, or from every row, if it can.
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Show a learner the rows of a log, from which it learns where it chooses what was chosen.
 
-    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives for each row what the
-    learner chooses, whether that is what was chosen, and the reward. `every` is for R = 1.
+    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives each row with what the
+    learner chooses in place of the features. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone.offering(features, None)
         arms, memo = learner.choose(rows)
-        agrees = arms == chosen
         if every:
             try:
-                learner.learn(features[0, chosen], rewards)
-            except ForeignArmError:  # it learns from its own choices only
-                every = False
+                learner.learn(features[:, chosen[0]], rewards)
+            except ForeignArmError:
+                every = False  # it learns from its own choices only
         if not every:
-            for chosen_too, part, at in rows.split(agrees):
-                if chosen_too:
-                    learner.absorb(arms[at], rewards[at], part, part_of(memo, at))
-        yield arms, agrees, rewards
+            same = (arms == chosen).nonzero()[0]
+            if len(same) == len(arms):
+                learner.absorb(arms, rewards, rows, memo)
+            elif len(same):
+                learner.absorb(arms[same], rewards[same], rows.pick(same), part_of(memo, same))
+        yield arms, chosen, rewards
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

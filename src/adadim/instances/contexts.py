@@ -49,7 +49,7 @@ class ContextInstance:
     """
 
     clicks = False
-    delay: Delay | None = None
+    delay: Delay | None
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class _FromTable:
 
     def _repr_html_(self) -> str:
         return card(type(self).__name__, {**self.problem.in_short(), "rows": len(self.rewards)})
+
+    def to(self, device: str) -> NoReturn:
+        """Refuse: tables are played with NumPy."""
+        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
 
     def order(self) -> IntArray:
         """Row of every round, (n, R)."""
@@ -90,10 +94,6 @@ class TableInstance(_FromTable, ContextInstance):
     def means(self, features: FloatArray) -> FloatArray:
         """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
         raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
-
-    def to(self, device: str) -> ContextInstance:
-        """Refuse: tables are played with NumPy."""
-        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
 
     def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
         """Rewards of one round, one arm for each replication, as the table has them."""
@@ -146,10 +146,6 @@ class LoggedInstance(_FromTable):
         """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
         for rows in self.order():
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
-
-    def to(self, device: str) -> LoggedInstance:
-        """Refuse: where features come with each round, everything is computed with NumPy."""
-        raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
 
 
 @overload
