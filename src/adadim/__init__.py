@@ -38,7 +38,7 @@ from adadim.errors import (
     UnknownDecisionError,
 )
 from adadim.evaluate import Evaluation, evaluate
-from adadim.instances import interaction_levels, interactions
+from adadim.features import interaction_levels, interactions
 from adadim.instances.instance import Instance
 from adadim.on_demand import on_demand as _on_demand
 from adadim.policies import *  # noqa: F403 (every policy is public here too)

@@ -1,10 +1,10 @@
-"""The loop: select, pull, update, for all replications in lock step."""
+"""The loop that plays, for all replications in lock step, and the one that replays a log."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -15,7 +15,7 @@ from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy, is_nump
 from adadim.backend.recording import Recorder
 from adadim.backend.rows import Rows
 from adadim.checks import is_integer, shown
-from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
 from adadim.frames import to_pandas, to_polars
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
@@ -30,9 +30,6 @@ from adadim.randomness import Purpose, Streams, check_seed
 if TYPE_CHECKING:
     import pandas
     import polars
-
-__all__ = ["Outcome", "Replay", "simulate"]
-
 
 RECORDS = 100
 CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
@@ -219,12 +216,12 @@ def simulate(
         raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
     seed = check_seed(seed)
     late = as_delay(delay)
-    if isinstance(instance, LoggedInstance):
-        if late is not None:
-            raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
+    if not isinstance(instance, LoggedInstance):
+        rounds, late = instance.problem.horizon, instance.delay if late is None else late
     elif late is None:
-        late = instance.delay
-    rounds = len(instance.rewards) if isinstance(instance, LoggedInstance) else instance.problem.horizon
+        rounds = len(instance.rewards)
+    else:
+        raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     times = record_points(record, rounds)
     if not callable(progress):
         with Bar(type(policy).__name__, progress) as bar:
@@ -244,12 +241,61 @@ def _simulate(
     with threadpool_limits(1, user_api="blas"):
         learner = policy.start(instance.problem, seed=seed)
         if isinstance(instance, LoggedInstance):
-            return _replay(learner, instance, times, progress)
+            return _replay_log(learner, instance, times, progress)
         check_takes_late(learner, delay)
         late = None if delay is None or delay.at_once else LateRewards(learner, delay, seed)
-        if isinstance(instance, ContextInstance):
-            return _run_contexts(learner, instance, seed, times, progress, late)
-        return _run(learner, instance, seed, times, progress, late)
+        return _play(learner, instance, seed, times, progress, late)
+
+
+def _play(
+    learner: Learner,
+    instance: Instance | ContextInstance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None],
+    late: LateRewards | None,
+) -> Outcome:
+    """The loop: what the round offers, what is chosen, what it brings now or later, what is recorded."""
+    problem, everyone = instance.problem, instance.everyone
+    # A memo may hold on to what was offered, and is kept while its reward is on its way.
+    environment = instance.environment(seed, keeps_offers=late is not None)
+    absorb = learner.absorb if late is None else late.absorb
+    regret = zeros(problem.reference, len(problem))
+    pulls = zeros(problem.reference, len(problem), problem.arms, integers=True)
+
+    def play(rows: Rows = everyone) -> None:
+        offer = environment.offer(rows)
+        arms, memo = learner.choose(learner.present(offer))
+        absorb(arms, environment.pull(arms, offer), offer, memo)
+        regret[rows.index] += environment.regret(arms, rows)
+        rows.add(pulls, arms, 1)
+
+    a_round = Recorder(play, problem.reference)
+    records = a_round.records and late is None
+    strips = _strips(learner, regret) if environment.in_turns else [everyone]
+    recorded = np.empty((len(problem), len(times)))
+    for strip, rows in enumerate(strips):
+        points = enumerate(times.tolist())
+        column, due = next(points)
+        for t in range(1, problem.horizon + 1):
+            environment.next_round()
+            if late is not None:
+                late.answer_due(t)
+            if rows.everyone:
+                a_round(learner.sequence() if records else None)
+            else:
+                play(rows)
+            if t == due:
+                recorded[rows.index, column] = as_numpy(rows.of(regret))
+                column, due = next(points, (0, 0))
+                progress((strip * problem.horizon + t) // len(strips), problem.horizon)
+    counts = as_numpy(pulls)
+    if isinstance(instance, Instance):
+        if problem.growing:  # the best arm of a round is one that is there
+            recorded -= instance.unreachable()[:, times]
+        if problem.single:
+            return Outcome(times, recorded[0], counts[0], learner)
+    return Outcome(times, recorded, counts, learner)
 
 
 class _Pulls(NamedTuple):
@@ -336,115 +382,48 @@ def check_takes_late(learner: Learner, delay: Delay | None) -> None:
         )
 
 
-def _run(
-    learner: Learner,
-    instance: Instance,
-    seed: int,
-    times: IntArray,
-    progress: Callable[[int, int], None],
-    late: LateRewards | None,
-) -> Outcome:
-    horizon, everyone = instance.problem.horizon, instance.everyone
-    noise = instance.noise_streams(seed).source(horizon, normal=instance.rewards == "gaussian")
-    gaps = instance.best[:, None] - instance.means
-    pulls = zeros(gaps, *gaps.shape, integers=True)
-    regret = instance.best * 0.0
-    absorb = learner.absorb if late is None else late.absorb
-
-    def play(rows: Rows = everyone) -> None:
-        arms, memo = learner.choose(learner.present(rows))
-        absorb(arms, instance.pull(arms, noise, rows), rows, memo)
-        regret[rows.index] += rows.at(gaps, arms)
-        rows.add(pulls, arms, 1)
-
-    a_round = Recorder(play, gaps)
-    strips = _strips(learner, gaps)
-    recorded = np.empty((len(gaps), len(times)))
-    for strip, rows in enumerate(strips):
-        points = enumerate(times.tolist())
-        column, due = next(points)
-        for t in range(1, horizon + 1):
-            if late is not None:
-                late.answer_due(t)
-            if rows.everyone:
-                a_round(learner.sequence() if a_round.records and late is None else None)
-            else:
-                play(rows)
-            if t == due:
-                recorded[rows.index, column] = as_numpy(rows.of(regret))
-                column, due = next(points, (0, 0))
-                progress((strip * horizon + t) // len(strips), horizon)
-    if instance.problem.growing:  # the best arm of a round is one that is there
-        recorded -= instance.unreachable()[:, times]
-    if instance.problem.single:
-        return Outcome(times, recorded[0], as_numpy(pulls)[0], learner)
-    return Outcome(times, recorded, as_numpy(pulls), learner)
-
-
-def _run_contexts(
-    learner: Learner,
-    instance: ContextInstance,
-    seed: int,
-    times: IntArray,
-    progress: Callable[[int, int], None],
-    late: LateRewards | None,
-) -> Outcome:
-    """The same where features come with each round: regret is against the best arm of each."""
-    problem, rounds = instance.problem, instance.played()
-    noise = instance.noise_streams(seed).source(problem.horizon, normal=not instance.clicks)
-    reference, numbers = problem.reference, instance.everyone.positions
-    offered = zeros(reference, len(problem), problem.arms, problem.dim)
-    means = zeros(reference, len(problem), problem.arms)
-    regret, pulls = zeros(reference, len(problem)), zeros(reference, len(problem), problem.arms, integers=True)
-
-    absorb = learner.absorb if late is None else late.absorb
-
-    def play() -> None:
-        # A memo may hold on to what was offered, and is kept while its reward is on its way.
-        features = offered if late is None else problem.xp.asarray(offered, copy=True)
-        rows = instance.everyone.offering(features, None)
-        arms, memo = learner.choose(rows)
-        absorb(arms, instance.pull(means, arms, noise), rows, memo)
-        regret[...] += problem.xp.max(means, axis=-1) - means[numbers, arms]
-        pulls[numbers, arms] += 1
-
-    a_round = Recorder(play, reference)
-    recorded = np.empty((len(problem), len(times)))
-    due = {t: column for column, t in enumerate(times.tolist())}
-    for t in range(1, problem.horizon + 1):
-        offered[...], means[...] = next(rounds)
-        if late is not None:
-            late.answer_due(t)
-        a_round(learner.sequence() if a_round.records and late is None else None)
-        if t in due:
-            recorded[:, due[t]] = as_numpy(regret)
-            progress(t, problem.horizon)
-    return Outcome(times, recorded, as_numpy(pulls), learner)
-
-
-def _replay(
+def _replay_log(
     learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None]
 ) -> Replay:
-    """Show every row of a log; only where the learner chooses what was chosen does it learn and earn."""
-    problem, total = instance.problem, int(times[-1])
-    earned, matches = np.zeros(len(problem)), np.zeros(len(problem), dtype=np.int64)
-    pulls = np.zeros((len(problem), problem.arms), dtype=np.int64)
-    sums, counts = np.empty((len(problem), len(times))), np.empty((len(problem), len(times)), dtype=np.int64)
+    count, last = len(instance.problem), int(times[-1])
+    earned, pulls = np.zeros(count), np.zeros((count, instance.problem.arms), dtype=np.int64)
+    sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)
     due = {t: column for column, t in enumerate(times.tolist())}
-    for t, (features, logged, rewards) in enumerate(itertools.islice(instance.logged(), total), start=1):
-        rows = instance.everyone.offering(features, None)
-        arms, memo = learner.choose(rows)
-        same = np.flatnonzero(arms == logged)
-        if same.size:
-            part = {key: values[same] for key, values in memo.items()}
-            learner.absorb(arms[same], rewards[same], rows.pick(same), part)
+    choices = replayed(learner, itertools.islice(instance.logged(), last))
+    for t, (arms, chosen, rewards) in enumerate(choices, start=1):
+        same = arms == chosen
+        if same.any():
             earned[same] += rewards[same]
-            matches[same] += 1
             pulls[same, arms[same]] += 1
         if t in due:
-            sums[:, due[t]], counts[:, due[t]] = earned, matches
-            progress(t, total)
-    return Replay(times, sums, counts, pulls, learner)
+            sums[:, due[t]], matches[:, due[t]] = earned, pulls.sum(axis=1)
+            progress(t, last)
+    return Replay(times, sums, matches, pulls, learner)
+
+
+def replayed(
+    learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Show a learner the rows of a log, from which it learns where it chooses what was chosen.
+
+    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives each row with what the
+    learner chooses in place of the features. With `every` and R = 1 it learns from all rows, if it can.
+    """
+    for features, chosen, rewards in log:
+        rows = learner.everyone.offering(features, None)
+        arms, memo = learner.choose(rows)
+        if every:
+            try:
+                learner.learn(features[:, chosen[0]], rewards)
+            except ForeignArmError:
+                every = False  # it learns from its own choices only
+        if not every:
+            same = (arms == chosen).nonzero()[0]
+            if len(same) == len(arms):
+                learner.absorb(arms, rewards, rows, memo)
+            elif len(same):
+                learner.absorb(arms[same], rewards[same], rows.pick(same), part_of(memo, same))
+        yield arms, chosen, rewards
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:

@@ -19,11 +19,12 @@ from threadpoolctl import threadpool_limits
 
 from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.checks import between, shown
-from adadim.errors import EvaluationWarning, ForeignArmError, InvalidTypeError, InvalidValueError
+from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
 from adadim.evaluate.logs import Log, read_log
 from adadim.frames import Frame
 from adadim.policies.base import Policy
 from adadim.problem import Problem
+from adadim.simulate import replayed
 
 FEWEST_ROWS = 50.0  # effective ones, below which an interval means nothing
 FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
@@ -272,22 +273,7 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
 def _walk(policy: Policy, problem: Problem, log: Log, seed: int, every: bool) -> IntArray:
     """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
     learner = policy.start(problem, seed=seed)
-    choices = np.empty(len(log), dtype=np.int64)
-    for start in range(0, len(log), 256):
-        stop = min(start + 256, len(log))
-        for row, offer in enumerate(log.offers(start, stop), start):
-            rows = learner.everyone.offering(offer[None], None)
-            arms, memo = learner.choose(rows)
-            choices[row], chosen, gained = arms[0], int(log.chosen[row]), log.rewards[row : row + 1]
-            if every:
-                try:
-                    learner.learn(offer[chosen][None], gained)
-                    continue
-                except ForeignArmError:  # it learns from its own choices only
-                    every = False
-            if choices[row] == chosen:
-                learner.absorb(arms, gained, rows, memo)
-    return choices
+    return np.array([arms[0] for arms, _, _ in replayed(learner, log.rows(), every)], dtype=np.int64)
 
 
 def _problem(log: Log, noise: float | None) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ import numpy as np
 from adadim.backend.arrays import FloatArray, IntArray
 from adadim.checks import between, flag, is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.features import in_like_units, interactions
 from adadim.frames import Frame, Table, checked_names, distinct, is_missing
-from adadim.instances.interactions import interactions
-from adadim.instances.tables import in_like_units
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 PROBABILITIES = ("propensity", "probability")  # what the column may be called, if it is not named
 OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
 CONTEXT = "context"  # and what comes before the features of each
+OFFERS_AT_A_TIME = 256  # rows whose features are made together
 NO_COVARIATES = {"id", "decision", "time", "policy"}
 
 
@@ -57,6 +57,13 @@ class Log:
 
     def __repr__(self) -> str:
         return f"Log({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
+
+    def rows(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
+        """Features (1, K_i, d), what was chosen (1,) and its reward (1,), of one row after the other."""
+        for start in range(0, len(self), OFFERS_AT_A_TIME):
+            offers = self.offers(start, min(start + OFFERS_AT_A_TIME, len(self)))
+            for row, offer in enumerate(offers, start):
+                yield offer[None], self.chosen[row : row + 1], self.rewards[row : row + 1]
 
     @property
     def arms(self) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, like, to_torch
+from adadim.backend.arrays import Array, FloatArray, like, to_torch, zeros
 from adadim.backend.rows import Rows
 from adadim.checks import integer, one_of, positive
 from adadim.instances.delay import Delay, DelayLike, as_delay
@@ -17,8 +17,6 @@ from adadim.instances.parameters import Theta, check_sizes, parameter, with_base
 from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
-
-__all__ = ["LAWS", "ContextInstance", "Law", "contexts"]
 
 Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
 LAWS = ("gaussian", "sphere", "bounded", "correlated", "repeated")
@@ -51,13 +49,13 @@ class ContextInstance:
     """
 
     clicks = False
-    delay: Delay | None = None
+    delay: Delay | None
 
     def __init__(
         self,
         problem: Problem,
         theta: Array,
-        law: Law,
+        law: str,
         seed: int,
         rewards: Rewards = "gaussian",
         delay: DelayLike = None,
@@ -76,13 +74,16 @@ class ContextInstance:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
         shape = (self.problem.arms, self.problem.dim)
-        drawn = _drawn_with_base_rate if self.clicks else _drawn
-        stored = [[drawn(g, shape, "gaussian") for _ in range(REPEATED)] for g in generators]
+        draw = _draw_click_features if self.clicks else draw_features
+        # Every law draws the sets of "repeated" first: what the streams give after them is part of all results, and
+        # normal numbers cannot be skipped without drawing them.
+        sets = [[draw(generator, shape, "gaussian") for _ in range(REPEATED)] for generator in generators]
+        if self.law == "repeated":
+            while True:
+                yield np.stack([some[g.integers(REPEATED)] for some, g in zip(sets, generators, strict=True)])
+        del sets
         while True:
-            if self.law == "repeated":
-                yield np.stack([sets[g.integers(REPEATED)] for sets, g in zip(stored, generators, strict=True)])
-            else:
-                yield np.stack([drawn(g, shape, self.law) for g in generators])
+            yield np.stack([draw(generator, shape, self.law) for generator in generators])
 
     def played(self) -> Iterator[tuple[Array, Array]]:
         """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
@@ -96,6 +97,10 @@ class ContextInstance:
         moved.problem, moved.theta = self.problem.to(device), to_torch(self.theta, device)
         moved.everyone = Rows.all(moved.theta)
         return moved
+
+    def environment(self, seed: int, *, keeps_offers: bool = False) -> ContextEnvironment:
+        """What a policy plays against; `keeps_offers` leaves what was offered in a round as it is afterwards."""
+        return ContextEnvironment(self, seed, keeps_offers)
 
     def joins(self, other: object) -> bool:
         """Whether the two can be played as one: never, since each draws its own rounds."""
@@ -117,6 +122,37 @@ class ContextInstance:
         return mean + self.problem.noise * draws.normals(self.everyone)
 
 
+class ContextEnvironment:
+    """The rounds of a run, drawn one after the other into arrays that stay where they are (see `Recorder`)."""
+
+    in_turns = False  # all replications draw their rounds together
+
+    def __init__(self, instance: ContextInstance, seed: int, keeps_offers: bool) -> None:
+        problem = instance.problem
+        self.instance, self.keeps_offers, self.xp = instance, keeps_offers, problem.xp
+        self.drawn = instance.played()
+        self.noise = instance.noise_streams(seed).source(problem.horizon, normal=not instance.clicks)
+        self.features = zeros(problem.reference, len(problem), problem.arms, problem.dim)
+        self.means = zeros(problem.reference, len(problem), problem.arms)
+
+    def next_round(self) -> None:
+        """Draw the features and means of the next round."""
+        self.features[...], self.means[...] = next(self.drawn)
+
+    def offer(self, rows: Rows) -> Rows:
+        """The same rows with the features of this round."""
+        features = self.xp.asarray(self.features, copy=True) if self.keeps_offers else self.features
+        return rows.offering(features, None)
+
+    def pull(self, arms: Array, rows: Rows) -> Array:
+        """Rewards of the arms chosen."""
+        return self.instance.pull(self.means, arms, self.noise)
+
+    def regret(self, arms: Array, rows: Rows) -> Array:
+        """How much better the best arm of this round is."""
+        return self.xp.max(self.means, axis=-1) - rows.at(self.means, arms)
+
+
 def contexts(
     *,
     arms: int,
@@ -133,14 +169,10 @@ def contexts(
 ) -> ContextInstance:
     """Features that are drawn anew in every round.
 
+    The other parameters are as in `sphere`; the seed draws the features.
+
     Parameters
     ----------
-    arms, dim : int
-        Number of arms K in a round and of features d.
-    intrinsic_dim : int
-        Number d* of leading features that matter.
-    horizon : int
-        Number of rounds T.
     noise : float
         Standard deviation of the Gaussian noise; clicks take none, and policies are told 0.5, the sub-Gaussian scale of
         a click.
@@ -149,19 +181,11 @@ def contexts(
         sphere. "bounded": independent uniform entries in [-1, 1] / sqrt(d). "correlated": Gaussian, the arms of a round
         sharing 0.7 of their variance, as articles shown to one reader do. "repeated": one of 8 Gaussian sets, chosen
         at random in each round.
-    theta : {"uniform", "decay", "flip", "spike", "heavy"}
-        Shape of the parameter, see `parameter`.
     rewards : {"gaussian", "bernoulli"}
         Gaussian rewards, or clicks whose probability is linear in the features. These are then built as in
         `adadim.instances.clicks`: the first is the constant 1/sqrt(2) (the base rate), the others 1/sqrt(2) times a
         point z of the law, cut to length 1 where it is longer, so that the probability is 1/2 + <z, t>/2 with a unit
         vector t. `intrinsic_dim` counts the constant, hence is at least 2.
-    replications, seed, delay
-        As in `sphere`; the seed draws the features.
-
-    Returns
-    -------
-    ContextInstance
 
     Examples
     --------
@@ -183,8 +207,8 @@ def contexts(
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed, rewards, delay)
 
 
-def _drawn(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
-    """Features of one round of one replication."""
+def draw_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+    """Features (K, d) of one round of one replication."""
     drawn: FloatArray = generator.uniform(-1, 1, shape) if law == "bounded" else generator.standard_normal(shape)
     if law == "sphere":
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
@@ -196,9 +220,9 @@ def _drawn(generator: np.random.Generator, shape: tuple[int, int], law: str) -> 
     return drawn
 
 
-def _drawn_with_base_rate(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
-    """Features of one round of one replication of clicks: a constant, and points of length at most 1."""
-    points = _drawn(generator, (shape[0], shape[1] - 1), law)
+def _draw_click_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+    """The same of clicks: a constant, and points of length at most 1."""
+    points = draw_features(generator, (shape[0], shape[1] - 1), law)
     points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
     drawn: FloatArray = np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2)
     return drawn

@@ -29,8 +29,6 @@ from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams
 
-__all__ = ["Instance"]
-
 Rewards = Literal["gaussian", "bernoulli"]
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
@@ -243,6 +241,10 @@ class Instance:
         joined.late = np.concatenate([part.late for part in parts])
         return joined
 
+    def environment(self, seed: int, *, keeps_offers: bool = False) -> FixedEnvironment:
+        """What a policy plays against; the same arms are offered in every round, so `keeps_offers` does nothing."""
+        return FixedEnvironment(self, seed)
+
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
         return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.means)
@@ -254,6 +256,32 @@ class Instance:
         if self.rewards == "bernoulli":
             return clicked(mean, draws, rows)
         return mean + self.problem.noise * like(draws.normals(rows), mean)
+
+
+class FixedEnvironment:
+    """The rounds of a run: the same arms in each."""
+
+    in_turns = True  # replications may be played one after the other
+
+    def __init__(self, instance: Instance, seed: int) -> None:
+        self.instance, self.gaps = instance, instance.best[:, None] - instance.means
+        gaussian = instance.rewards == "gaussian"
+        self.noise = instance.noise_streams(seed).source(instance.problem.horizon, normal=gaussian)
+
+    def next_round(self) -> None:
+        """Do nothing: no round differs from the one before."""
+
+    def offer(self, rows: Rows) -> Rows:
+        """The same rows: a learner knows the arms."""
+        return rows
+
+    def pull(self, arms: Array, rows: Rows) -> Array:
+        """Rewards of the arms chosen."""
+        return self.instance.pull(arms, self.noise, rows)
+
+    def regret(self, arms: Array, rows: Rows) -> Array:
+        """How much better the best arm of all is."""
+        return rows.at(self.gaps, arms)
 
 
 def clicked(mean: Array, draws: Draws, rows: Rows) -> Array:

@@ -1,4 +1,4 @@
-"""What generators share: the reward parameter, the truncation levels, and checks of sizes."""
+"""What generators share: the reward parameter, the truncation levels, checks of sizes, random generators."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from adadim.checks import flag, integer, is_integer, shown
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
-from adadim.randomness import check_replications
-
-__all__ = ["Theta", "check_sizes", "expressive_levels", "linear_instance", "parameter"]
+from adadim.randomness import Purpose, Streams, check_replications
 
 Theta = Literal["uniform", "decay", "flip", "spike", "heavy"]
 
@@ -90,6 +88,11 @@ def linear_instance(
         levels = expressive_levels(horizon, base.shape[-1])
     actions = ActionSet(base, levels=levels)
     return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications, delay=delay)
+
+
+def generators(seed: int, replications: Sequence[int]) -> list[np.random.Generator]:
+    """What draws the instance of each replication."""
+    return Streams(seed, Purpose.INSTANCE, replications).generators
 
 
 def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:

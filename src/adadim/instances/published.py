@@ -1,48 +1,233 @@
-"""Problems of other papers' experiments: spheres, biased arms, shared contexts, arms with owners."""
+"""Problems of published experiments and proofs: the paper's lower bound, and what other papers play on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
+from adadim import theory
 from adadim.backend.arrays import Array, FloatArray, to_torch
 from adadim.backend.memory import check_fits
-from adadim.checks import between, flag, integer, not_negative, numbers, one_of, positive, require
-from adadim.instances.contexts import ContextInstance
+from adadim.checks import between, flag, integer, is_integer, not_negative, numbers, one_of, positive, require, shown
+from adadim.errors import InvalidValueError
+from adadim.instances.contexts import ContextInstance, draw_features
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
-from adadim.instances.parameters import check_sizes
+from adadim.instances.parameters import check_sizes, generators
 from adadim.problem import Problem
-from adadim.randomness import Draws, Purpose, Streams
+from adadim.randomness import Draws, Purpose, Streams, check_replications
 
-__all__ = ["biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"]
+
+def lower_bound(
+    *,
+    horizon: int,
+    alpha: float,
+    alpha_easy: float = 0.0,
+    budget: float | None = None,
+    delta: float | None = None,
+    target: int = 0,
+    intrinsic_dim: int | None = None,
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+) -> Instance:
+    """One member of the family behind the paper's Theorem 1.
+
+    Parameters
+    ----------
+    horizon, alpha, alpha_easy, budget, delta
+        As in `adadim.theory.lower_bound_family`.
+    target : int
+        Which reward vector: 0 is the easy problem, i >= 1 hides a better arm i.
+    intrinsic_dim : int, optional
+        The d* of that member, floor(T^alpha_easy) for target 0 and Kl + i for target i. It changes nothing: in a
+        study it is what ``"@intrinsic_dim"`` tells an oracle, and it is checked.
+    replications, delay
+        As in `sphere`.
+
+    Notes
+    -----
+    Every member tells the policy the same range of means, Delta. The true ranges, Delta/2 for target 0 and Delta
+    for the others, would give away which member it is, and the lower bound is about policies that cannot know.
+
+    Examples
+    --------
+    >>> easy = lower_bound(horizon=2500, alpha=0.5)
+    >>> hard = lower_bound(horizon=2500, alpha=0.5, target=7, intrinsic_dim=32)
+    >>> int(easy.means.argmax()), int(hard.means.argmax())
+    (0, 7)
+    """
+    family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
+    check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
+    if not is_integer(target) or not 0 <= target <= family.arms_count:
+        raise InvalidValueError(f"target must be in 0..{family.arms_count}, got {shown(target)}")
+    theta = family.thetas[target]
+    true_dim = int(np.flatnonzero(theta)[-1]) + 1
+    if intrinsic_dim is not None and not (is_integer(intrinsic_dim) and intrinsic_dim == true_dim):
+        raise InvalidValueError(
+            f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {shown(intrinsic_dim)}"
+        )
+    replications = check_replications(replications)
+    return Instance(
+        np.broadcast_to(family.features, (len(replications), *family.features.shape)),
+        theta=theta,
+        horizon=horizon,
+        noise=family.noise,
+        reward_range=family.delta,
+        replications=replications,
+        delay=delay,
+    )
+
+
+def many_best(
+    *,
+    arms: int,
+    horizon: int,
+    alpha: float | None = None,
+    share: float | None = None,
+    top: float = 0.9,
+    others: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5),
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Unrelated arms with Bernoulli rewards, of which several have the best mean (Zhu and Nowak 2020).
+
+    All arms have the same single feature, which says nothing; the seed draws which arms are the best. The other
+    parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    alpha : float in [0, 1], optional
+        Hardness level: ceil(n / (2 T^alpha)) of n arms are best. Give this or `share`.
+    share : float in (0, 1], optional
+        Share of the best arms; their number is rounded up.
+    top : float
+        Mean of the best arms.
+    others : sequence of float
+        Means of the other arms, each about equally often.
+
+    Examples
+    --------
+    >>> instance = many_best(arms=20_000, horizon=50_000, alpha=0.25)
+    >>> int((instance.means == 0.9).sum())
+    669
+    """
+    replications = check_sizes(replications, arms=arms, horizon=horizon)
+    if alpha is not None and share is None:
+        count = math.ceil(arms / (2 * horizon ** between(alpha, "alpha", 0, 1)))
+    elif share is not None and alpha is None:
+        count = math.ceil(arms * between(share, "share", 0, 1, "(]") - 1e-9)  # 0.07 of 100 arms are 7
+    else:
+        raise InvalidValueError("give exactly one of alpha (the hardness level) and share (of best arms)")
+    between(top, "top", 0, 1)
+    others = numbers(others, "others")
+    if not others or not all(0 <= mean <= top for mean in others):
+        raise InvalidValueError(
+            f"others must be means in [0, top] with top = {top:g}, the mean of the best arms, got {shown(others)}"
+        )
+    values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
+    means = np.stack([generator.permutation(values) for generator in generators(seed, replications)])
+    return _bernoulli(np.ones(arms), means, horizon, replications, delay)
+
+
+def interval(
+    *,
+    arms: int,
+    horizon: int,
+    smoothness: float = 1.0,
+    steepness: float = 1.0,
+    top: float = 0.9,
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Bernoulli rewards with mean max(top - steepness |x - x*|^smoothness, 0) at the points of a grid on [0, 1].
+
+    Arm k of K is the point (k + 1/2) / K, and x* is drawn uniformly from the points in each replication. The other
+    parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    smoothness : float in (0, 1]
+        Hoelder exponent of the mean reward.
+    steepness : float
+        Its Hoelder constant L.
+    top : float
+        Mean reward at x*.
+
+    Examples
+    --------
+    >>> instance = interval(arms=100, horizon=500, smoothness=0.5)
+    >>> float(instance.best[0]), instance.problem.dim
+    (0.9, 1)
+    """
+    replications = check_sizes(replications, arms=arms, horizon=horizon)
+    between(smoothness, "smoothness", 0, 1, "(]")
+    positive(steepness, "steepness", "the Hoelder constant, e.g. 1")
+    between(top, "top", 0, 1)
+    points = (np.arange(arms) + 0.5) / arms
+    best = np.array([points[generator.integers(arms)] for generator in generators(seed, replications)])
+    means = np.maximum(top - steepness * np.abs(points - best[:, None]) ** smoothness, 0.0)
+    return _bernoulli(points, means, horizon, replications, delay)
+
+
+def owned_arms(
+    *,
+    best: float,
+    horizon: int,
+    owners: int = 6,
+    replications: Sequence[int] = range(1),
+    seed: int = 0,
+    delay: DelayLike = None,
+) -> Instance:
+    """Bernoulli arms of several owners, one of whom has the best arm (Arora, Marinov and Mohri 2021).
+
+    The first ten arms are those of the best owner: one of mean `best`, nine of mean 0.2. Every other owner has five,
+    one of mean 0.51 and four of mean 0.5. All arms have the same single feature, which says nothing, and all
+    replications the same means. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    best : float
+        Mean of the best arm, above 0.51: 0.7 or 0.52 in the source.
+    owners : int
+        Number of owners.
+
+    Examples
+    --------
+    >>> owned_arms(best=0.7, horizon=100).problem.arms
+    35
+    """
+    integer(owners, "owners", least=2, meaning="learners with arms of their own")
+    between(best, "best", 0.51, 1, "(]")
+    check_fits(80.0 * owners, owners=owners)
+    means = np.array([best] + [0.2] * 9 + ([0.51] + [0.5] * 4) * (owners - 1))
+    replications = check_sizes(replications, arms=len(means))
+    return _bernoulli(np.ones(len(means)), means, horizon, replications, delay)
 
 
 class PublishedInstance(ContextInstance):
     """A contextual problem whose rewards are mu_k + <theta, x> plus noise that need not have mean zero.
 
-    Attributes
-    ----------
-    biases : array (R, K)
-        mu_k of every arm.
-    noise_mean : float
-        Mean of the noise; it is the same for all arms and so no part of the regret, but a learner without an intercept
-        is misled by it.
+    `biases` (R, K) are the mu_k. `noise_mean` is the same for all arms and so no part of the regret, but a learner
+    without an intercept is misled by it.
     """
 
     def __init__(
         self,
         problem: Problem,
         theta: FloatArray,
-        biases: Array,
-        noise_mean: float,
+        law: str,
         draw: Callable[[np.random.Generator], FloatArray],
         seed: int,
-        delay: DelayLike = None,
+        delay: DelayLike,
+        biases: Array,
+        noise_mean: float = 0.0,
     ) -> None:
-        super().__init__(problem, theta, "sphere", seed, delay=delay)
+        super().__init__(problem, theta, law, seed, delay=delay)
         self.biases, self.noise_mean, self.draw = biases, noise_mean, draw
 
     def __repr__(self) -> str:
@@ -50,9 +235,9 @@ class PublishedInstance(ContextInstance):
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
-        generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
+        streams = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
         while True:
-            yield np.stack([self.draw(g) for g in generators])
+            yield np.stack([self.draw(generator) for generator in streams])
 
     def to(self, device: str) -> ContextInstance:
         """As in `ContextInstance`."""
@@ -83,20 +268,14 @@ def sphere_rounds(
 ) -> ContextInstance:
     """Arms drawn uniformly from the unit sphere in every round (Pacchiano, Dann and Gentile 2024, experiments 4 and 6).
 
+    The other parameters are as in `contexts`.
+
     Parameters
     ----------
-    arms, horizon : int
-        Number of arms in a round, and of rounds.
     theta : sequence of float
         The reward parameter, one number for each feature, of any length.
-    noise, noise_mean : float
-        Standard deviation and mean of the Gaussian noise; the authors' code has a mean of 1 in place of 0.
-    replications, seed, delay
-        As in `sphere`; the seed draws the features.
-
-    Returns
-    -------
-    ContextInstance
+    noise_mean : float
+        Mean of the Gaussian noise; the authors' code has 1 in place of 0.
 
     Examples
     --------
@@ -108,15 +287,13 @@ def sphere_rounds(
     require(vector.size > 0, "theta", "have at least one entry", theta)
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = _problem(arms, len(vector), horizon, noise, replications)
-    return PublishedInstance(
-        problem,
-        np.tile(vector, (len(replications), 1)),
-        np.zeros((len(replications), arms)),
-        _finite(noise_mean, "noise_mean"),
-        lambda generator: _on_sphere(generator, arms, len(vector)),
-        seed,
-        delay,
-    )
+    (noise_mean,) = numbers((noise_mean,), "noise_mean")
+    theta_rows, biases = np.tile(vector, (len(replications), 1)), np.zeros((len(replications), arms))
+
+    def draw(generator: np.random.Generator) -> FloatArray:
+        return draw_features(generator, (arms, len(vector)), "sphere")
+
+    return PublishedInstance(problem, theta_rows, "sphere", draw, seed, delay, biases, noise_mean)
 
 
 def biased_arms(
@@ -136,12 +313,10 @@ def biased_arms(
     """Arms with means of their own and features that may matter: rewards mu_k + <theta, x_k>.
 
     The problem of Chatterji, Muthukumar and Bartlett (2020) and, with Gaussian features, of Ghosh, Sankararaman and
-    Ramchandran (2021).
+    Ramchandran (2021). The other parameters are as in `contexts`; the seed draws theta and the biases too.
 
     Parameters
     ----------
-    arms, dim, horizon : int
-        Number of arms, of features and of rounds.
     intrinsic_dim : int, optional
         Number of leading features that matter; all by default.
     norm : float
@@ -150,14 +325,6 @@ def biased_arms(
         The mu_k are uniform in [-bias, bias].
     law : {"sphere", "gaussian"}
         Features uniform on the unit sphere, or standard normal.
-    noise : float
-        Standard deviation of the Gaussian noise.
-    replications, seed, delay
-        As in `sphere`; they draw theta, the biases and the features.
-
-    Returns
-    -------
-    ContextInstance
 
     Examples
     --------
@@ -169,14 +336,18 @@ def biased_arms(
     used = dim if intrinsic_dim is None else integer(intrinsic_dim, "intrinsic_dim", most=dim)
     one_of(law, "law", ("sphere", "gaussian"))
     norm, bias = not_negative(norm, "norm"), abs(between(bias, "bias", 0, 1e100))  # a zero may have a sign
-    generators = Streams(seed, Purpose.INSTANCE, replications).generators
     theta, biases = np.zeros((len(replications), dim)), np.zeros((len(replications), arms))
-    for r, generator in enumerate(generators):
-        theta[r, :used] = norm * _on_sphere(generator, 1, used)[0]
+    for r, generator in enumerate(generators(seed, replications)):
+        theta[r, :used] = norm * draw_features(generator, (1, used), "sphere")[0]
         biases[r] = generator.uniform(-bias, bias, arms)
-    drawn = _on_sphere if law == "sphere" else _gaussian
+
+    def draw(generator: np.random.Generator) -> FloatArray:
+        if law == "sphere":
+            return draw_features(generator, (arms, dim), "sphere")
+        return generator.standard_normal((arms, dim))
+
     problem = _problem(arms, dim, horizon, noise, replications)
-    return PublishedInstance(problem, theta, biases, 0.0, lambda g: drawn(g, arms, dim), seed, delay)
+    return PublishedInstance(problem, theta, law, draw, seed, delay, biases)
 
 
 def shared_contexts(
@@ -194,26 +365,19 @@ def shared_contexts(
 ) -> ContextInstance:
     """One context for all arms in each round, and a parameter for each arm (Abbasi-Yadkori, Pacchiano and Phan 2020).
 
-    Arm k has the context in the k-th block of its `models` times `dim` features, and zeros elsewhere.
+    Arm k has the context in the k-th block of its `models` times `dim` features, and zeros elsewhere. The other
+    parameters are as in `contexts`; the seed draws the parameters too.
 
     Parameters
     ----------
-    models, dim, horizon : int
-        Number of arms, each with a parameter of its own, of entries of a context, and of rounds.
+    models, dim : int
+        Number of arms, each with a parameter of its own, and of entries of a context.
     law : {"uniform", "gaussian"}
         Entries uniform in [0, 1] or standard normal, the first being 1 always.
     largest : float
         The entries of the parameters are uniform in [0, largest].
     relevant : bool
         False leaves each arm the first entry alone, its mean: the context is then irrelevant.
-    noise : float
-        Standard deviation of the Gaussian noise.
-    replications, seed, delay
-        As in `sphere`; they draw the parameters and the contexts.
-
-    Returns
-    -------
-    ContextInstance
 
     Examples
     --------
@@ -225,8 +389,7 @@ def shared_contexts(
     check_fits(8.0 * len(replications) * models**2 * dim, models=models, dim=dim)  # each has features of its own
     one_of(law, "law", ("uniform", "gaussian"))
     positive(largest, "largest", "the largest entry of a parameter, e.g. 1")
-    generators = Streams(seed, Purpose.INSTANCE, replications).generators
-    theta = np.stack([generator.uniform(0, largest, (models, dim)) for generator in generators])
+    theta = np.stack([generator.uniform(0, largest, (models, dim)) for generator in generators(seed, replications)])
     if not flag(relevant, "relevant"):
         theta[:, :, 1:] = 0.0
 
@@ -236,52 +399,8 @@ def shared_contexts(
         return np.asarray(np.kron(np.eye(models), context), dtype=float)
 
     problem = _problem(models, models * dim, horizon, noise, replications)
-    biases = np.zeros((len(replications), models))
-    return PublishedInstance(problem, theta.reshape(len(replications), -1), biases, 0.0, draw, seed, delay)
-
-
-def owned_arms(
-    *,
-    best: float,
-    horizon: int,
-    owners: int = 6,
-    replications: Sequence[int] = range(1),
-    seed: int = 0,
-    delay: DelayLike = None,
-) -> Instance:
-    """Bernoulli arms of several owners, one of whom has the best arm (Arora, Marinov and Mohri 2021).
-
-    The first ten arms are those of the best owner: one of mean `best`, nine of mean 0.2. Every other owner has five,
-    one of mean 0.51 and four of mean 0.5.
-
-    Parameters
-    ----------
-    best : float
-        Mean of the best arm, above 0.51: 0.7 or 0.52 in the source.
-    horizon : int
-        Number of rounds T.
-    owners : int
-        Number of owners.
-    replications, seed, delay
-        As in `sphere`; all replications have the same means.
-
-    Returns
-    -------
-    Instance
-        All arms have the same single feature, which says nothing.
-
-    Examples
-    --------
-    >>> owned_arms(best=0.7, horizon=100).problem.arms
-    35
-    """
-    integer(owners, "owners", least=2, meaning="learners with arms of their own")
-    between(best, "best", 0.51, 1, "(]")
-    check_fits(80.0 * owners, owners=owners)
-    means = np.array([best] + [0.2] * 9 + ([0.51] + [0.5] * 4) * (owners - 1))
-    replications = check_sizes(replications, arms=len(means))
-    features = np.broadcast_to(np.ones((1, len(means), 1)), (len(replications), len(means), 1))
-    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)
+    theta, biases = theta.reshape(len(replications), -1), np.zeros((len(replications), models))
+    return PublishedInstance(problem, theta, f"one {law} context for all arms", draw, seed, delay, biases)
 
 
 def _problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
@@ -289,17 +408,9 @@ def _problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequ
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
 
 
-def _finite(value: float, name: str) -> float:
-    (checked,) = numbers((value,), name)
-    return checked
-
-
-def _on_sphere(generator: np.random.Generator, arms: int, dim: int) -> FloatArray:
-    drawn = generator.standard_normal((arms, dim))
-    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-    return drawn
-
-
-def _gaussian(generator: np.random.Generator, arms: int, dim: int) -> FloatArray:
-    drawn: FloatArray = generator.standard_normal((arms, dim))
-    return drawn
+def _bernoulli(
+    feature: FloatArray, means: FloatArray, horizon: int, replications: Sequence[int], delay: DelayLike
+) -> Instance:
+    """Clicks of arms that have a single feature, the same in all replications."""
+    features = np.broadcast_to(feature[None, :, None], (len(replications), len(feature), 1))
+    return Instance(features, means=means, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)

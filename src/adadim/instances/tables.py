@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
@@ -11,17 +11,15 @@ from adadim.backend.arrays import Array, FloatArray, IntArray
 from adadim.backend.rows import Rows
 from adadim.checks import flag, integer, shown
 from adadim.errors import DeviceError, InvalidValueError
+from adadim.features import in_like_units, interactions
 from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE
-from adadim.instances.interactions import interactions
 from adadim.instances.parameters import check_sizes
 from adadim.notebook import card
 from adadim.problem import Problem
 from adadim.randomness import Draws, Purpose, Streams, check_seed
-
-__all__ = ["LoggedInstance", "TableInstance", "in_like_units", "table"]
 
 FRAME = "the frame"
 
@@ -37,9 +35,10 @@ class _FromTable:
         rewards: FloatArray,
         shared: bool,
         seed: int,
+        delay: DelayLike = None,
     ) -> None:
         self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
-        self.shared = shared
+        self.shared, self.delay = shared, as_delay(delay)
         self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
 
     def __repr__(self) -> str:
@@ -47,6 +46,10 @@ class _FromTable:
 
     def _repr_html_(self) -> str:
         return card(type(self).__name__, {**self.problem.in_short(), "rows": len(self.rewards)})
+
+    def to(self, device: str) -> NoReturn:
+        """Refuse: tables are played with NumPy."""
+        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
 
     def order(self) -> IntArray:
         """Row of every round, (n, R)."""
@@ -81,19 +84,6 @@ class TableInstance(_FromTable, ContextInstance):
     (('high', 'low'), (1, 2, 5))
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        arms: Sequence[Any],
-        covariates: FloatArray,
-        rewards: FloatArray,
-        shared: bool,
-        seed: int,
-        delay: DelayLike = None,
-    ) -> None:
-        super().__init__(problem, arms, covariates, rewards, shared, seed)
-        self.delay = as_delay(delay)
-
     def rounds(self) -> Iterator[FloatArray]:
         return (features for features, _ in self.played())
 
@@ -104,10 +94,6 @@ class TableInstance(_FromTable, ContextInstance):
     def means(self, features: FloatArray) -> FloatArray:
         """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
         raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
-
-    def to(self, device: str) -> ContextInstance:
-        """Refuse: tables are played with NumPy."""
-        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
 
     def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
         """Rewards of one round, one arm for each replication, as the table has them."""
@@ -160,10 +146,6 @@ class LoggedInstance(_FromTable):
         """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
         for rows in self.order():
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
-
-    def to(self, device: str) -> LoggedInstance:
-        """Refuse: where features come with each round, everything is computed with NumPy."""
-        raise DeviceError(f"features that come with each round are computed on the cpu, not on {device!r}")
 
 
 @overload
@@ -247,11 +229,6 @@ def table(
         As in `sphere`; replication r of a seed has its own order of rows, the same for all policies. Logged choices
         take no delay.
 
-    Returns
-    -------
-    TableInstance or LoggedInstance
-        For `adadim.simulate`.
-
     Examples
     --------
     >>> import adadim, numpy as np
@@ -288,21 +265,6 @@ def table(
     rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
     return LoggedInstance(problem, options, covariates, chosen, gained, shared, seed)
-
-
-def in_like_units(covariates: FloatArray) -> FloatArray:
-    """Columns centred and divided by their standard deviation; a constant column becomes 0.
-
-    Examples
-    --------
-    >>> in_like_units(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    array([[-1., 0.], [ 1., 0.]])
-    """
-    centred = covariates - covariates.mean(axis=0)
-    spread = centred.std(axis=0)
-    rounding = 1e-12 * np.abs(covariates).max(axis=0, initial=0.0)
-    scaled: FloatArray = np.where(spread > rounding, centred / np.where(spread > rounding, spread, 1.0), 0.0)
-    return scaled
 
 
 def _problem(

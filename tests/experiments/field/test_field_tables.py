@@ -196,6 +196,17 @@ def test_one_context_for_all_arms():
     np.testing.assert_array_equal(plain.means(next(rounds)), plain.means(next(rounds)))
 
 
+def test_the_law_of_the_features_is_the_one_they_have():
+    sizes = {"dim": 4, "horizon": 5}
+    assert adadim.instances.sphere_rounds(arms=2, theta=[1.0], horizon=5).law == "sphere"
+    for law in ("sphere", "gaussian"):
+        assert adadim.instances.biased_arms(arms=3, law=law, **sizes).law == law
+    for law in ("uniform", "gaussian"):
+        made = adadim.instances.shared_contexts(models=3, law=law, **sizes)
+        assert made.law == f"one {law} context for all arms"
+        assert made.law in made._repr_html_()
+
+
 def test_owned_arms():
     made = adadim.instances.owned_arms(best=0.52, horizon=5, owners=3)
     assert made.means[0].tolist() == [0.52] + [0.2] * 9 + [0.51, 0.5, 0.5, 0.5, 0.5] * 2

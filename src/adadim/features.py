@@ -1,16 +1,16 @@
-"""Features of a contextual problem as one model for each arm: every covariate times every arm."""
+"""Features made of covariates: brought to like units, and every covariate times every arm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adadim.backend.arrays import Array, device_of, namespace, real_array
+import numpy as np
+
+from adadim.backend.arrays import Array, FloatArray, device_of, namespace, real_array
 from adadim.backend.memory import check_fits
 from adadim.checks import flag, integer, is_integer, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
-
-__all__ = ["interaction_levels", "interactions"]
 
 
 def interactions(context: Array, arms: int, order: Sequence[int] | None = None, *, shared: bool = False) -> Array:
@@ -107,6 +107,21 @@ def interaction_levels(arms: int, groups: Mapping[str, int], *, shared: bool = F
     for name, size in sizes.items():
         levels[f"arm x {name}"] = end = end + count * size
     return levels
+
+
+def in_like_units(covariates: FloatArray) -> FloatArray:
+    """Columns centred and divided by their standard deviation; a constant column becomes 0.
+
+    Examples
+    --------
+    >>> in_like_units(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    array([[-1., 0.], [ 1., 0.]])
+    """
+    centred = covariates - covariates.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 1e-12 * np.abs(covariates).max(axis=0, initial=0.0)
+    scaled: FloatArray = np.where(spread > rounding, centred / np.where(spread > rounding, spread, 1.0), 0.0)
+    return scaled
 
 
 def _checked_order(order: Any, columns: int) -> list[int]:

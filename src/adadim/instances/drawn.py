@@ -1,0 +1,435 @@
+"""Arms drawn at random: points in R^d, products of attributes, polynomials of variables; and arms that arrive late."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from adadim.backend.arrays import FloatArray
+from adadim.checks import integer, is_integer, not_negative, positive, require, shown
+from adadim.errors import InvalidValueError, NormWarning
+from adadim.instances.delay import DelayLike
+from adadim.instances.instance import Instance
+from adadim.instances.parameters import Theta, check_sizes, generators, linear_instance, parameter, with_base_rate
+
+MOST_ATTRIBUTES = 30
+
+
+def sphere(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+    expressive: bool = False,
+    levels: Sequence[int] | None = None,
+) -> Instance:
+    """Arms drawn uniformly from the unit sphere, afresh in each replication.
+
+    Parameters
+    ----------
+    arms, dim : int
+        Number of arms K (base arms, for an expressive set) and of features d.
+    intrinsic_dim : int
+        Number d* of leading features that matter.
+    horizon : int
+        Number of rounds T.
+    noise : float
+        Standard deviation of the Gaussian noise.
+    theta : {"uniform", "decay", "flip", "spike", "heavy"}
+        Shape of the reward parameter, see `parameter`.
+    replications : sequence of int
+        Replication numbers; number r gives the same arms whatever the others are.
+    delay : Delay, int or table, optional
+        How many rounds a reward takes to come, see `Delay`; by default it comes at once.
+    seed : int
+        Seed of the arms.
+    expressive : bool
+        Close the set under truncation (Assumption 1 of the paper, restricted to `levels`).
+    levels : sequence of int, optional
+        Truncation levels of the closure; `expressive_levels` by default.
+
+    Returns
+    -------
+    Instance
+
+    Examples
+    --------
+    >>> instance = sphere(arms=50, dim=20, intrinsic_dim=3, horizon=100, replications=range(2))
+    >>> instance.means.shape
+    (2, 50)
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
+    vector = parameter(theta, intrinsic_dim, dim)
+    return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
+
+
+def ball(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+    expressive: bool = False,
+    levels: Sequence[int] | None = None,
+) -> Instance:
+    """Arms drawn uniformly from the unit ball; parameters as in `sphere`.
+
+    Examples
+    --------
+    >>> instance = ball(arms=50, dim=3, intrinsic_dim=3, horizon=100)
+    >>> bool((instance.problem.actions.squared_norms() < 1).all())
+    True
+    """
+
+    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+        _fill_unit_rows(generator, rows)
+        rows *= generator.random((arms, 1)) ** (1 / dim)
+
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    base, vector = _drawn(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
+    return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
+
+
+def anisotropic(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    decay: float = 1.0,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Gaussian features whose scale falls as j^-decay, divided by the norm of the longest arm.
+
+    Such are principal components, or features that a practitioner has ordered by how much they vary. The other
+    parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    decay : float
+        Exponent of the scales; 0 gives all features the same.
+
+    Examples
+    --------
+    >>> instance = anisotropic(arms=50, dim=20, intrinsic_dim=3, horizon=100)
+    >>> round(float(instance.problem.actions.squared_norms().max()), 9)
+    1.0
+    """
+
+    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+        generator.standard_normal(out=rows)
+        rows *= scales
+        rows /= np.sqrt(np.vecdot(rows, rows).max())
+
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    not_negative(decay, "decay")
+    scales = np.arange(1.0, dim + 1) ** -decay
+    base, vector = _drawn(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
+    return linear_instance(base, vector, horizon, noise, replications, delay)
+
+
+def clicks(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Clicks: Bernoulli rewards whose probability is linear in the features.
+
+    The first feature is the constant 1/sqrt(2) (the base rate), the others a point of the sphere of radius
+    1/sqrt(2); theta is built alike, so the click probability is 1/2 + <z, t>/2 with unit vectors z and t.
+    `intrinsic_dim` counts the constant, hence is at least 2. The other parameters are as in `sphere`.
+
+    Examples
+    --------
+    >>> instance = clicks(arms=50, dim=10, intrinsic_dim=3, horizon=100)
+    >>> instance.rewards, instance.problem.noise
+    ('bernoulli', 0.5)
+    """
+
+    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+        points = np.empty((arms, dim - 1))
+        _fill_unit_rows(generator, points)
+        rows[:, 0] = 1.0
+        rows[:, 1:] = points
+        rows *= 1 / math.sqrt(2)
+
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    vector = with_base_rate(theta, intrinsic_dim, dim)
+    base = _drawn(fill, arms, dim, replications, seed)
+    return Instance(base, theta=vector, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)
+
+
+def products(
+    *,
+    attributes: int,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+    expressive: bool = False,
+    levels: Sequence[int] | None = None,
+) -> Instance:
+    """Arms that have or lack each of several attributes; features are the attributes, then their pairs, triples, ...
+
+    An arm is one of the 2^attributes combinations, drawn without repetition. A feature of degree k is 1 if the arm has
+    all of k attributes, else 0; after that all features are divided by the norm of the longest arm. With
+    ``expressive=True`` an arm comes with its truncations, the paper's example of an expressive set: the same goods
+    without what goes beyond the basic features. Theta has the size that `parameter` says and random signs,
+    since otherwise the arm with all attributes would be best. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    attributes : int
+        Number of attributes, at most 30.
+    dim : int
+        Number of features, at most 2^attributes - 1; n attributes have n features of degree 1, n(n-1)/2 of degree 2.
+
+    Examples
+    --------
+    >>> instance = products(attributes=3, arms=8, dim=6, intrinsic_dim=3, horizon=100)
+    >>> arms = instance.problem.actions.dense(0) * 6**0.5  # features 4 to 6 are products of the first three
+    >>> bool(np.allclose(arms[:, 3:], arms[:, [0, 0, 1]] * arms[:, [1, 2, 2]]))
+    True
+    """
+    replications = check_sizes(replications, attributes=attributes, arms=arms, dim=dim)
+    if attributes > MOST_ATTRIBUTES:
+        raise InvalidValueError(f"attributes must be at most {MOST_ATTRIBUTES}, got {attributes!r}")
+    if arms > 2**attributes:
+        raise InvalidValueError(f"arms must be at most 2^attributes = {2**attributes}, the combinations, got {arms!r}")
+    if dim > 2**attributes - 1:
+        raise InvalidValueError(
+            f"dim must be at most 2^attributes - 1 = {2**attributes - 1}, the products, got {dim!r}"
+        )
+    sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
+    chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
+    base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
+    for r, generator in enumerate(generators(seed, replications)):
+        vectors[r] = _signed(theta, intrinsic_dim, dim, generator)
+        codes = generator.choice(2**attributes, arms, replace=False, shuffle=False)
+        has = (codes[:, None] >> np.arange(attributes)) & 1 == 1
+        base[r] = _scaled(np.stack([has[:, list(members)].all(axis=1) for members in chosen], axis=1))
+    return linear_instance(base, vectors, horizon, noise, replications, delay, expressive=expressive, levels=levels)
+
+
+def polynomials(
+    *,
+    variables: int,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Arms are settings of a few variables; features are polynomials of increasing degree in them.
+
+    A setting is a point drawn uniformly from the cube [-1, 1]^variables. Features are products of Legendre polynomials,
+    orthonormal under that law, ordered by total degree, the constant first; then all are divided by the norm of the
+    longest arm. Theta has random signs, as in `products`. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    variables : int
+        Number of variables n; there are (n + k)! / (n! k!) features of degree at most k.
+    intrinsic_dim : int
+        Number d* of leading features that matter. The constant counts and decides nothing, so at least 2.
+
+    Examples
+    --------
+    >>> instance = polynomials(variables=2, arms=50, dim=10, intrinsic_dim=6, horizon=100)  # cubic; quadratic matters
+    >>> arms = instance.problem.actions.dense(0)
+    >>> bool(np.allclose(arms[:, 4] * arms[:, 0], arms[:, 1] * arms[:, 2]))  # feature 5 is the product of 2 and 3
+    True
+    """
+    replications = check_sizes(replications, variables=variables, arms=arms, dim=dim)
+    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
+        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
+    terms = (itertools.combinations_with_replacement(range(variables), k) for k in itertools.count())
+    degrees = [_degrees(t, variables) for t in itertools.islice(itertools.chain.from_iterable(terms), dim)]
+    highest = max(map(max, degrees))
+    lengths = np.sqrt(2 * np.arange(highest + 1) + 1)  # the mean square of P_k on [-1, 1] is 1 / (2k + 1)
+    base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
+    for r, generator in enumerate(generators(seed, replications)):
+        vectors[r] = _signed(theta, intrinsic_dim, dim, generator)
+        points = generator.uniform(-1, 1, (arms, variables))
+        values = np.polynomial.legendre.legvander(points, highest) * lengths
+        base[r] = _scaled(np.stack([math.prod(values[:, v, k] for v, k in enumerate(d)) for d in degrees], axis=1))
+    return linear_instance(base, vectors, horizon, noise, replications, delay)
+
+
+def powers(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    noise: float = 0.1,
+    top: float = 30.0,
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Arms are values x in [0, top]; features are 1, x, x^2, ... as they are, however large.
+
+    The mean reward is a random polynomial of degree d* - 1, scaled to a range of 1 over the arms. Norms are far above
+    1 and columns nearly dependent, which no theorem allows and every user does; the warning about norms is left out.
+    The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    intrinsic_dim : int
+        Number d* of leading features that matter, at least 2: the constant alone decides nothing.
+    top : float
+        Largest x.
+
+    Examples
+    --------
+    >>> instance = powers(arms=40, dim=4, intrinsic_dim=2, horizon=100)
+    >>> bool(np.ptp(instance.means[0]).round(9) == 1.0), instance.theta.shape
+    (True, (1, 4))
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    integer(intrinsic_dim, "intrinsic_dim", least=2, most=dim, meaning="the constant counts")
+    positive(top, "top", "the largest x, e.g. 30")
+    require(abs(math.log10(top)) * dim < 100, "top", f"have powers up to {dim} that are numbers", top)
+    base, vectors = np.empty((len(replications), arms, dim)), np.zeros((len(replications), dim))
+    for r, generator in enumerate(generators(seed, replications)):
+        x = np.sort(generator.uniform(0, top, arms))
+        base[r] = x[:, None] ** np.arange(dim)
+        # A polynomial in u = 2 x / top - 1, written out in powers of x.
+        wave = np.polynomial.Legendre(generator.standard_normal(intrinsic_dim), domain=[0, top])
+        raw = wave.convert(kind=np.polynomial.Polynomial, domain=[-1, 1], window=[-1, 1])
+        coefficients = np.asarray(raw.coef, dtype=float)
+        vectors[r, : len(coefficients)] = coefficients / (np.ptp(base[r, :, : len(coefficients)] @ coefficients) or 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NormWarning)
+        return linear_instance(base, vectors, horizon, noise, replications, delay)
+
+
+def growing(
+    *,
+    arms: int,
+    dim: int,
+    intrinsic_dim: int,
+    horizon: int,
+    first: int = 5,
+    best: int = 1,
+    noise: float = 0.1,
+    theta: Theta = "uniform",
+    replications: Sequence[int] = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Arms of `sphere` that arrive one after the other: sets that only grow, as in the paper's remark.
+
+    The other parameters are as in `sphere`, and the arms are the same in another order.
+
+    Parameters
+    ----------
+    first : int
+        Number of arms that are there from the start. The others arrive at even distances over the horizon; with
+        `first` of at least `arms` all are there.
+    best : int
+        Round in which the best arm arrives, or the next in which one does, or else the last; 1 for one that is there
+        from the start, which the guarantee of `LinUCBPlusPlus` needs.
+
+    Examples
+    --------
+    >>> instance = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, first=2)
+    >>> instance.problem.arrives
+    array([[ 1,  1, 20, 40, 60, 80]])
+    >>> late = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, first=2, best=50)
+    >>> int(late.means.argmax()), bool(late.late[0] > 0)
+    (4, True)
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim)
+    horizon = integer(horizon, "horizon", meaning="the number of rounds")
+    first = min(integer(first, "first", meaning="the number of arms there from the start"), arms)
+    later = arms - first
+    # Arrivals at T/(n+1), 2T/(n+1), ...: rounds 2 to T.
+    arrives = np.array([1] * first + [max(2, horizon * (i + 1) // (later + 1)) for i in range(later)])
+    wanted = min(integer(best, "best", meaning="a round in which an arm arrives"), int(arrives[-1]))
+    place = int(np.argmax(arrives >= wanted))
+    vector = parameter(theta, intrinsic_dim, dim)
+    base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
+    means = linear_instance(base, vector, horizon, noise, replications).means
+    for rows, leading in zip(base, means.argmax(axis=1).tolist(), strict=True):
+        rows[[place, leading]] = rows[[leading, place]]
+    return Instance(
+        base,
+        theta=vector,
+        horizon=horizon,
+        noise=noise,
+        replications=replications,
+        arrives=arrives,
+        delay=delay,
+        slack=math.inf,
+    )
+
+
+def _drawn(
+    fill: Callable[[np.random.Generator, FloatArray], None], arms: int, dim: int, replications: Sequence[int], seed: int
+) -> FloatArray:
+    """Features (R, K, d), where `fill` draws those of a replication."""
+    base = np.empty((len(replications), arms, dim))
+    for rows, generator in zip(base, generators(seed, replications), strict=True):
+        fill(generator, rows)
+    return base
+
+
+def _fill_unit_rows(generator: np.random.Generator, rows: FloatArray) -> None:
+    """Overwrite `rows` with points drawn uniformly from the unit sphere."""
+    generator.standard_normal(out=rows)
+    rows /= np.sqrt(np.vecdot(rows, rows))[:, None]
+
+
+def _degrees(term: Iterable[int], variables: int) -> list[int]:
+    """Degree in each variable of a product of variables: (0, 0, 2) is x_0^2 x_2."""
+    return np.bincount(np.array(list(term), dtype=int), minlength=variables).tolist()  # type: ignore[no-any-return]
+
+
+def _signed(theta: Theta, intrinsic_dim: int, dim: int, generator: np.random.Generator) -> FloatArray:
+    """A parameter with random signs."""
+    signs = np.where(generator.random(dim) < 0.5, -1.0, 1.0)
+    return parameter(theta, intrinsic_dim, dim) * signs
+
+
+def _scaled(rows: FloatArray) -> FloatArray:
+    """Rows divided by the norm of the longest; if all are zero, they stay so."""
+    rows = rows.astype(float)
+    longest = float(np.sqrt(np.vecdot(rows, rows).max()))
+    return rows / (longest or 1.0)
