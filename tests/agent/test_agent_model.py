@@ -244,4 +244,4 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
         squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
         with sqlite3.connect(tmp_path / "a.db") as file:
             assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
-        assert agent._view.model.sums.moments.squares == pytest.approx(squares)
+        assert agent._model.sums.moments.squares == pytest.approx(squares)
