@@ -18,10 +18,12 @@ import numpy as np
 from adadim.errors import DecisionError, FileError, UnknownDecisionError
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
 
 STORED = "<f8"
+NOTHING: FloatArray = np.empty(0)
 
 
 def as_bytes(features: Any) -> bytes:
@@ -119,17 +121,17 @@ class Reward(NamedTuple):
 class Entries(NamedTuple):
     """A batch of entries of the log, in their order, and how far it goes, as columns over their decisions.
 
-    `rewards`, `replaced` (NaN where no reward was corrected), `own` (whether the agent decided) and `expired` (whether
-    the reward came after the decision expired) are empty for decisions without a reward.
+    `rewards`, `own` (whether the agent decided) and `expired` (whether the decision did) are empty where entries have no
+    reward; `replaced` are the rewards that others correct, NaN for the others, or None if none does.
     """
 
     last: int
     numbers: np.ndarray[Any, np.dtype[np.int64]]
     features: FloatArray
-    rewards: FloatArray
-    replaced: FloatArray
-    own: np.ndarray[Any, np.dtype[np.bool]]
-    expired: np.ndarray[Any, np.dtype[np.bool]]
+    rewards: FloatArray = NOTHING
+    replaced: FloatArray | None = None
+    own: BoolArray = NOTHING.astype(bool)
+    expired: BoolArray = NOTHING.astype(bool)
 
 
 class Place(NamedTuple):

@@ -308,19 +308,18 @@ class Model:
 
     def _add(self, entries: Entries) -> bool:
         """Take in rewards; False if they correct some too large to be taken back by a difference."""
-        _, numbers, features, rewards, replaced, own, late = entries
-        first = np.isnan(replaced)
-        # Those that wait have been counted; where they expire without a reward, those that did have been taken out.
+        _, numbers, features, rewards, replaced, own, expired = entries
+        # Those that waited have been counted; where decisions expire without a reward, they have been taken out again.
         waited = numbers <= self.place.number
         if self.withdraws:
-            waited &= ~late
-        if first.any():
-            self.sums.add(
-                numbers[first], features[first], rewards[first], own=int(own[first].sum()), waited=waited[first]
-            )
+            waited &= ~expired
         self._changed()
-        if first.all():
+        if replaced is None:
+            self.sums.add(numbers, features, rewards, int(own.sum()), waited)
             return True
+        first = np.isnan(replaced)
+        if first.any():
+            self.sums.add(numbers[first], features[first], rewards[first], int(own[first].sum()), waited[first])
         old = replaced[~first]
         self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
         return float(old @ old) <= CANCELS * self.sums.moments.squares
@@ -358,7 +357,7 @@ class Model:
 
     def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
         for entries in self.log.read("answered", upto=upto):
-            sums.add(entries.numbers, entries.features, entries.rewards, own=int(entries.own.sum()))
+            sums.add(entries.numbers, entries.features, entries.rewards, int(entries.own.sum()))
 
     def _count_open(self) -> None:
         """Count anew what waits for its reward."""

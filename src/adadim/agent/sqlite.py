@@ -192,6 +192,8 @@ READ: dict[Kind, tuple[str | None, int, str]] = {
         ORDER BY d.number LIMIT ?""",
     ),
 }
+ARMS = f"SELECT {_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq"
+POLICY = f"SELECT {_columns('policies', 'p')} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1"
 PLACE = "SELECT (SELECT generation FROM folded), " + ", ".join(
     f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
 )
@@ -281,13 +283,18 @@ class SqliteLog(Log):
     # Decisions and rewards
 
     def place(self) -> Place:
-        generation, *last = self._row(PLACE)
+        generation, number, reward, expired = self._row(PLACE)
         if not isinstance(generation, int):
             raise self.damaged(f"the {FOLDED} cannot be read")
         try:
-            return Place(generation, *(int(row or 0) for row in last))
-        except ValueError:
+            return Place(generation, int(number or 0), int(reward or 0), int(expired or 0))
+        except (TypeError, ValueError):
             raise self.damaged("the numbers of the last rows cannot be read") from None
+
+    def _last(self, table: str) -> int:
+        """Number of the last row that was ever in a table."""
+        row = self._row("SELECT seq FROM sqlite_sequence WHERE name = ?", table)
+        return 0 if row is None else int(row[0])
 
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
@@ -315,7 +322,7 @@ class SqliteLog(Log):
         return self._connection.execute(query, (digest, names, features)).lastrowid
 
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        last = self.place().reward
+        last = self._last("rewards")
         _insert(self._connection, "rewards", [(last + i, *reward) for i, reward in enumerate(rewards, 1)])
         self._stop_waiting(reward.number for reward in rewards if reward.replaces is None)
 
@@ -324,7 +331,7 @@ class SqliteLog(Log):
         if oldest is None or oldest[0] >= before:
             return
         numbers = [row[0] for row in self._rows("SELECT number FROM outstanding WHERE time < ?", before)]
-        last = self.place().expired
+        last = self._last("expired")
         _insert(self._connection, "expired", [(last + i, number, now) for i, number in enumerate(numbers, 1)])
         self._stop_waiting(numbers)
         if reward is not None:
@@ -353,16 +360,17 @@ class SqliteLog(Log):
             since = self._next(since, rows[-1][key])
             heads = [] if table is None else self._verified([row[:start] for row in rows], table)
             decisions = self._verified([row[start:end] for row in rows], "decisions")
-            rewarded = table == "rewards"
-            yield Entries(
-                since,
-                np.array([row[0] for row in decisions]),
-                as_matrix(b"".join([row[5] for row in decisions]), self.settings.dim),
-                np.array([row[3] for row in heads] if rewarded else [], dtype=np.float64),
-                np.array([row[4] for row in heads] if rewarded else [], dtype=np.float64),  # None becomes NaN
-                np.array([row[7] is not None for row in decisions] if rewarded else [], dtype=bool),
-                np.array([row[end] for row in rows] if rewarded else [], dtype=bool),
-            )
+            numbers = np.array([row[0] for row in decisions])
+            features = as_matrix(b"".join([row[5] for row in decisions]), self.settings.dim)
+            if table != "rewards":
+                yield Entries(since, numbers, features)
+                continue
+            rewards, replaced = np.array([row[3] for row in heads]), [row[4] for row in heads]
+            own = np.array([row[7] is not None for row in decisions])
+            expired = np.array([row[end] for row in rows], dtype=bool)
+            corrects = any(reward is not None for reward in replaced)
+            corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
+            yield Entries(since, numbers, features, rewards, corrected, own, expired)
 
     def records(self) -> Iterator[list[Record]]:
         number = 0
@@ -393,10 +401,9 @@ class SqliteLog(Log):
     # Catalogue and policies
 
     def arms(self, since: int) -> list[tuple[int, Arm]]:
-        rows = self._rows(f"SELECT {_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq", since)
         return [
             (seq, Arm(name, as_vector(features), cost, state))
-            for seq, _, name, features, cost, state in self._verified(rows, "arms")
+            for seq, _, name, features, cost, state in self._verified(self._rows(ARMS, since), "arms")
         ]
 
     def append_arms(self, arms: Iterable[Arm], time: float) -> None:
@@ -408,8 +415,7 @@ class SqliteLog(Log):
         _insert(self._connection, "arms", rows)
 
     def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        query = f"SELECT {_columns('policies', 'p')} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1"
-        row = self._row(query, since)
+        row = self._row(POLICY, since)
         if row is None and since:
             return None
         version, _, policy, levels, noise = self._one(row, "policy")
