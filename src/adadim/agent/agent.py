@@ -422,7 +422,7 @@ class Agent:
             self._refresh(self._now())
             sums, place, settings = self._model.sums, self._model.place, self._log.settings
             with self._log.transaction(write=False):
-                counts, compacted = self._log.counts(), self._log.folded().upto
+                counts, compacted = self._log.counts(), self._log.folded()[0]
             arms = Counter(arm.state for arm in self._catalogue.every.values())
             return {
                 "path": str(self.path),
@@ -474,7 +474,7 @@ class Agent:
         """
         file = as_path(path, "path")
         with self._lock, self._log.transaction(write=False):
-            return logged.write_log(file, self._log.records())
+            return logged.write_log(file, self._log.decisions())
 
     # Keeping it
 

@@ -24,14 +24,7 @@ LARGEST = 1e30  # larger numbers would overflow in the sums of their products, f
 
 
 def checked_name(name: Any) -> str:
-    """Name of an arm: a text of 1 to 200 printable characters.
-
-    Examples
-    --------
-    >>> checked_name("")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: the name of an arm must be a text of 1 to 200 characters, got ''
-    """
+    """Name of an arm: a text of 1 to 200 printable characters."""
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise InvalidValueError(
             f"the name of an arm must be a text of 1 to {LONGEST_NAME} characters, got {shown(name)}"
@@ -40,14 +33,7 @@ def checked_name(name: Any) -> str:
 
 
 def vector(values: Any, name: str) -> FloatArray:
-    """Features: a sequence of finite numbers.
-
-    Examples
-    --------
-    >>> vector([1, float("nan")], "features of 'sku-1'")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: features of 'sku-1' must be finite, but number 2 is nan
-    """
+    """Features: a sequence of finite numbers."""
     try:
         given = np.asarray(values)
     except ValueError:
@@ -64,13 +50,7 @@ def vector(values: Any, name: str) -> FloatArray:
 
 
 def checked_contexts(contexts: Any) -> list[FloatArray | None]:
-    """A context for each decision of a batch, None where there is none.
-
-    Examples
-    --------
-    >>> checked_contexts([[1, 2], None])
-    [array([1., 2.]), None]
-    """
+    """A context for each decision of a batch, None where there is none."""
     rows = None if isinstance(contexts, Mapping) else listed(contexts)
     if rows is None:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
@@ -89,14 +69,7 @@ def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
 
 
 def checked_reward(reward: Any, name: str = "reward") -> float:
-    """A finite number.
-
-    Examples
-    --------
-    >>> checked_reward(float("inf"))
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: reward must be a finite number, got inf
-    """
+    """A finite number."""
     if not is_number(reward) or not math.isfinite(reward):
         raise InvalidValueError(f"{name} must be a finite number, got {shown(reward)}")
     if abs(reward) > LARGEST:
@@ -128,13 +101,7 @@ def checked_id(number: Any) -> int:
 
 
 def listed(values: Any) -> list[Any] | None:
-    """What can be iterated over, as a list; None for the rest and for texts, which are not meant as lists of letters.
-
-    Examples
-    --------
-    >>> listed(("a", "b")), listed("ab"), listed(np.array(3))
-    (['a', 'b'], None, None)
-    """
+    """What can be iterated over, as a list; None for the rest and for texts, which are not lists of letters here."""
     try:
         return None if isinstance(values, str | bytes) else list(values)
     except TypeError:
@@ -142,13 +109,7 @@ def listed(values: Any) -> list[Any] | None:
 
 
 def checked_pairs(answers: Any) -> list[tuple[int, float]]:
-    """Ids and rewards: a dict from one to the other, or pairs of them.
-
-    Examples
-    --------
-    >>> checked_pairs({3: 1, 5: 0.5})
-    [(3, 1.0), (5, 0.5)]
-    """
+    """Ids and rewards: a dict from one to the other, or pairs of them."""
     pairs = listed(answers.items() if isinstance(answers, Mapping) else answers)
     if pairs is None:
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
@@ -263,15 +224,7 @@ class Catalogue:
 
 
 def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
-    """A round of arms that come with their features; with a context of c numbers, they have `dim` - c each.
-
-    Examples
-    --------
-    >>> settings = Settings(dim=2, arms=10, seed=0, memory=None, expire_after=None, expired_reward=None)
-    >>> given_round({"a": [1, 0], "b": [0, 1, 0]}, None, None, settings)
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: features of 'b' must be 2 numbers (dim = 2), got 3
-    """
+    """A round of arms that come with their features; with a context of c numbers, they have `dim` - c each."""
     _check_count(len(arms), settings)
     names = [checked_name(name) for name in arms]
     shape = (settings.dim - _length(context),)

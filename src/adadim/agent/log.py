@@ -98,15 +98,16 @@ class Round:
 
 
 class Decision(NamedTuple):
-    """A decision to write down; `policy` and `asked` are None for one of another system."""
+    """A decision; `policy` and `asked` are None for one of another system."""
 
     number: int
     time: float
     arm: str | None
-    features: FloatArray
+    features: FloatArray  # of the arm chosen, after the context
     probability: float | None
     policy: int | None
     asked: Round | None
+    reward: float | None = None  # if it is read; to write one down, see `Reward`
 
 
 class Reward(NamedTuple):
@@ -121,8 +122,8 @@ class Reward(NamedTuple):
 class Entries(NamedTuple):
     """A batch of entries of the log, in their order, and how far it goes, as columns over their decisions.
 
-    `rewards`, `own` (whether the agent decided) and `expired` (whether the decision did) are empty where entries have no
-    reward; `replaced` are the rewards that others correct, NaN for the others, or None if none does.
+    `rewards`, `own` (whether the agent decided) and `expired` (whether the decision did) are empty where entries have
+    no reward. `replaced` are the rewards that these correct, NaN where there was none, or None if none does.
     """
 
     last: int
@@ -156,13 +157,6 @@ class Snapshot(NamedTuple):
     peak: bytes
 
 
-class Folded(NamedTuple):
-    """The sums over the decisions that compaction dropped, encoded, and the last decision that may be one of them."""
-
-    upto: int
-    body: bytes
-
-
 class PolicyRow(NamedTuple):
     """What decides: the policy and names of levels, both as JSON, and the noise."""
 
@@ -177,19 +171,6 @@ class Counts(NamedTuple):
     waiting: int
     expired: int
     bytes: int
-
-
-class Record(NamedTuple):
-    """A decision with all that is known about it, for export."""
-
-    number: int
-    time: float
-    arm: str | None
-    features: FloatArray
-    reward: float | None
-    probability: float | None
-    policy: int | None
-    asked: Round | None
 
 
 class DayRewards(NamedTuple):
@@ -249,8 +230,8 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def records(self) -> Iterator[list[Record]]:
-        """Everything about every decision, in batches."""
+    def decisions(self) -> Iterator[list[Decision]]:
+        """All decisions, with the rewards that hold, in batches."""
 
     @abstractmethod
     def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
@@ -285,8 +266,8 @@ class Log(ABC):
         """Keep sums in the place of those that were kept before."""
 
     @abstractmethod
-    def folded(self) -> Folded:
-        """The sums over what compaction dropped."""
+    def folded(self) -> tuple[int, bytes]:
+        """The last decision that compaction may have dropped, and the encoded sums over those that it did."""
 
     @abstractmethod
     def fold(self, upto: int, body: bytes) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adadim.agent.inputs import LARGEST, checked_name, listed
-from adadim.agent.log import FloatArray, Record, as_bytes
+from adadim.agent.log import Decision, FloatArray, as_bytes
 from adadim.checks import is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.files import as_path, explained
@@ -42,14 +42,7 @@ class LoggedRows:
 
 
 def read_log(log: Any, dim: int) -> LoggedRows:
-    """Rows of a log in any of the forms that `Agent.learn` takes.
-
-    Examples
-    --------
-    >>> rows = read_log([{"features": [1, 2], "reward": 0.5, "arm": "red"}, {"features": [0, 1], "reward": None}], 2)
-    >>> rows.features, rows.rewards, rows.arms
-    (array([[1., 2.]]), array([0.5]), ['red'])
-    """
+    """Rows of a log in any of the forms that `Agent.learn` takes."""
     if isinstance(log, tuple) and len(log) == 2:
         return _checked(*log, dim, {})
     table = _table(log)
@@ -76,17 +69,17 @@ def read_log(log: Any, dim: int) -> LoggedRows:
     return _checked(rows, rewards[kept], dim, rest)
 
 
-def write_log(path: Path, batches: Iterable[Sequence[Record]]) -> Path:
-    """Write what `Log.records` gives to a Parquet file, whole or not at all, a batch in memory at a time."""
+def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
+    """Write what `Log.decisions` gives to a Parquet file, whole or not at all, a batch in memory at a time."""
     import polars as pl
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent) as folder:
             parts: list[Path] = []
-            for records in batches:
+            for decisions in batches:
                 parts.append(Path(folder, f"{len(parts):06d}.parquet"))
-                _frame(records).write_parquet(parts[-1])
+                _frame(decisions).write_parquet(parts[-1])
             if not parts:
                 parts.append(Path(folder, "none.parquet"))
                 _frame([]).write_parquet(parts[-1])
@@ -100,20 +93,20 @@ def write_log(path: Path, batches: Iterable[Sequence[Record]]) -> Path:
     return path
 
 
-def _frame(records: Sequence[Record]) -> Any:
+def _frame(decisions: Sequence[Decision]) -> Any:
     import polars as pl
 
-    rounds = [record.asked for record in records]
+    rounds = [one.asked for one in decisions]
     contexts = [None if asked is None else asked.context for asked in rounds]
     numbers = pl.List(pl.Float64)
     columns: dict[str, tuple[list[Any], Any]] = {
-        "decision": ([record.number for record in records], pl.Int64),
-        "time": ([record.time for record in records], pl.Float64),
-        "arm": ([record.arm for record in records], pl.String),
-        "features": ([record.features.tolist() for record in records], numbers),
-        "reward": ([record.reward for record in records], pl.Float64),
-        "probability": ([record.probability for record in records], pl.Float64),
-        "policy": ([record.policy for record in records], pl.Int64),
+        "decision": ([one.number for one in decisions], pl.Int64),
+        "time": ([one.time for one in decisions], pl.Float64),
+        "arm": ([one.arm for one in decisions], pl.String),
+        "features": ([one.features.tolist() for one in decisions], numbers),
+        "reward": ([one.reward for one in decisions], pl.Float64),
+        "probability": ([one.probability for one in decisions], pl.Float64),
+        "policy": ([one.policy for one in decisions], pl.Int64),
         "context": ([None if context is None else context.tolist() for context in contexts], numbers),
         "offered": ([None if asked is None else asked.names for asked in rounds], pl.List(pl.String)),
         "offered_features": ([None if asked is None else asked.own.ravel().tolist() for asked in rounds], numbers),

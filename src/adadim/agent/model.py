@@ -35,45 +35,16 @@ class Sums:
     """What the log comes to: the moments of the regression and a few counts.
 
     With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1.
-
-    Attributes
-    ----------
-    moments : Moments
-        Sums over the decisions that have a reward.
-    half_life : float or None
-        H, in decisions.
-    epoch : int
-        The decision that counts 1 where older ones count less.
-    answered, learned : int
-        Decisions of the agent that have a reward, and of other systems.
-    open : int
-        Decisions that wait for their reward.
-    asked : Moments or None
-        Sums over the decisions that have a reward and those that wait for it, as if all had earned 0; None while none
-        waits, since then they are `moments`.
-    peak : array (d,)
-        The largest that the diagonal of the second moment of `asked` has been since it was last added up anew.
-
-    Examples
-    --------
-    >>> sums = Sums.empty(1, half_life=2.0)
-    >>> sums.add(np.array([5]), np.ones((1, 1)), np.ones(1), own=1)
-    >>> sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), own=2)  # late rewards may be older
-    >>> sums.moments.weight == 1 / 2 + 1 + 1 / 4, sums.epoch, sums.at(9).weight == 1.75 / 2
-    (True, 7, True)
-    >>> sums.expect(np.array([9]), np.ones((1, 1)))  # decision 9 is made: it counts in the widths
-    >>> sums.at(9).second, sums.at(9).asked
-    (array([[0.875]]), array([[1.875]]))
     """
 
-    moments: Moments
+    moments: Moments  # over the decisions that have a reward
     half_life: float | None
-    epoch: int = 0
-    answered: int = 0
-    learned: int = 0
-    open: int = 0
-    asked: Moments | None = None
-    peak: FloatArray | float = 0.0
+    epoch: int = 0  # the decision that counts 1 where older ones count less
+    answered: int = 0  # decisions of the agent that have a reward
+    learned: int = 0  # those of other systems
+    open: int = 0  # decisions that wait for their reward
+    asked: Moments | None = None  # over the answered and the open ones, as if all earned 0; None while none is open
+    peak: FloatArray | float = 0.0  # the largest diagonal of the second of `asked` since that was added up anew
 
     @classmethod
     def empty(cls, dim: int, half_life: float | None = None) -> Sums:
@@ -214,13 +185,7 @@ def encode(sums: Sums) -> bytes:
 
 
 def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
-    """The sums that `encode` wrote; a `FileError` if these bytes are not that.
-
-    Examples
-    --------
-    >>> decode(encode(Sums.empty(3)), 3, None).moments.second.shape
-    (3, 3)
-    """
+    """The sums that `encode` wrote; a `FileError` if these bytes are not that."""
     body, digest = data[:-DIGEST], data[-DIGEST:]
     if len(data) != HEAD.size + 8 * dim * (dim + 2) + DIGEST or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
@@ -351,7 +316,7 @@ class Model:
     def _folded(self) -> Sums:
         """The sums over what compaction dropped."""
         try:
-            return decode(self.log.folded().body, self.dim, self.half_life)
+            return decode(self.log.folded()[1], self.dim, self.half_life)
         except FileError:
             raise self.log.damaged("the sums of compacted decisions cannot be read") from None
 
@@ -403,8 +368,8 @@ class Model:
 
     def portions(self, before: float) -> list[int]:
         """Decisions up to which to `fold`, one after the other, to fold all those made before a time."""
-        last = self.log.last_before(before)
-        return [*range(self.log.folded().upto + PORTION, last, PORTION), last]
+        (upto, _), last = self.log.folded(), self.log.last_before(before)
+        return [*range(upto + PORTION, last, PORTION), last]
 
     def fold(self, upto: int) -> int:
         """Drop the decisions up to a number, keeping the sums over them; gives how many are gone."""

@@ -22,12 +22,10 @@ from adadim.agent.log import (
     DayRewards,
     Decision,
     Entries,
-    Folded,
     Kind,
     Log,
     Place,
     PolicyRow,
-    Record,
     Reward,
     Round,
     Settings,
@@ -162,42 +160,30 @@ def _columns(table: str, alias: str) -> str:
 
 REWARD, DECISION, EXPIRED = _columns("rewards", "r"), _columns("decisions", "d"), _columns("expired", "e")
 
-# For each kind of entries the table of the row before the decision, the column to read on from, and the query.
-READ: dict[Kind, tuple[str | None, int, str]] = {
-    "waiting": (
-        None,
-        0,
-        f"""SELECT {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
+# Where to read on from, the row of rewards or of expired decisions (nothing for "waiting"), and the decision.
+READ: dict[Kind, str] = {
+    "waiting": f"""
+        SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
         WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
-    ),
-    "expired": (
-        "expired",
-        0,
-        f"""SELECT {EXPIRED}, {DECISION} FROM expired e JOIN decisions d ON d.number = e.number
+    "expired": f"""
+        SELECT e.seq, {EXPIRED}, {DECISION} FROM expired e JOIN decisions d ON d.number = e.number
         WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?""",
-    ),
-    "rewards": (
-        "rewards",
-        0,
-        f"""SELECT {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision)
+    "rewards": f"""
+        SELECT r.seq, {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision)
         FROM rewards r JOIN decisions d ON d.number = r.decision
         WHERE r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?""",
-    ),
-    "answered": (
-        "rewards",
-        1,
-        f"""SELECT {REWARD}, {DECISION}, 0 FROM decisions d JOIN rewards r ON r.decision = d.number
+    "answered": f"""
+        SELECT d.number, {REWARD}, {DECISION}, 0 FROM decisions d JOIN rewards r ON r.decision = d.number
         WHERE d.number > ? AND d.number <= ? AND NOT EXISTS (
             SELECT 1 FROM rewards n WHERE n.decision = r.decision AND n.replaces IS NOT NULL AND n.seq > r.seq)
         ORDER BY d.number LIMIT ?""",
-    ),
 }
 ARMS = f"SELECT {_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq"
 POLICY = f"SELECT {_columns('policies', 'p')} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1"
 PLACE = "SELECT (SELECT generation FROM folded), " + ", ".join(
     f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
 )
-RECORDS = f"""
+DECISIONS = f"""
     SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest
     FROM decisions d LEFT JOIN offers o ON o.id = d.offer
         LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
@@ -221,13 +207,7 @@ LAST_ASKED = """
 
 
 def checksum(*values: Any) -> int:
-    """Checksum of a row, by which damage that SQLite does not see is noticed.
-
-    Examples
-    --------
-    >>> checksum(1, 0.5, None) == checksum(1, 0.5, None), checksum(1, 0.5, None) == checksum(1, 0.75, None)
-    (True, False)
-    """
+    """Checksum of a row, by which damage that SQLite does not see is noticed."""
     check = 0
     for value in values:
         if isinstance(value, float):
@@ -298,14 +278,14 @@ class SqliteLog(Log):
 
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
-        before, offer = None, None
-        for number, time, arm, features, probability, policy, asked in decisions:
-            if asked is None:
-                offer = context = None
-            else:
-                if before is None or asked.own is not before.own:  # many decisions among the same arms
-                    offer, before = self._offer(asked), asked
-                context = None if asked.context is None else as_bytes(asked.context)
+        offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
+        for number, time, arm, features, probability, policy, asked, _ in decisions:
+            offer = context = None
+            if asked is not None:
+                same = id(asked.names), id(asked.own)
+                if same not in offers:
+                    offers[same] = self._offer(asked)
+                offer, context = offers[same], None if asked.context is None else as_bytes(asked.context)
             rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy))
         _insert(self._connection, "decisions", rows)
         waiting = [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
@@ -353,12 +333,12 @@ class SqliteLog(Log):
         return False, None
 
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
-        table, key, query = READ[kind]
-        start = 0 if table is None else len(COLUMNS[table]) + 1
+        table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
+        start = 1 if table is None else len(COLUMNS[table]) + 2
         end = start + len(COLUMNS["decisions"]) + 1
-        while rows := self._rows(query, since, upto, BATCH):
-            since = self._next(since, rows[-1][key])
-            heads = [] if table is None else self._verified([row[:start] for row in rows], table)
+        while rows := self._rows(READ[kind], since, upto, BATCH):
+            since = self._next(since, rows[-1][0])
+            heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
             decisions = self._verified([row[start:end] for row in rows], "decisions")
             numbers = np.array([row[0] for row in decisions])
             features = as_matrix(b"".join([row[5] for row in decisions]), self.settings.dim)
@@ -372,13 +352,13 @@ class SqliteLog(Log):
             corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
             yield Entries(since, numbers, features, rewards, corrected, own, expired)
 
-    def records(self) -> Iterator[list[Record]]:
+    def decisions(self) -> Iterator[list[Decision]]:
         number = 0
-        while rows := self._rows(RECORDS, number, BATCH // 10):  # these are long rows
+        while rows := self._rows(DECISIONS, number, BATCH // 10):  # these are long rows
             number = self._next(number, rows[-1][6])
-            yield [self._record(row[:6], row[6:15], *row[15:]) for row in rows]
+            yield [self._decision(row[:6], row[6:15], *row[15:]) for row in rows]
 
-    def _record(self, told: Any, decided: Any, names: str | None, features: bytes, digest: bytes) -> Record:
+    def _decision(self, told: Any, decided: Any, names: str | None, features: bytes, digest: bytes) -> Decision:
         reward = None if told[0] is None else self._verified([told], "rewards")[0][3]
         ((number, time, arm, offer, context, chosen, probability, policy),) = self._verified([decided], "decisions")
         asked = None
@@ -386,7 +366,7 @@ class SqliteLog(Log):
             if names is None or _offer_digest(names, features) != digest:
                 raise self.damaged(f"what was offered in decision {number} is not what was written")
             asked = _as_round(names, features, context)
-        return Record(number, time, arm, as_vector(chosen), reward, probability, policy, asked)
+        return Decision(number, time, arm, as_vector(chosen), probability, policy, asked, reward)
 
     def _next(self, before: int, after: Any) -> int:
         """Where to read on: always further, or a damaged tree would be read for ever."""
@@ -445,12 +425,12 @@ class SqliteLog(Log):
         self._connection.execute("DELETE FROM snapshot")
         _insert(self._connection, "snapshot", [(*snapshot.place, *snapshot[1:])])
 
-    def folded(self) -> Folded:
+    def folded(self) -> tuple[int, bytes]:
         _, upto, body = self._one(self._row(f"SELECT {_columns('folded', 'f')} FROM folded f"), FOLDED)
-        return Folded(upto, body)
+        return upto, body
 
     def fold(self, upto: int, body: bytes) -> int:
-        generation, before = self.place().generation, self.folded().upto
+        generation, (before, _) = self.place().generation, self.folded()
         query = "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)"
         gone = self._connection.execute(query, (upto,)).rowcount
         self._connection.execute("DELETE FROM rewards WHERE decision <= ?", (upto,))
