@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 
 import adadim
-from adadim.agent import schema
-from adadim.agent.decision import AgentDecision
+from adadim.agent import AgentDecision, sqlite
 from attack import damage
 from attack.calls import BAD_VALUES
 from attack.damage import changed, damaged, generator
@@ -313,7 +312,7 @@ def _other_file(path: Path, data: bytes, draw: np.random.Generator) -> str:
     path.write_bytes(data)
     with sqlite3.connect(path) as file:
         if kind == 2:
-            file.execute(f"PRAGMA user_version = {schema.VERSION + int(draw.integers(1, 10**6))}")
+            file.execute(f"PRAGMA user_version = {sqlite.VERSION + int(draw.integers(1, 10**6))}")
         elif kind == 3:
             file.execute(f"PRAGMA user_version = -{int(draw.integers(1, 10**6))}")
         else:

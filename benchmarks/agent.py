@@ -23,9 +23,8 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _report import arguments, describe, load, machine, table, write_json
-from adadim.agent.file import File
-from adadim.agent.log import Log
-from adadim.agent.rounds import Round
+from adadim.agent.log import Decision, Round
+from adadim.agent.sqlite import SqliteLog
 
 ARMS, DIM = 30, 20
 DIMS = (20, 67, 200)
@@ -157,22 +156,23 @@ def disk(folder: Path, count: int) -> dict[str, float]:
 
 def fill(path: Path, count: int, fresh: bool) -> None:
     """Write answered decisions into an agent's log, many in a transaction."""
-    rng, file = np.random.default_rng(7), File(path)
-    log, names = Log(file), [f"sku-{k}" for k in range(ARMS)]
+    rng, log = np.random.default_rng(7), SqliteLog(path)
+    names = [f"sku-{k}" for k in range(ARMS)]
     catalogue = rng.normal(size=(ARMS, DIM)) / np.sqrt(DIM)
     done = 0
     while done < count:
         many = min(10_000, count - done)
         offered = rng.normal(size=(many, ARMS, DIM)) / np.sqrt(DIM) if fresh else None
         chosen, rewards = rng.integers(ARMS, size=many).tolist(), rng.normal(size=many).tolist()
-        with file.transaction():
+        with log.transaction():
+            first = log.place().number + 1
             for i in range(many):
-                features = catalogue if offered is None else offered[i]
-                now = time.time()
-                number = log.decide(now, Round(names, features), chosen[i], probability=1.0, policy=1)
-                log.tell(number, rewards[i], now)
+                asked = Round(names, catalogue if offered is None else offered[i])
+                now, arm = time.time(), chosen[i]
+                log.append_decisions([Decision(first + i, now, names[arm], asked.own[arm], 1.0, 1, asked)])
+                log.tell(first + i, rewards[i], now)
         done += many
-    file.close()
+    log.close()
 
 
 def long_log(folder: Path, count: int, fresh: bool, calls: int) -> dict[str, Any]:

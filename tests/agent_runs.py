@@ -52,6 +52,6 @@ def numbers(estimates):
 def scores_of(agent, arms):
     """Optimistic scores by which the agent's next decision among these arms would be made."""
     agent.status()  # what is overdue expires
-    view = agent._view
+    number = agent._next_number
     table = np.array(list(arms.values()), dtype=float)
-    return view.decider.prepare(view.last + 1).scores_of(table, view.last, np.random.default_rng(0))[0]
+    return agent._decider.prepare(number).scores_of(table, number - 1, np.random.default_rng(0))[0]

@@ -7,6 +7,7 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
+from adadim.agent import sqlite
 from agent_runs import Hands, played
 from refusals import assert_refuses
 
@@ -99,11 +100,10 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=3)
-    monkeypatch.setattr("adadim.agent.log.BATCH", 2)
-    query = (
-        "SELECT * FROM (SELECT r.*, d.* FROM rewards r JOIN decisions d ON d.number = r.decision) WHERE ? >= 0 AND ?"
-    )
-    monkeypatch.setattr("adadim.agent.log.LATEST", f"{query} LIMIT ?")  # as of a tree whose pages lead back
+    monkeypatch.setattr(sqlite, "BATCH", 2)
+    rows = "SELECT r.decision, r.*, d.*, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
+    query = f"SELECT * FROM ({rows}) WHERE ? >= 0 AND ? LIMIT ?"
+    monkeypatch.setitem(sqlite.READ, "answered", query)  # as of a tree whose pages lead back
     assert_refuses(FileError, "rows are out of order", agent.rebuild)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent import schema
+from adadim.agent import sqlite
 from agent_runs import Hands, numbers, played, scores_of
 from refusals import assert_refuses
 
@@ -44,12 +44,12 @@ def test_nothing_is_overwritten_and_nothing_left_behind(tmp_path):
 def test_a_file_of_a_newer_version_is_refused(tmp_path):
     Agent.create(tmp_path / "a.db", dim=4).close()
     with sqlite3.connect(tmp_path / "a.db") as file:
-        file.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        file.execute(f"PRAGMA user_version = {sqlite.VERSION + 1}")
     file.close()
     assert_refuses(FileError, "written by a newer adadim .its tables are version", Agent.open, tmp_path / "a.db")
 
 
-@pytest.mark.parametrize("version", range(1, schema.VERSION))
+@pytest.mark.parametrize("version", range(1, sqlite.VERSION))
 def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, monkeypatch):
     clock = Hands(0.0)
     agent, _, _ = played(tmp_path / "new.db", expire_after=10.0, clock=clock)
@@ -60,9 +60,9 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     before, scores = numbers(agent.estimate(GRID)), scores_of(agent, GRID)
     agent.close()
     with monkeypatch.context() as patch:  # the file as the earlier version would have made it
-        patch.setattr(schema, "STEPS", schema.STEPS[:version])
-        patch.setattr(schema, "VERSION", version)
-        schema.create_file(tmp_path / "old.db", lambda connection: None)
+        patch.setattr(sqlite, "STEPS", sqlite.STEPS[:version])
+        patch.setattr(sqlite, "VERSION", version)
+        sqlite.create_file(tmp_path / "old.db", lambda connection: None)
     with sqlite3.connect(tmp_path / "old.db") as old:
         assert old.execute("PRAGMA user_version").fetchone() == (version,)
         tables = [row[0] for row in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -86,17 +86,17 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     assert agent.rebuild() < 1e-9
     agent.close()
     with sqlite3.connect(tmp_path / "old.db") as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert file.execute("PRAGMA user_version").fetchone() == (sqlite.VERSION,)
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     Agent.create(tmp_path / "a.db", dim=4).close()
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "STEPS", (*schema.STEPS, "CREATE TABLE more (x);\nCREATE TABLE arms (x);\n"))
-        patch.setattr(schema, "VERSION", schema.VERSION + 1)
+        patch.setattr(sqlite, "STEPS", (*sqlite.STEPS, "CREATE TABLE more (x);\nCREATE TABLE arms (x);\n"))
+        patch.setattr(sqlite, "VERSION", sqlite.VERSION + 1)
         assert_refuses(FileError, "cannot be opened .*table arms already exists", Agent.open, tmp_path / "a.db")
     with sqlite3.connect(tmp_path / "a.db") as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert file.execute("PRAGMA user_version").fetchone() == (sqlite.VERSION,)
         assert not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall()
     Agent.open(tmp_path / "a.db")
 
@@ -141,6 +141,6 @@ def test_a_forked_child_must_open_the_file_itself(tmp_path):
 
 def test_what_is_acknowledged_is_synchronised(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4)
-    file = agent._file
-    assert file.value("PRAGMA journal_mode") == "wal"
-    assert file.value("PRAGMA synchronous") == 2  # FULL
+    connection = agent._log._connection
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL

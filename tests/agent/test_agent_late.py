@@ -9,8 +9,8 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent.model import KEEP_EVERY, Model
-from adadim.agent.sums import Sums
+from adadim.agent.model import KEEP_EVERY, Model, Sums
+from adadim.agent.sqlite import SqliteLog
 from agent_runs import Hands, numbers, offers, scores_of
 from refusals import assert_refuses
 
@@ -131,7 +131,7 @@ def test_a_fresh_agent_fed_the_same_log_in_another_order_is_the_same(tmp_path, m
             one.replace_policy(policy, noise=0.3)
             estimates = numbers(one.estimate(GRID)).ravel()
             one.status()
-            learner = one._view.decider.prepare(one._view.last + 1)
+            learner = one._decider.prepare(one._next_number)
             scores = learner.scores_of(TABLE, 1000, np.random.default_rng(0))[0]  # round 1000 to both
             found.append(np.concatenate([scores, estimates]))
         assert np.abs(found[0] - found[1]).max() < 1e-9
@@ -155,12 +155,12 @@ def test_one_that_was_answered_at_once_leaves_the_second_sums_empty(tmp_path):
     first, second = agent.ask(GRID), agent.ask(GRID)
     agent.tell(second.id, 1.0)
     agent.status()
-    assert agent._view.model.sums.at(3).asked is not None
+    assert agent._model.sums.at(3).asked is not None
     agent.tell(first.id, 1.0)
     agent.status()
-    assert agent._view.model.sums.at(3).asked is None
+    assert agent._model.sums.at(3).asked is None
     agent.ask(GRID)
-    learner = agent._view.decider.prepare(3)
+    learner = agent._decider.prepare(3)
     assert learner.model.state.asked is None  # nothing is computed twice
 
 
@@ -170,7 +170,7 @@ def test_decisions_alone_are_small_steps_of_the_learner(tmp_path, memory, monkey
     for arms in offers(30):
         agent.tell(agent.ask(arms).id, float(np.sin(arms["arm 1"][0])))
     restarts = []
-    learner = agent._view.decider._learner
+    learner = agent._decider._learner
     monkeypatch.setattr(learner, "restart", lambda sums, old=learner.restart: (restarts.append(sums), old(sums)))
     for arms in offers(30, seed=3):
         agent.ask(arms)
@@ -283,10 +283,14 @@ def test_a_look_that_fails_half_way_is_made_up_for(tmp_path, monkeypatch):
         if decision.id % 3:
             one.tell(decision.id, 1.0)
 
-    def failing(seq):
-        raise sqlite3.OperationalError("disk I/O error")
+    read = two._log.read
 
-    monkeypatch.setattr(two._view.log, "rewards_since", failing)
+    def failing(kind, since):
+        if kind == "rewards":
+            raise sqlite3.OperationalError("disk I/O error")
+        return read(kind, since)
+
+    monkeypatch.setattr(two._log, "read", failing)
     assert_refuses(FileError, "disk I/O error", two.status)
     monkeypatch.undo()
     assert np.abs(scores_of(two, GRID) - scores_of(one, GRID)).max() < 1e-12
@@ -304,7 +308,10 @@ def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
     before = scores_of(agent, GRID)
     agent.close()
     monkeypatch.setattr(Model, "rebuild", None)
-    monkeypatch.setattr("adadim.agent.log.Log.open_since", lambda self, number: iter(()))
+    read = SqliteLog.read
+    monkeypatch.setattr(
+        SqliteLog, "read", lambda self, kind, since: read(self, kind, since if kind != "waiting" else 2**62)
+    )
     agent = Agent.open(tmp_path / "a.db", clock=clock)
     assert np.abs(scores_of(agent, GRID) - before).max() < 1e-9
     monkeypatch.undo()
@@ -414,16 +421,13 @@ def test_a_batch_that_fails_half_way_is_not_counted(tmp_path, monkeypatch):
     agent = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
     agent.ask(GRID)
     before = scores_of(agent, GRID)
-    log, written = agent._view.log, []
-    decide = log.decide
+    append = agent._log.append_decisions
 
-    def failing(*arguments):
-        written.append(arguments)
-        if len(written) == 3:
-            raise OSError("no space left")
-        return decide(*arguments)
+    def failing(decisions):
+        append(decisions[:3])
+        raise OSError("no space left")
 
-    monkeypatch.setattr(log, "decide", failing)
+    monkeypatch.setattr(agent._log, "append_decisions", failing)
     with pytest.raises(OSError, match="no space"):
         agent.ask_many([None] * 5, GRID)
     monkeypatch.undo()

@@ -80,7 +80,7 @@ def test_an_export_of_several_batches_and_of_nothing(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=25)
     agent.ask({"x": [1.0] * 4}, None)
     agent.learn(([[1.0, 2.0, 3.0, 4.0]], [0.5]))
-    monkeypatch.setattr("adadim.agent.log.BATCH", 70)
+    monkeypatch.setattr("adadim.agent.sqlite.BATCH", 70)
     log = pl.read_parquet(agent.export(tmp_path / "new" / "log.parquet"))
     assert log["decision"].to_list() == list(range(1, 28))
     assert log["policy"].to_list() == [1] * 26 + [None]
@@ -115,7 +115,7 @@ BAD = [
     ({"reward": [None], "features": [[1, 2, 3]]}, "no row with a reward"),
     ({"reward": [1.0], "features": [[1, 2, 3]], "probability": [0.0]}, r"probability must be in \(0, 1\]"),
     ({"reward": [1.0], "features": [[1, 2, 3]], "arm": [""]}, "name of an arm"),
-    ({"reward": [1.0, 2.0], "features": [[1, 2, 3]]}, "must have one length"),
+    ({"reward": [1.0, 2.0], "features": [[1, 2, 3]]}, "must have the same number of rows"),
     ((X, R[:3]), "features must be 3 numbers in each of 3 rows"),
     ("nowhere.parquet", "no such file"),
     ("log.txt", "must be a .parquet, .csv or .ndjson file"),

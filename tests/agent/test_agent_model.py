@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim import Agent, DecisionError
-from adadim.agent.model import KEEP_EVERY
+from adadim.agent.model import KEEP_EVERY, Sums
 from agent_runs import Hands, numbers, offers, played, ridge
 from refusals import assert_refuses
 
@@ -244,4 +244,13 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
         squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
         with sqlite3.connect(tmp_path / "a.db") as file:
             assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
-        assert agent._view.model.sums.moments.squares == pytest.approx(squares)
+        assert agent._model.sums.moments.squares == pytest.approx(squares)
+
+
+def test_sums_forget_by_the_number_of_the_decision():
+    sums, one = Sums.empty(1, half_life=2.0), np.ones((1, 1))
+    sums.add(np.array([5]), one, np.ones(1), own=1)
+    sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), own=2)  # late rewards may be older
+    assert (sums.moments.weight, sums.epoch, sums.at(9).weight) == (1 / 2 + 1 + 1 / 4, 7, 1.75 / 2)
+    sums.expect(np.array([9]), one)  # decision 9 is made: it counts in the widths
+    assert (sums.at(9).second, sums.at(9).asked) == (0.875, 1.875)

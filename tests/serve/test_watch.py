@@ -102,4 +102,4 @@ def test_the_last_offer(agent, watch):
 
 def test_it_cannot_write(agent, watch):
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        watch._connection.execute("DELETE FROM decisions")
+        watch._log._connection.execute("DELETE FROM decisions")

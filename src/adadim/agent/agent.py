@@ -4,40 +4,69 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from adadim.agent import logged
-from adadim.agent.arms import Arm, State, checked_arms
-from adadim.agent.decision import AgentDecision
-from adadim.agent.file import File
 from adadim.agent.inputs import (
+    Catalogue,
+    checked_arms,
     checked_contexts,
     checked_id,
     checked_moment,
     checked_name,
     checked_pairs,
     checked_reward,
+    checked_settings,
     checked_time,
+    given_round,
+    in_contexts,
+    vector,
 )
-from adadim.agent.policy import checked_policy, write_policy
-from adadim.agent.rounds import Round
-from adadim.agent.schema import create_file
-from adadim.agent.settings import checked_settings
-from adadim.agent.snapshots import Snapshots
-from adadim.agent.view import View
+from adadim.agent.log import Arm, Decision, Log, Reward, Round, State
+from adadim.agent.model import Model, Sums, encode
+from adadim.agent.policy import Decider, checked_policy
+from adadim.agent.sqlite import SqliteLog
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
+from adadim.errors import AdadimError
 from adadim.files import as_path
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 
-__all__ = ["Agent"]
-
 Features = Any  # a sequence of numbers
 
 DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
+
+
+@dataclass(frozen=True)
+class AgentDecision:
+    """What an agent has decided; it is on disk.
+
+    Attributes
+    ----------
+    id : int
+        What to give back with the reward; decisions are numbered 1, 2, 3, ...
+    arm : str
+        Name of the arm to play.
+    probability : float
+        Probability with which this arm was to be chosen: 1 for policies that are not random (1/k if k arms tied), 1/K
+        for `Random`, an estimate from 1,001 draws for `LinTS`.
+    policy : int
+        Version of the policy that chose (see `Agent.replace_policy`).
+    time : float
+        When, in seconds since 1970.
+    """
+
+    id: int
+    arm: str
+    probability: float
+    policy: int
+    time: float
 
 
 class Agent:
@@ -65,12 +94,13 @@ class Agent:
     >>> folder.cleanup()
     """
 
-    def __init__(self, file: File, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
+    def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Not for callers: Agent.create and Agent.open are the ways in.
-        self._file, self._clock = file, clock
-        self._view = View(file, checked_plugins(plugins))
-        self.dim: int = self._view.settings.dim
-        self._lock = threading.RLock()
+        self._log, self._clock, self._lock = log, clock, threading.RLock()
+        self._model, self._catalogue = Model(log), Catalogue(log)
+        self._decider = Decider(log, self._model, checked_plugins(plugins))
+        self.dim: int = log.settings.dim
+        self._refresh()
 
     # Life
 
@@ -127,14 +157,7 @@ class Agent:
         file, plugins = as_path(path, "path"), checked_plugins(plugins)
         settings = checked_settings(dim, arms, seed, memory, expire_after, expired_reward)
         row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
-
-        def fill(connection: Any) -> None:
-            new = File(file, connection)
-            settings.write(new)
-            write_policy(new, now, *row)
-            Snapshots(new, settings).begin()
-
-        create_file(file, fill)
+        SqliteLog.create(file, now, settings, row, encode(Sums.empty(settings.dim)))
         return cls.open(file, plugins=plugins, clock=clock)
 
     @classmethod
@@ -149,17 +172,20 @@ class Agent:
 
         A file of an earlier version is brought up to date.
         """
-        file = File(as_path(path, "path"))
+        log = SqliteLog(as_path(path, "path"))
         try:
-            return cls(file, plugins, clock)
+            return cls(log, plugins, clock)
         except BaseException:
-            file.close()
+            log.close()
             raise
 
     def close(self) -> None:
-        """Keep the model in the file, so that the next opening is fast, and let go of it."""
+        """Keep the model in the file, so that the next opening is fast, and let go of it; once more does no harm."""
         with self._lock:
-            self._view.close()
+            with suppress(AdadimError), self._log.transaction():
+                self._model.refresh()
+                self._model.keep_if_due()
+            self._log.close()
 
     def __enter__(self) -> Agent:
         return self
@@ -173,17 +199,17 @@ class Agent:
     @property
     def path(self) -> Path:
         """The file."""
-        return self._file.path
+        return self._log.path
 
     @property
     def policy(self) -> Policy:
         """What decides."""
-        return self._view.decider.policy
+        return self._decider.policy
 
     @property
     def levels(self) -> dict[str, int] | None:
         """Names of groups of leading features, and the end of each."""
-        return None if self._view.decider.levels is None else dict(self._view.decider.levels)
+        return None if self._decider.levels is None else dict(self._decider.levels)
 
     # Asking and telling
 
@@ -210,15 +236,14 @@ class Agent:
             the reward itself. Arms of the catalogue have theirs from `set_arm`.
         """
         with self._lock:
-            now, view = self._now(), self._view
-            asked = view.round(arms, context, costs, now)
-            view.decider.prepare(view.last + 1)  # here, so that others need not wait for it
-            with self._file.transaction():
-                view.model.keep_if_behind()
-                number, version = view.log.last_number() + 1, view.decider.version
-                chosen, probability = view.decider.choose(asked.features, asked.costs, number)
-                view.log.decide(now, asked, chosen, probability, version)
-            return AgentDecision(number, asked.names[chosen], probability, version, now)
+            now = self._now()
+            asked = self._round(arms, context, costs, now)
+            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+            with self._log.transaction():
+                self._model.keep_if_behind()
+                decision, row = self._decide(asked, self._log.place().number + 1, now)
+                self._log.append_decisions([row])
+            return decision
 
     def ask_many(
         self,
@@ -255,15 +280,23 @@ class Agent:
         if not checked:
             return []
         with self._lock:
-            now, view = self._now(), self._view
-            rounds = view.rounds(arms, checked, costs, now)
-            view.decider.prepare(view.last + 1)
+            now, decisions, rows = self._now(), [], []
+            rounds = self._rounds(arms, checked, costs, now)
+            self._decider.prepare(self._next_number)
             try:
-                with self._file.transaction():
-                    return self._decide_each(rounds, now)
+                with self._log.transaction():
+                    self._model.refresh()  # what came meanwhile, so that the decisions are counted in their order
+                    self._model.keep_if_behind()
+                    for asked in rounds:
+                        decision, row = self._decide(asked, self._next_number, now)
+                        self._model.count_decision(row.number, row.features)
+                        decisions.append(decision)
+                        rows.append(row)
+                    self._log.append_decisions(rows)
             except BaseException:
-                view.model.unlearn()  # it has counted decisions that were not written
+                self._model.unlearn()  # it has counted decisions that were not written
                 raise
+            return decisions
 
     def tell(self, id: int, reward: float) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
@@ -286,10 +319,10 @@ class Agent:
         >>> folder.cleanup()
         """
         pairs = checked_pairs(answers)
-        with self._lock, self._file.transaction():
+        with self._lock, self._log.transaction():
             now = self._now()
-            self._view.expire(now)
-            return sum(self._view.log.tell(number, reward, now) for number, reward in pairs)
+            self._expire(now)
+            return sum(self._log.tell(number, reward, now) for number, reward in pairs)
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
@@ -297,8 +330,8 @@ class Agent:
         The log keeps both rewards; the model is as if only this one had been told.
         """
         number, reward = checked_id(id), checked_reward(reward)
-        with self._lock, self._file.transaction():
-            return self._view.log.correct(number, reward, self._now())
+        with self._lock, self._log.transaction():
+            return self._log.correct(number, reward, self._now())
 
     def learn(self, log: Any) -> int:
         """Learn from what another system decided and earned, all or none of it. Gives how many rows were learned.
@@ -314,8 +347,18 @@ class Agent:
             and `time` (seconds since 1970). What `export` writes can be read; rows without a reward are left out.
         """
         rows = logged.read_log(log, self.dim)
-        with self._lock, self._file.transaction():
-            return self._view.log.add_log(rows.digest(), self._now(), rows)
+        with self._lock, self._log.transaction():
+            now, first = self._now(), self._log.place().number + 1
+            if not self._log.add_digest(rows.digest(), now, len(rows.rewards)):
+                return 0
+            decisions, rewards = [], []
+            for number, (features, reward, arm, probability, time) in enumerate(rows, first):
+                made = now if time is None else time
+                decisions.append(Decision(number, made, arm, features, probability, policy=None, asked=None))
+                rewards.append(Reward(number, now, reward))
+            self._log.append_decisions(decisions)
+            self._log.append_rewards(rewards)
+            return len(rewards)
 
     # The catalogue
 
@@ -323,8 +366,8 @@ class Agent:
     def arms(self) -> dict[str, Arm]:
         """Arms of the catalogue that are not retired, by name."""
         with self._lock:
-            self._view.look()
-            return self._view.catalogue.present()
+            self._refresh()
+            return self._catalogue.present()
 
     def set_arm(self, name: str, features: Features, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
@@ -337,8 +380,8 @@ class Agent:
     def set_arms(self, arms: Mapping[str, Features], *, costs: Mapping[str, float] | None = None) -> None:
         """Add or change many arms, all or none."""
         checked = checked_arms(arms, costs)
-        with self._lock, self._file.transaction():
-            self._view.catalogue.set(self._now(), checked)
+        with self._lock, self._log.transaction():
+            self._catalogue.set(checked, self._now())
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm out until `unmask_arm`, while it is out of stock, say."""
@@ -365,8 +408,8 @@ class Agent:
         nothing, the recommended policy's model answers.
         """
         with self._lock:
-            asked = self._view.round(arms, context)
-            means, deviations = self._view.decider.estimates(asked.features, self._view.last + 1)
+            asked = self._round(arms, context)
+            means, deviations = self._decider.estimates(asked.features, self._next_number)
         return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:
@@ -376,8 +419,28 @@ class Agent:
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
         """
         with self._lock:
-            self._view.look(self._now())
-            return self._view.status()
+            self._refresh(self._now())
+            sums, place, settings = self._model.sums, self._model.place, self._log.settings
+            with self._log.transaction(write=False):
+                counts, compacted = self._log.counts(), self._log.folded()[0]
+            arms = Counter(arm.state for arm in self._catalogue.every.values())
+            return {
+                "path": str(self.path),
+                "decisions": place.number - sums.learned,
+                "rewards": sums.answered,
+                "outstanding": counts.waiting,
+                "expired": counts.expired,
+                "learned": sums.learned,
+                "compacted": compacted,
+                "arms": arms["active"],
+                "masked": arms["masked"],
+                "retired": arms["retired"],
+                "policy": repr(self.policy),
+                "policy_version": self._decider.version,
+                "dim": settings.dim,
+                "memory": settings.memory,
+                "bytes": counts.bytes,
+            }
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
@@ -387,9 +450,9 @@ class Agent:
         are chosen again and again it is a little surer than that. By default with the levels of the agent.
         """
         with self._lock:
-            self._view.look()
-            sums = self._view.model.sums.at(self._view.last + 1)
-            return dimension_of_sums(sums, self._view.decider.levels if levels is None else levels, prior)
+            self._refresh()
+            sums = self._model.sums.at(self._next_number)
+            return dimension_of_sums(sums, self._decider.levels if levels is None else levels, prior)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it has learned, for people."""
@@ -398,7 +461,7 @@ class Agent:
             return {
                 **{key: status[key] for key in DESCRIBED},
                 "levels": self.levels,
-                "learner": self._view.decider.describe(self._view.last + 1),
+                "learner": self._decider.describe(self._next_number),
                 "features_that_matter": str(self.dimension()),
             }
 
@@ -410,8 +473,8 @@ class Agent:
         `offered_features` (one list after the other, without the context). Compacted decisions are not in it.
         """
         file = as_path(path, "path")
-        with self._lock, self._file.transaction(write=False):
-            return logged.write_log(file, self._view.log.every_decision())
+        with self._lock, self._log.transaction(write=False):
+            return logged.write_log(file, self._log.decisions())
 
     # Keeping it
 
@@ -421,12 +484,12 @@ class Agent:
         The log stays as it is. Other processes follow at their next call.
         """
         with self._lock:
-            self._view.look()
-            row = self._view.decider.replacement(policy, levels, noise)
-            with self._file.transaction():
-                write_policy(self._file, self._now(), *row)
-            self._view.look()
-            return self._view.decider.version
+            self._refresh()
+            row = self._decider.replacement(policy, levels, noise)
+            with self._log.transaction():
+                self._log.append_policy(row, self._now())
+            self._refresh()
+            return self._decider.version
 
     def compact(self, before: float | datetime) -> int:
         """Fold decisions made before a time into the sums of the model, and drop them from the log. Gives how many.
@@ -436,8 +499,14 @@ class Agent:
         """
         moment = checked_moment(before)
         with self._lock:
-            self._view.look(self._now())
-            return self._view.compact(moment)
+            self._refresh(self._now())
+            with self._log.transaction(write=False):
+                portions, gone = self._model.portions(moment), 0
+            for upto in portions:  # so that others can write in between
+                with self._log.transaction():
+                    gone += self._model.fold(upto)
+            self._log.shrink()
+            return gone
 
     def rebuild(self) -> float:
         """Add up the whole log anew, and keep the result in place of the snapshot. Gives the largest change of any sum.
@@ -445,30 +514,56 @@ class Agent:
         Nobody needs to call this, since a damaged snapshot is noticed; it looks the whole file through and shows that
         the model is what the log says. The change is relative to the largest entry of its kind: rounding, below 1e-9.
         """
-        with self._lock, self._file.transaction():
-            self._file.check()
-            return self._view.model.renew()
+        with self._lock, self._log.transaction():
+            self._log.check()
+            return self._model.renew()
 
     # Inside
 
-    def _decide_each(self, rounds: list[Round], now: float) -> list[AgentDecision]:
-        """Decide and write down one round after the other, each counting the ones before; in a transaction."""
-        view, made = self._view, []
-        view.model.look()  # what came meanwhile, so that the decisions are counted in their order
-        view.model.keep_if_behind()
-        version, offer = view.decider.version, view.log.offer(rounds[0])
-        for asked in rounds:
-            number = view.model.place.number + 1
-            chosen, probability = view.decider.choose(asked.features, asked.costs, number)
-            view.log.decide(now, asked, chosen, probability, version, offer)
-            view.model.decided(number, asked.features[chosen])
-            made.append(AgentDecision(number, asked.names[chosen], probability, version, now))
-        return made
+    def _refresh(self, now: float | None = None) -> None:
+        """Take in what this and other processes wrote since last time, after what is overdue `now` has expired."""
+        if now is not None and self._log.settings.expire_after is not None:
+            with self._log.transaction():
+                self._expire(now)
+        with self._log.transaction(write=False):
+            self._model.refresh()
+            self._catalogue.refresh()
+            self._decider.refresh()
+
+    def _expire(self, now: float) -> None:
+        """Let decisions expire that have waited too long; in a transaction."""
+        settings = self._log.settings
+        if settings.expire_after is not None:
+            self._log.expire(now - settings.expire_after, now, settings.expired_reward)
+
+    @property
+    def _next_number(self) -> int:
+        """Number of the next decision, as of the last refresh."""
+        return self._model.place.number + 1
+
+    def _round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
+        return self._rounds(arms, [None if context is None else vector(context, "context")], costs, now)[0]
+
+    def _rounds(self, arms: Any, contexts: list[Any], costs: Any, now: float | None) -> list[Round]:
+        """What is asked in each context, after a refresh; arms that come with their features are checked before it."""
+        if isinstance(arms, Mapping):
+            rounds = in_contexts(given_round(arms, contexts[0], costs, self._log.settings), contexts)
+            self._refresh(now)
+            return rounds
+        self._refresh(now)
+        return in_contexts(self._catalogue.round(arms, contexts[0], costs), contexts)
+
+    def _decide(self, asked: Round, number: int, now: float) -> tuple[AgentDecision, Decision]:
+        """The decision with this number, and what is to be written down of it."""
+        chosen, probability = self._decider.choose(asked.features, asked.costs, number)
+        arm, features, version = asked.names[chosen], asked.features[chosen], self._decider.version
+        decision = AgentDecision(number, arm, probability, version, now)
+        return decision, Decision(number, now, arm, features, probability, version, asked)
 
     def _now(self) -> float:
         return checked_time(self._clock)
 
     def _change_arm(self, name: str, state: State) -> None:
         checked_name(name)
-        with self._lock, self._file.transaction():
-            self._view.catalogue.change(self._now(), name, state)
+        with self._lock, self._log.transaction():
+            self._catalogue.change(name, state, self._now())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.file import as_bytes, as_matrix
 from adadim.agent.inputs import LARGEST, checked_name, listed
+from adadim.agent.log import Decision, FloatArray, as_bytes
 from adadim.checks import is_number, shown
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.files import as_path, explained
-from adadim.frames import read_frame
-
-__all__ = ["LoggedRows", "read_log", "write_log"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from adadim.frames import Table, is_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +42,22 @@ class LoggedRows:
 
 
 def read_log(log: Any, dim: int) -> LoggedRows:
-    """Rows of a log in any of the forms that `Agent.learn` takes.
-
-    Examples
-    --------
-    >>> rows = read_log([{"features": [1, 2], "reward": 0.5, "arm": "red"}, {"features": [0, 1], "reward": None}], 2)
-    >>> rows.features, rows.rewards, rows.arms
-    (array([[1., 2.]]), array([0.5]), ['red'])
-    """
+    """Rows of a log in any of the forms that `Agent.learn` takes."""
     if isinstance(log, tuple) and len(log) == 2:
         return _checked(*log, dim, {})
-    columns = _columns(log)
+    table = _table(log)
+    columns = {str(name): table.frame[name] for name in table.names}
     if "reward" not in columns:
-        raise InvalidValueError(f"a log needs the column 'reward'; this one has {', '.join(sorted(columns)) or 'none'}")
-    rewards = _numbers(columns["reward"], "reward", optional=True)
+        raise InvalidValueError(f"a log needs the column 'reward'; this one has {', '.join(sorted(columns))}")
+    rewards = _numbers(_listed(columns["reward"]), "reward", optional=True)
     kept = np.flatnonzero(~np.isnan(rewards))
-    if "features" in columns:
-        rows = [columns["features"][i] for i in kept.tolist()]
+    rest: dict[str, list[Any]] = {}
+    for name in ("features", "arm", "probability", "time"):
+        if name in columns:
+            values = _listed(columns[name])
+            rest[name] = [values[i] for i in kept.tolist()]
+    if "features" in rest:
+        rows = rest["features"]
     else:
         wanted = [f"x{j}" for j in range(1, dim + 1)]
         missing = [name for name in wanted if name not in columns]
@@ -71,24 +65,21 @@ def read_log(log: Any, dim: int) -> LoggedRows:
             raise InvalidValueError(
                 f"a log needs the column 'features', lists of {dim} numbers, or x1 to x{dim}; {missing[0]} is missing"
             )
-        rows = list(np.stack([_numbers(columns[name], name)[kept] for name in wanted], axis=1))
-    rest: dict[str, list[Any]] = {
-        name: [columns[name][i] for i in kept.tolist()] for name in ("arm", "probability", "time") if name in columns
-    }
+        rows = list(np.stack([_numbers(_listed(columns[name]), name)[kept] for name in wanted], axis=1))
     return _checked(rows, rewards[kept], dim, rest)
 
 
-def write_log(path: Path, batches: Iterable[list[Any]]) -> Path:
-    """Write rows of `Log.every_decision` to a Parquet file, whole or not at all, a batch in memory at a time."""
+def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
+    """Write what `Log.decisions` gives to a Parquet file, whole or not at all, a batch in memory at a time."""
     import polars as pl
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent) as folder:
             parts: list[Path] = []
-            for rows in batches:
+            for decisions in batches:
                 parts.append(Path(folder, f"{len(parts):06d}.parquet"))
-                _frame(rows).write_parquet(parts[-1])
+                _frame(decisions).write_parquet(parts[-1])
             if not parts:
                 parts.append(Path(folder, "none.parquet"))
                 _frame([]).write_parquet(parts[-1])
@@ -102,57 +93,46 @@ def write_log(path: Path, batches: Iterable[list[Any]]) -> Path:
     return path
 
 
-def _frame(rows: list[Any]) -> Any:
+def _frame(decisions: Sequence[Decision]) -> Any:
     import polars as pl
 
+    rounds = [one.asked for one in decisions]
+    contexts = [None if asked is None else asked.context for asked in rounds]
     numbers = pl.List(pl.Float64)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
-    number, time, arm, probability, policy, features, context, offered, offers, reward = columns
-
-    def vectors(name: str, stored: Iterable[bytes | None]) -> Any:
-        return pl.Series(
-            name, [None if blob is None else as_matrix(blob, 1)[:, 0].tolist() for blob in stored], numbers
-        )
-
-    return pl.DataFrame(
-        [
-            pl.Series("decision", number, pl.Int64),
-            pl.Series("time", time, pl.Float64),
-            pl.Series("arm", arm, pl.String),
-            vectors("features", features),
-            pl.Series("reward", reward, pl.Float64),
-            pl.Series("probability", probability, pl.Float64),
-            pl.Series("policy", policy, pl.Int64),
-            vectors("context", context),
-            pl.Series(
-                "offered", [None if names is None else json.loads(names) for names in offered], pl.List(pl.String)
-            ),
-            vectors("offered_features", offers),
-        ]
-    )
+    columns: dict[str, tuple[list[Any], Any]] = {
+        "decision": ([one.number for one in decisions], pl.Int64),
+        "time": ([one.time for one in decisions], pl.Float64),
+        "arm": ([one.arm for one in decisions], pl.String),
+        "features": ([one.features.tolist() for one in decisions], numbers),
+        "reward": ([one.reward for one in decisions], pl.Float64),
+        "probability": ([one.probability for one in decisions], pl.Float64),
+        "policy": ([one.policy for one in decisions], pl.Int64),
+        "context": ([None if context is None else context.tolist() for context in contexts], numbers),
+        "offered": ([None if asked is None else asked.names for asked in rounds], pl.List(pl.String)),
+        "offered_features": ([None if asked is None else asked.own.ravel().tolist() for asked in rounds], numbers),
+    }
+    return pl.DataFrame([pl.Series(name, values, kind) for name, (values, kind) in columns.items()])
 
 
-def _columns(log: Any) -> dict[str, Sequence[Any]]:
-    """Columns of a log by name."""
+def _table(log: Any) -> Table:
+    """A log as a table, whatever it comes in."""
     if isinstance(log, str | Path):
-        log = read_frame(as_path(log, "log"), (".parquet", ".csv", ".ndjson"))
-    if isinstance(log, Mapping):
-        given: dict[str, Sequence[Any]] = {str(name): list(values) for name, values in log.items()}
-        if len({len(values) for values in given.values()}) > 1:
-            raise InvalidValueError("the columns of a log must have one length")
-        return given
-    if hasattr(log, "columns") and hasattr(log, "__getitem__"):  # a polars or pandas frame
-        return {str(name): _listed(log[name]) for name in log.columns}
-    records = listed(log)
-    if records is not None:
+        log = as_path(log, "log")
+    elif isinstance(log, Mapping):
+        log = {name: list(values) for name, values in log.items()}
+    elif not hasattr(log, "columns"):
+        records = listed(log)
+        if records is None:
+            raise InvalidTypeError(
+                f"a log must be a DataFrame, a path, a sequence of dicts, or features and rewards, got {shown(log)}"
+            )
         for record in records:
             if not isinstance(record, Mapping):
                 raise InvalidTypeError(f"a record of a log must be a dict, got {shown(record)}")
-        names = {str(name) for record in records for name in record}
-        return {name: [record.get(name) for record in records] for name in names | {"reward", "features"}}
-    raise InvalidTypeError(
-        f"a log must be a DataFrame, a path, a sequence of dicts, or features and rewards, got {shown(log)}"
-    )
+        if not records:
+            raise InvalidValueError("the log has no row with a reward")
+        log = records
+    return Table(log, "the log", (".parquet", ".csv", ".ndjson"))
 
 
 def _listed(column: Any) -> Sequence[Any]:
@@ -164,7 +144,7 @@ def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatA
     """A column of numbers; None is NaN where values are optional."""
     found = []
     for row, value in enumerate(values):
-        missing = value is None or (isinstance(value, float) and value != value)
+        missing = is_missing(value)
         if (missing and not optional) or not (missing or is_number(value) or isinstance(value, bool)):
             raise InvalidValueError(
                 f"column {name!r} of the log must hold numbers, but row {row + 1} has {shown(value)}"

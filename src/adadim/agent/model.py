@@ -1,83 +1,293 @@
-"""The sums over the log, kept up to date: each process reads what came since it last looked."""
+"""The model as a function of the log: sums over its decisions and their rewards, kept up to date and kept in the log.
+
+Means, noise and ridge are learned from the decisions that have a reward; widths shrink with every decision, from the
+moment it is made. So there are two second moments: over the answered decisions, and over the answered and the open
+ones, those that still wait for their reward.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import struct
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from adadim.agent.file import as_matrix
-from adadim.agent.log import Log
-from adadim.agent.settings import Settings
-from adadim.agent.snapshots import Place, Snapshots
-from adadim.agent.sums import CANCELS, Sums, difference
+from adadim.agent.log import Entries, FloatArray, Log, Place, Snapshot, as_bytes, as_vector
+from adadim.errors import FileError
+from adadim.models.moments import Moments
 
-__all__ = ["Model"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
+FORMAT = b"sums1"
+HEAD = struct.Struct("<5sqqqqddd")
+DIGEST = 32
+ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent")
+FORGOTTEN = 1e-9  # pulls; less than that is nothing
+FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
+CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
 KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many
 PORTION = 20_000  # decisions that are folded in one transaction
 
 
+@dataclass
+class Sums:
+    """What the log comes to: the moments of the regression and a few counts.
+
+    With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1.
+    """
+
+    moments: Moments  # over the decisions that have a reward
+    half_life: float | None
+    epoch: int = 0  # the decision that counts 1 where older ones count less
+    answered: int = 0  # decisions of the agent that have a reward
+    learned: int = 0  # those of other systems
+    open: int = 0  # decisions that wait for their reward
+    asked: Moments | None = None  # over the answered and the open ones, as if all earned 0; None while none is open
+    peak: FloatArray | float = 0.0  # the largest diagonal of the second of `asked` since that was added up anew
+
+    @classmethod
+    def empty(cls, dim: int, half_life: float | None = None) -> Sums:
+        """The sums of an empty log."""
+        return cls(Moments.zeros(dim), half_life)
+
+    @property
+    def counted(self) -> Moments:
+        """Sums over all decisions that count in the widths."""
+        return self.moments if self.asked is None else self.asked
+
+    @property
+    def scales(self) -> tuple[float, FloatArray]:
+        """The largest squared norm and values by which learners choose ridges and units.
+
+        They are those of the decisions that have a reward, unless an open one is far larger: before the first reward,
+        say, when nothing else tells raw units from like ones.
+        """
+        known, asked = self.moments, self.counted
+        far = asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any()
+        chosen = asked if far else known
+        return chosen.longest, chosen.extent
+
+    def expect(self, numbers: Any, features: FloatArray) -> None:
+        """Count decisions that wait for their reward."""
+        self.forget(int(numbers.max(initial=0)))
+        if self.asked is None:
+            self.asked = self.moments.without_rewards().copy()
+        self._count(numbers, features)
+        self.open += len(numbers)
+
+    def withdraw(self, numbers: Any, features: FloatArray) -> bool:
+        """Count decisions no longer that waited for their reward; False if a difference is not exact enough.
+
+        `recount` then has to follow.
+        """
+        self.open -= len(numbers)
+        if self._none_waits() or self.asked is None:
+            return True
+        asked, weights = self.asked, self._weights(numbers)
+        asked.second -= (features if weights is None else features * weights[:, None]).T @ features
+        asked.weight -= float(len(numbers) if weights is None else weights.sum())
+        # The largest values are not sums: without those that had one, nobody knows them.
+        largest = np.vecdot(features, features).max() * (1 + 1e-9) >= asked.longest > self.moments.longest
+        widest = (np.abs(features).max(axis=0) >= asked.extent) & (asked.extent > self.moments.extent)
+        return not (largest or widest.any() or (self.peak > CANCELS * np.diag(asked.second)).any())
+
+    def recount(self) -> None:
+        """Count only the decisions that have a reward; those that wait can then be counted again by `expect`."""
+        self.open, self.asked, self.peak = 0, None, 0.0
+
+    def add(self, numbers: Any, features: FloatArray, rewards: FloatArray, own: int, waited: Any = None) -> None:
+        """Add the rewards of decisions that had none, `own` of them the agent's.
+
+        `waited` says of each whether `expect` has counted it, by default none.
+        """
+        self.forget(int(numbers.max(initial=0)))
+        self.moments.add(features, rewards, self._weights(numbers))
+        self.answered += own
+        self.learned += len(rewards) - own
+        if waited is not None:
+            self.open -= int(waited.sum())
+        if not self._none_waits():
+            fresh = np.ones(len(rewards), dtype=bool) if waited is None else ~waited
+            if fresh.any():
+                self._count(numbers[fresh], features[fresh])
+
+    def replace(self, numbers: Any, features: FloatArray, old: FloatArray, new: FloatArray) -> None:
+        """Put corrected rewards in the place of those added before."""
+        self.moments.replace(features, old, new, self._weights(numbers))
+
+    def at(self, number: int) -> Moments:
+        """The moments as decision `number` sees them."""
+        seen, asked = self.moments, self.asked
+        if self.half_life is not None:
+            factor = 2.0 ** (-(number - self.epoch) / self.half_life)
+            if factor * seen.weight < FORGOTTEN:
+                seen = Moments.zeros(len(seen.moment))
+            else:
+                seen = seen.copy()
+                seen.fade(factor)
+            if asked is not None:
+                asked = asked.copy()
+                asked.fade(factor)
+        if asked is None:
+            return seen
+        longest, extent = self.scales
+        return replace(seen, asked=asked.second, longest=longest, extent=extent)
+
+    def forget(self, number: int) -> None:
+        """Let older decisions count less, as of decision `number`."""
+        if number > self.epoch:
+            if self.half_life is not None:
+                factor = 2.0 ** (-(number - self.epoch) / self.half_life)
+                self.moments.fade(factor)
+                if self.asked is not None:
+                    self.asked.fade(factor)
+                    self.peak *= factor
+            self.epoch = number
+
+    def _count(self, numbers: Any, features: FloatArray) -> None:
+        assert self.asked is not None
+        self.asked.add(features, np.zeros(len(numbers)), self._weights(numbers))
+        self.peak = np.maximum(self.peak, np.diag(self.asked.second))
+
+    def _none_waits(self) -> bool:
+        if self.open == 0:
+            self.recount()
+        return self.open == 0
+
+    def _weights(self, numbers: Any) -> FloatArray | None:
+        if self.half_life is None:
+            return None
+        weights: FloatArray = np.exp2((numbers - self.epoch) / self.half_life)
+        return weights
+
+
+def difference(one: Sums, other: Sums) -> float:
+    """Largest difference of any two entries, relative to the largest entry of its kind; infinite if counts differ."""
+    if any(getattr(one, name) != getattr(other, name) for name in ("epoch", "answered", "learned", "open")):
+        return math.inf
+    largest = 0.0
+    entries = [(part, name) for part in ("moments", "counted") for name in ENTRIES]
+    for part, name in entries:
+        a, b = (np.atleast_1d(getattr(getattr(sums, part), name)) for sums in (one, other))
+        size = max(float(np.abs(a).max()), float(np.abs(b).max()))
+        largest = max(largest, float(np.abs(a - b).max()) / size if size else 0.0)
+    return largest
+
+
+def encode(sums: Sums) -> bytes:
+    """The sums over answered decisions as bytes, the last of which are a digest of the others."""
+    moments = sums.moments
+    counts = (len(moments.moment), sums.epoch, sums.answered, sums.learned)
+    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest)
+    body = head + as_bytes(moments.second) + as_bytes(moments.moment) + as_bytes(moments.extent)
+    return body + hashlib.sha256(body).digest()
+
+
+def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
+    """The sums that `encode` wrote; a `FileError` if these bytes are not that."""
+    body, digest = data[:-DIGEST], data[-DIGEST:]
+    if len(data) != HEAD.size + 8 * dim * (dim + 2) + DIGEST or hashlib.sha256(body).digest() != digest:
+        raise FileError("damaged sums")
+    form, size, epoch, answered, learned, squares, weight, longest = HEAD.unpack_from(body)
+    if form != FORMAT or size != dim:
+        raise FileError("damaged sums")
+    numbers = as_vector(body[HEAD.size :]).astype(np.float64)
+    second, moment, extent = numbers[: dim * dim].reshape(dim, dim), numbers[dim * dim : -dim], numbers[-dim:]
+    moments = Moments(second, moment, squares, weight, longest, extent)
+    return Sums(moments, half_life, epoch, answered, learned)
+
+
 class Model:
-    """The sums over the log as of the last look; all methods are called in a transaction of the file.
+    """The sums over the log as of the last `refresh`; all methods are called in a transaction of the log.
 
     A learner that knows `sums` at some `version` knows them at the same version later too, once it has counted the
     decisions whose features are in `expected`, and they are taken out. At another version it has to start again.
     """
 
-    def __init__(self, log: Log, snapshots: Snapshots, settings: Settings) -> None:
-        self.log, self.snapshots = log, snapshots
+    def __init__(self, log: Log) -> None:
+        self.log, settings = log, log.settings
         self.dim, self.half_life = settings.dim, settings.memory
         self.withdraws = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place, self.generation = Sums.empty(self.dim, self.half_life), Place(), -1
+        self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
         self.expected: list[FloatArray] = []
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take in what is new in the log."""
         try:
-            self._look()
+            self._refresh()
         except BaseException:
             self.unlearn()  # it may have read half of it
             raise
 
     def unlearn(self) -> None:
-        """Take the sums anew from the file at the next look: they may have more than the file."""
-        self.generation = -1
+        """Take the sums anew from the log at the next refresh: they may have more than the log."""
+        self.place = self.place._replace(generation=-1)
 
-    def _look(self) -> None:
-        generation = self.snapshots.generation()
-        if generation != self.generation:
-            kept = self.snapshots.last(generation)
-            if kept is None:
+    def _refresh(self) -> None:
+        place = self.log.place()
+        if place.generation != self.place.generation:
+            snapshot = self._snapshot(place.generation)
+            if snapshot is None:
                 self.rebuild()
                 return
-            (self.place, self.sums), self.generation = kept, generation
+            self.place, self.sums = snapshot
             self.kept = self.place
             self._changed()
-        last, exact = self.log.last_number(), True
-        for rows in self.log.open_since(self.place.number):
-            self.expect(*_decisions(rows, self.dim))
+        exact = True
+        for waiting in self.log.read("waiting", self.place.number):
+            self.expect(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
         if self.withdraws:
-            for rows in self.log.expired_since(expired):
-                expired = rows[-1][0]
-                # Those that were never seen waiting have not been counted.
-                counted = [(number, x) for _, number, x in rows if number <= self.place.number]
-                if counted:
-                    exact = self.sums.withdraw(*_decisions(counted, self.dim)) and exact
+            for entries in self.log.read("expired", expired):
+                expired = entries.last
+                counted = entries.numbers <= self.place.number  # those that were never seen waiting are not
+                if counted.any():
+                    exact = self.sums.withdraw(entries.numbers[counted], entries.features[counted]) and exact
                     self._changed()
-        for rows in self.log.rewards_since(reward):
-            reward = rows[-1][0]
-            if not self._add(rows):
+        for entries in self.log.read("rewards", reward):
+            reward = entries.last
+            if not self._add(entries):
                 self.rebuild()
                 return
-        self.place = Place(last, reward, expired)
-        self.sums.forget(last)
+        self.place = place._replace(reward=reward, expired=expired)
+        self.sums.forget(place.number)
         if not exact:
             self._count_open()
+
+    def _snapshot(self, generation: int) -> tuple[Place, Sums] | None:
+        """The sums that were kept last, after so many compactions, and up to where; None if damaged or older."""
+        snapshot = self.log.snapshot()
+        if snapshot is None or snapshot.place.generation != generation:
+            return None
+        try:
+            sums = decode(snapshot.body, self.dim, self.half_life)
+            if snapshot.asked:
+                counted = decode(snapshot.asked, self.dim, self.half_life)
+                sums.open, sums.asked = counted.answered, counted.moments
+                sums.peak = as_vector(snapshot.peak).astype(np.float64)
+        except FileError:
+            return None  # it is only a shortcut
+        return snapshot.place, sums
+
+    def _add(self, entries: Entries) -> bool:
+        """Take in rewards; False if they correct some too large to be taken back by a difference."""
+        _, numbers, features, rewards, replaced, own, expired = entries
+        # Those that waited have been counted; where decisions expire without a reward, they have been taken out again.
+        waited = numbers <= self.place.number
+        if self.withdraws:
+            waited &= ~expired
+        self._changed()
+        if replaced is None:
+            self.sums.add(numbers, features, rewards, int(own.sum()), waited)
+            return True
+        first = np.isnan(replaced)
+        if first.any():
+            self.sums.add(numbers[first], features[first], rewards[first], int(own[first].sum()), waited[first])
+        old = replaced[~first]
+        self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
+        return float(old @ old) <= CANCELS * self.sums.moments.squares
 
     def expect(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -88,8 +298,8 @@ class Model:
         if now[0] != longest or (now[1] != extent).any() or len(self.expected) > self.dim:
             self._changed()  # other scales are no small step; and so many steps cost more than to start again
 
-    def decided(self, number: int, features: FloatArray) -> None:
-        """Count the next decision, which has just been written by this process."""
+    def count_decision(self, number: int, features: FloatArray) -> None:
+        """Count the next decision, which this process is about to write."""
         self.expect(np.array([number]), features[None])
         self.place = self.place._replace(number=number)
         self.sums.forget(number)
@@ -97,19 +307,28 @@ class Model:
     def rebuild(self) -> None:
         """Add up the whole log anew."""
         self.unlearn()  # should this stop half-way
-        self.place = Place(self.log.last_number(), self.log.last_reward(), self.log.last_expired())
-        self.sums = self.snapshots.folded()
-        for rows in self.log.latest_rewards():
-            self.sums.add(*_columns(rows, self.dim), own=sum(row[5] for row in rows))
+        place, self.sums = self.log.place(), self._folded()
+        self._add_answered(self.sums)
         self._count_open()
-        self.sums.forget(self.place.number)
-        self.generation = self.snapshots.generation()
+        self.sums.forget(place.number)
+        self.place = place
+
+    def _folded(self) -> Sums:
+        """The sums over what compaction dropped."""
+        try:
+            return decode(self.log.folded()[1], self.dim, self.half_life)
+        except FileError:
+            raise self.log.damaged("the sums of compacted decisions cannot be read") from None
+
+    def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
+        for entries in self.log.read("answered", upto=upto):
+            sums.add(entries.numbers, entries.features, entries.rewards, int(entries.own.sum()))
 
     def _count_open(self) -> None:
         """Count anew what waits for its reward."""
         self.sums.recount()
-        for rows in self.log.open_since(0):
-            self.sums.expect(*_decisions(rows, self.dim))
+        for waiting in self.log.read("waiting"):
+            self.sums.expect(waiting.numbers, waiting.features)
         self._changed()
 
     def _changed(self) -> None:
@@ -118,72 +337,46 @@ class Model:
 
     def renew(self) -> float:
         """Add up the whole log anew and keep the sums; gives the largest change of any of them."""
-        self.look()
+        self.refresh()
         before = self.sums
         self.rebuild()
         self.keep()
         return difference(before, self.sums)
 
     def keep_if_behind(self) -> None:
-        """Keep the sums in the file if much came since this process kept or read some, and no other did."""
+        """Keep the sums in the log if much came since this process kept or read some, and no other did."""
         if self.place.since(self.kept) >= KEEP_EVERY:
             self.keep_if_due(KEEP_EVERY)
             self.kept = self.place
 
     def keep_if_due(self, every: int = 1) -> None:
-        """Keep the sums in the file if those that are there are `every` decisions or rewards behind."""
-        generation, place = self.snapshots.place()
-        if generation < self.generation or (generation == self.generation and self.place.since(place) >= every):
+        """Keep the sums in the log if those that are there are `every` decisions or rewards behind."""
+        snapshot = self.log.snapshot()
+        kept = Place() if snapshot is None else snapshot.place
+        behind = kept.generation == self.place.generation and self.place.since(kept) >= every
+        if behind or kept.generation < self.place.generation:
             self.keep()
 
     def keep(self) -> None:
-        """Keep the sums in the file."""
-        self.snapshots.keep(self.generation, self.place, self.sums)
+        """Keep the sums in the log."""
+        sums, asked, peak = self.sums, b"", b""
+        if sums.asked is not None:
+            asked = encode(Sums(sums.asked, sums.half_life, sums.epoch, sums.open))
+            peak = as_bytes(sums.peak)
+        self.log.keep(Snapshot(self.place, encode(sums), asked, peak))
         self.kept = self.place
 
     def portions(self, before: float) -> list[int]:
         """Decisions up to which to `fold`, one after the other, to fold all those made before a time."""
-        done, last = self.snapshots.compacted(), self.log.last_before(before)
-        return [*range(done + PORTION, last, PORTION), last]
+        (upto, _), last = self.log.folded(), self.log.last_before(before)
+        return [*range(upto + PORTION, last, PORTION), last]
 
     def fold(self, upto: int) -> int:
         """Drop the decisions up to a number, keeping the sums over them; gives how many are gone."""
-        self.look()
-        folded = self.snapshots.folded()
-        for rows in self.log.latest_rewards(upto):
-            folded.add(*_columns(rows, self.dim), own=sum(row[5] for row in rows))
-        gone = self.log.drop(upto)
-        self.snapshots.fold(upto, folded)
-        self.generation = self.snapshots.generation()  # the sums over everything are what they were
+        self.refresh()
+        folded = self._folded()
+        self._add_answered(folded, upto)
+        gone = self.log.fold(upto, encode(folded))
+        self.place = self.place._replace(generation=self.log.place().generation)  # the sums are what they were
         self.keep()
         return gone
-
-    def _add(self, rows: list[Any]) -> bool:
-        """Take in rows of rewards; False if they correct rewards too large to be taken back by a difference."""
-        first = [row for row in rows if row[3] is None]
-        if first:
-            waited = np.array([self._waited(row[1]) for row in first])
-            self.sums.add(*_columns(first, self.dim), own=sum(row[5] for row in first), waited=waited)
-        changed = [row for row in rows if row[3] is not None]
-        self._changed()
-        if changed:
-            numbers, features, new = _columns(changed, self.dim)
-            old = np.array([row[3] for row in changed])
-            self.sums.replace(numbers, features, old, new)
-            return float(old @ old) <= CANCELS * self.sums.moments.squares
-        return True
-
-    def _waited(self, number: int) -> bool:
-        """Whether a decision that now has its first reward was counted before; one that expired has been taken out."""
-        return number <= self.place.number and not (self.withdraws and self.log.has_expired(number))
-
-
-def _decisions(rows: list[Any], dim: int) -> tuple[Any, FloatArray]:
-    """Numbers of decisions and features."""
-    return np.array([row[0] for row in rows]), as_matrix(b"".join(row[1] for row in rows), dim)
-
-
-def _columns(rows: list[Any], dim: int) -> tuple[Any, Any, Any]:
-    """Numbers of decisions, features and rewards."""
-    features = as_matrix(b"".join(row[4] for row in rows), dim)
-    return np.array([row[1] for row in rows]), features, np.array([row[2] for row in rows])

@@ -19,7 +19,8 @@ from typing import Any
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.watch import Offer, Watch
+from adadim.agent.log import Round
+from adadim.agent.watch import Watch
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
@@ -55,7 +56,7 @@ def log_overview(watch: Watch) -> dict[str, Any]:
     }
 
 
-def model_overview(agent: Agent, offer: Offer | None) -> dict[str, Any]:
+def model_overview(agent: Agent, offer: Round | None) -> dict[str, Any]:
     """What the live page shows of the model, with the best arms of an offer."""
     posterior = agent.dimension()
     top: list[dict[str, Any]] = []

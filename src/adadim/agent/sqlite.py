@@ -1,0 +1,619 @@
+"""A log in an SQLite file: its tables, how files of earlier versions get them, its queries, and damage to it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from adadim.agent.log import (
+    Arm,
+    Counts,
+    DayRewards,
+    Decision,
+    Entries,
+    Kind,
+    Log,
+    Place,
+    PolicyRow,
+    Reward,
+    Round,
+    Settings,
+    Snapshot,
+    as_bytes,
+    as_matrix,
+    as_vector,
+)
+from adadim.checks import shown
+from adadim.errors import FileError, InvalidValueError
+from adadim.files import explained
+
+APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
+THERE = "exists already; open it with Agent.open, or choose another name"
+BUSY_SECONDS = 30.0  # to wait for another process that is writing
+BATCH = 20_000  # rows read at a time
+FOLDED = "sums of compacted decisions"
+
+LOG = """
+-- A seal is a checksum of the rest of its row: SQLite does not notice every flipped bit.
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE policies (
+    version INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,
+    policy TEXT NOT NULL, levels TEXT, noise REAL, seal INTEGER NOT NULL
+);
+-- What was offered: names of the arms and their features (float64, row by row), each distinct offer once.
+CREATE TABLE offers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, arms TEXT NOT NULL, features BLOB NOT NULL);
+-- `features` are those of the arm chosen, after the context; `policy` is null for what another system decided.
+CREATE TABLE decisions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, arm TEXT, offer INTEGER, context BLOB,
+    features BLOB NOT NULL, probability REAL, policy INTEGER, seal INTEGER NOT NULL
+);
+-- A correction is a row more, with the reward that it replaces.
+CREATE TABLE rewards (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, decision INTEGER NOT NULL, time REAL NOT NULL,
+    reward REAL NOT NULL, replaces REAL, seal INTEGER NOT NULL
+);
+CREATE INDEX rewards_of_decision ON rewards (decision);
+CREATE INDEX corrections ON rewards (decision) WHERE replaces IS NOT NULL;
+CREATE TABLE outstanding (number INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE expired (number INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE learned (digest BLOB PRIMARY KEY, time REAL NOT NULL, rows INTEGER NOT NULL) WITHOUT ROWID;
+-- The sums over what was compacted, and those over the whole log up to a reward.
+CREATE TABLE folded (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, upto INTEGER NOT NULL,
+    body BLOB NOT NULL, seal INTEGER NOT NULL);
+CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, seq INTEGER NOT NULL,
+    body BLOB NOT NULL, seal INTEGER NOT NULL);
+"""
+
+CATALOGUE = """
+-- Every change of an arm; the last row of a name is what holds.
+CREATE TABLE arms (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, name TEXT NOT NULL, features BLOB NOT NULL,
+    cost REAL NOT NULL, state TEXT NOT NULL, seal INTEGER NOT NULL
+);
+"""
+
+LATE = """
+-- Decisions that waited too long, in the order in which they were given up: a process reads those it has not seen.
+ALTER TABLE expired RENAME TO expired_before;
+CREATE TABLE expired (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL UNIQUE, time REAL NOT NULL, seal INTEGER NOT NULL
+);
+INSERT INTO expired (seq, number, time, seal) SELECT seq, number, time, checksum(seq, number, time)
+    FROM (SELECT row_number() OVER (ORDER BY number) AS seq, number, time FROM expired_before);
+DROP TABLE expired_before;
+-- The sums over the log up to a decision, a reward and an expiry: `body` over the decisions that have a reward, `asked`
+-- over those that wait for theirs too (empty if none does), `peak` as in model.py. A shortcut: it is made anew.
+DROP TABLE snapshot;
+CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, number INTEGER NOT NULL,
+    seq INTEGER NOT NULL, expired INTEGER NOT NULL, body BLOB NOT NULL, asked BLOB NOT NULL, peak BLOB NOT NULL,
+    seal INTEGER NOT NULL);
+"""
+
+STEPS = (LOG, CATALOGUE, LATE)
+"""What each version added; a file of version v gets those after the first v."""
+
+VERSION = len(STEPS)
+
+# What cannot be, unless rows were lost or changed.
+CONTRADICTIONS = {
+    "rewards of no decision": """
+        SELECT 1 FROM rewards WHERE decision NOT IN (SELECT number FROM decisions)""",
+    "decisions that neither wait nor have a reward": """
+        SELECT 1 FROM decisions WHERE policy IS NOT NULL AND number NOT IN (SELECT number FROM outstanding)
+            AND number NOT IN (SELECT number FROM expired) AND number NOT IN (SELECT decision FROM rewards)""",
+    "waiting decisions that are not there or have a reward": """
+        SELECT 1 FROM outstanding o LEFT JOIN decisions d ON d.number = o.number
+            WHERE d.time IS NOT o.time OR o.number IN (SELECT decision FROM rewards)""",
+    "expired decisions that are not there or wait": """
+        SELECT 1 FROM expired WHERE number IN (SELECT number FROM outstanding)
+            OR (number > (SELECT upto FROM folded) AND number NOT IN (SELECT number FROM decisions))""",
+    "two first rewards of one decision": """
+        SELECT 1 FROM rewards WHERE replaces IS NULL GROUP BY decision HAVING count(*) > 1""",
+    "decisions out of count": """
+        SELECT 1 FROM folded, (SELECT ifnull(max(number), 0) AS last, count(*) AS all_of_them FROM decisions) d
+            WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'decisions'), 0) IS NOT max(upto, last)
+            OR (SELECT count(*) FROM decisions WHERE number > upto) != max(last - upto, 0)""",
+    "arms out of count": """
+        SELECT 1 FROM (SELECT count(*) AS changes, ifnull(min(seq), 1) AS first, ifnull(max(seq), 0) AS last FROM arms)
+            WHERE first != 1 OR last != changes""",
+    "expired decisions out of count": """
+        SELECT 1 FROM (SELECT count(*) AS all_of_them, ifnull(max(seq), 0) AS last FROM expired)
+            WHERE last != all_of_them
+            OR ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'expired'), 0) IS NOT last""",
+    "rewards out of count": """
+        SELECT 1 WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'rewards'), 0) <
+            max((SELECT ifnull(max(seq), 0) FROM rewards), (SELECT ifnull(max(seq), 0) FROM snapshot))""",
+}
+
+
+# Tables whose rows have a checksum, in the column `seal`, of these columns.
+COLUMNS = {
+    "settings": ("key", "value"),
+    "policies": ("version", "time", "policy", "levels", "noise"),
+    "decisions": ("number", "time", "arm", "offer", "context", "features", "probability", "policy"),
+    "rewards": ("seq", "decision", "time", "reward", "replaces"),
+    "expired": ("seq", "number", "time"),
+    "arms": ("seq", "time", "name", "features", "cost", "state"),
+    "folded": ("generation", "upto", "body"),
+    "snapshot": ("generation", "number", "seq", "expired", "body", "asked", "peak"),
+}
+INSERT = {
+    table: f"INSERT INTO {table} ({', '.join(columns)}, seal) VALUES ({'?, ' * len(columns)}?)"
+    for table, columns in COLUMNS.items()
+}
+
+
+def _columns(table: str, alias: str) -> str:
+    return ", ".join(f"{alias}.{column}" for column in (*COLUMNS[table], "seal"))
+
+
+REWARD, DECISION, EXPIRED = _columns("rewards", "r"), _columns("decisions", "d"), _columns("expired", "e")
+
+# Where to read on from, the row of rewards or of expired decisions (nothing for "waiting"), and the decision.
+READ: dict[Kind, str] = {
+    "waiting": f"""
+        SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
+        WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
+    "expired": f"""
+        SELECT e.seq, {EXPIRED}, {DECISION} FROM expired e JOIN decisions d ON d.number = e.number
+        WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?""",
+    "rewards": f"""
+        SELECT r.seq, {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision)
+        FROM rewards r JOIN decisions d ON d.number = r.decision
+        WHERE r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?""",
+    "answered": f"""
+        SELECT d.number, {REWARD}, {DECISION}, 0 FROM decisions d JOIN rewards r ON r.decision = d.number
+        WHERE d.number > ? AND d.number <= ? AND NOT EXISTS (
+            SELECT 1 FROM rewards n WHERE n.decision = r.decision AND n.replaces IS NOT NULL AND n.seq > r.seq)
+        ORDER BY d.number LIMIT ?""",
+}
+ARMS = f"SELECT {_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq"
+POLICY = f"SELECT {_columns('policies', 'p')} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1"
+PLACE = "SELECT (SELECT generation FROM folded), " + ", ".join(
+    f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
+)
+DECISIONS = f"""
+    SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest
+    FROM decisions d LEFT JOIN offers o ON o.id = d.offer
+        LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
+    WHERE d.number > ? ORDER BY d.number LIMIT ?
+"""
+DAY_REWARDS = """
+    SELECT CAST(d.time / 86400 AS INTEGER), count(*) - count(r.replaces), sum(r.reward - ifnull(r.replaces, 0)),
+        sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
+    FROM rewards r JOIN decisions d ON d.number = r.decision
+    WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1
+"""
+CHOICES = """
+    SELECT arm, count(*) AS n FROM (
+        SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
+    ) GROUP BY arm ORDER BY n DESC, arm
+"""
+LAST_ASKED = """
+    SELECT o.arms, o.features, d.context FROM decisions d JOIN offers o ON o.id = d.offer
+    ORDER BY d.number DESC LIMIT 1
+"""
+
+
+def checksum(*values: Any) -> int:
+    """Checksum of a row, by which damage that SQLite does not see is noticed."""
+    check = 0
+    for value in values:
+        if isinstance(value, float):
+            value += 0.0  # SQLite stores -0.0 as 0.0
+        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
+    return check
+
+
+class SqliteLog(Log):
+    """The log in a file, opened; or, with `write=False`, for reading alone."""
+
+    def __init__(self, path: Path, write: bool = True) -> None:
+        self.path, self._process = path, os.getpid()
+        self._connection = _connect(path) if write else _connection(path, "ro")
+        try:
+            with self.transaction(write=False):
+                self.settings = self._settings()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, path: Path, time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> None:
+        """Make the file of a new agent, with sums of nothing."""
+
+        def fill(connection: sqlite3.Connection) -> None:
+            _insert(connection, "settings", [(key, json.dumps(value)) for key, value in asdict(settings).items()])
+            _insert(connection, "policies", [(1, time, *policy)])
+            _insert(connection, "folded", [(0, 0, sums)])
+
+        create_file(path, fill)
+
+    def close(self) -> None:
+        if self._process == os.getpid():  # a child must leave the parent's locks alone
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self, write: bool = True) -> Iterator[None]:
+        if self._process != os.getpid():
+            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
+        try:
+            with _transaction(self._connection, write):
+                yield
+        except sqlite3.OperationalError as failure:
+            if "locked" in str(failure) or "busy" in str(failure):
+                raise FileError(f"{self.path}: another process has been writing for too long; try again") from failure
+            raise FileError(f"{self.path}: cannot be read or written ({failure})") from failure
+        except sqlite3.ProgrammingError as failure:
+            raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open") from failure
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as failure:  # its message may quote what is no text
+            raise self.damaged(str(failure)) from failure
+
+    # Decisions and rewards
+
+    def place(self) -> Place:
+        generation, number, reward, expired = self._row(PLACE)
+        if not isinstance(generation, int):
+            raise self.damaged(f"the {FOLDED} cannot be read")
+        try:
+            return Place(generation, int(number or 0), int(reward or 0), int(expired or 0))
+        except (TypeError, ValueError):
+            raise self.damaged("the numbers of the last rows cannot be read") from None
+
+    def _last(self, table: str) -> int:
+        """Number of the last row that was ever in a table."""
+        row = self._row("SELECT seq FROM sqlite_sequence WHERE name = ?", table)
+        return 0 if row is None else int(row[0])
+
+    def append_decisions(self, decisions: Sequence[Decision]) -> None:
+        rows: list[tuple[Any, ...]] = []
+        offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
+        for number, time, arm, features, probability, policy, asked, _ in decisions:
+            offer = context = None
+            if asked is not None:
+                same = id(asked.names), id(asked.own)
+                if same not in offers:
+                    offers[same] = self._offer(asked)
+                offer, context = offers[same], None if asked.context is None else as_bytes(asked.context)
+            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy))
+        _insert(self._connection, "decisions", rows)
+        waiting = [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
+        self._connection.executemany("INSERT INTO outstanding (number, time) VALUES (?, ?)", waiting)
+
+    def _offer(self, asked: Round) -> int | None:
+        """Number of what was offered, which is written if it is new."""
+        names, features = json.dumps(asked.names), as_bytes(asked.own)
+        digest = _offer_digest(names, features)
+        row = self._row("SELECT id FROM offers WHERE digest = ?", digest)
+        if row is not None:
+            return int(row[0])
+        query = "INSERT INTO offers (digest, arms, features) VALUES (?, ?, ?)"
+        return self._connection.execute(query, (digest, names, features)).lastrowid
+
+    def append_rewards(self, rewards: Sequence[Reward]) -> None:
+        last = self._last("rewards")
+        _insert(self._connection, "rewards", [(last + i, *reward) for i, reward in enumerate(rewards, 1)])
+        self._stop_waiting(reward.number for reward in rewards if reward.replaces is None)
+
+    def expire(self, before: float, now: float, reward: float | None) -> None:
+        oldest = self._row("SELECT time FROM outstanding ORDER BY number LIMIT 1")
+        if oldest is None or oldest[0] >= before:
+            return
+        numbers = [row[0] for row in self._rows("SELECT number FROM outstanding WHERE time < ?", before)]
+        last = self._last("expired")
+        _insert(self._connection, "expired", [(last + i, number, now) for i, number in enumerate(numbers, 1)])
+        self._stop_waiting(numbers)
+        if reward is not None:
+            self.append_rewards([Reward(number, now, reward) for number in numbers])
+
+    def _stop_waiting(self, numbers: Iterable[int]) -> None:
+        self._connection.executemany("DELETE FROM outstanding WHERE number = ?", ((number,) for number in numbers))
+
+    def find(self, number: int) -> tuple[bool, float | None] | None:
+        if self._row("SELECT 1 FROM outstanding WHERE number = ?", number) is not None:
+            return True, None
+        rows = self._rows(f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1", number)
+        for _, _, _, reward, _ in self._verified(rows, "rewards"):
+            return False, float(reward)
+        if self._row("SELECT 1 FROM decisions WHERE number = ?", number) is None:
+            return None
+        if self._row("SELECT 1 FROM expired WHERE number = ?", number) is None:
+            raise self.damaged(f"decision {number} neither waits nor has a reward")
+        return False, None
+
+    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
+        table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
+        start = 1 if table is None else len(COLUMNS[table]) + 2
+        end = start + len(COLUMNS["decisions"]) + 1
+        while rows := self._rows(READ[kind], since, upto, BATCH):
+            since = self._next(since, rows[-1][0])
+            heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
+            decisions = self._verified([row[start:end] for row in rows], "decisions")
+            numbers = np.array([row[0] for row in decisions])
+            features = as_matrix(b"".join([row[5] for row in decisions]), self.settings.dim)
+            if table != "rewards":
+                yield Entries(since, numbers, features)
+                continue
+            rewards, replaced = np.array([row[3] for row in heads]), [row[4] for row in heads]
+            own = np.array([row[7] is not None for row in decisions])
+            expired = np.array([row[end] for row in rows], dtype=bool)
+            corrects = any(reward is not None for reward in replaced)
+            corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
+            yield Entries(since, numbers, features, rewards, corrected, own, expired)
+
+    def decisions(self) -> Iterator[list[Decision]]:
+        number = 0
+        while rows := self._rows(DECISIONS, number, BATCH // 10):  # these are long rows
+            number = self._next(number, rows[-1][6])
+            yield [self._decision(row[:6], row[6:15], *row[15:]) for row in rows]
+
+    def _decision(self, told: Any, decided: Any, names: str | None, features: bytes, digest: bytes) -> Decision:
+        reward = None if told[0] is None else self._verified([told], "rewards")[0][3]
+        ((number, time, arm, offer, context, chosen, probability, policy),) = self._verified([decided], "decisions")
+        asked = None
+        if offer is not None:
+            if names is None or _offer_digest(names, features) != digest:
+                raise self.damaged(f"what was offered in decision {number} is not what was written")
+            asked = _as_round(names, features, context)
+        return Decision(number, time, arm, as_vector(chosen), probability, policy, asked, reward)
+
+    def _next(self, before: int, after: Any) -> int:
+        """Where to read on: always further, or a damaged tree would be read for ever."""
+        if not isinstance(after, int) or after <= before:
+            raise self.damaged("rows are out of order")
+        return after
+
+    def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
+        query = "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)"
+        return self._connection.execute(query, (digest, time, rows)).rowcount == 1
+
+    # Catalogue and policies
+
+    def arms(self, since: int) -> list[tuple[int, Arm]]:
+        return [
+            (seq, Arm(name, as_vector(features), cost, state))
+            for seq, _, name, features, cost, state in self._verified(self._rows(ARMS, since), "arms")
+        ]
+
+    def append_arms(self, arms: Iterable[Arm], time: float) -> None:
+        (last,) = self._row("SELECT ifnull(max(seq), 0) FROM arms")
+        rows = [
+            (last + i, time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state)
+            for i, arm in enumerate(arms, 1)
+        ]
+        _insert(self._connection, "arms", rows)
+
+    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
+        row = self._row(POLICY, since)
+        if row is None and since:
+            return None
+        version, _, policy, levels, noise = self._one(row, "policy")
+        return version, PolicyRow(policy, levels, noise)
+
+    def append_policy(self, policy: PolicyRow, time: float) -> None:
+        (last,) = self._row("SELECT ifnull(max(version), 0) FROM policies")
+        _insert(self._connection, "policies", [(last + 1, time, *policy)])
+
+    def _settings(self) -> Settings:
+        rows = self._verified(self._rows("SELECT key, value, seal FROM settings"), "settings")
+        values = {key: json.loads(value) for key, value in rows}
+        names = {field.name for field in fields(Settings)}
+        if missing := names - values.keys():
+            raise self.damaged(f"the setting {min(missing)!r} is missing")
+        return Settings(**{name: values[name] for name in names})
+
+    # Sums over the log
+
+    def snapshot(self) -> Snapshot | None:
+        row = self._row(f"SELECT {_columns('snapshot', 's')} FROM snapshot s")
+        if row is None or checksum(*row[:-1]) != row[-1]:
+            return None
+        return Snapshot(Place(*row[:4]), *row[4:7])
+
+    def keep(self, snapshot: Snapshot) -> None:
+        self._connection.execute("DELETE FROM snapshot")
+        _insert(self._connection, "snapshot", [(*snapshot.place, *snapshot[1:])])
+
+    def folded(self) -> tuple[int, bytes]:
+        _, upto, body = self._one(self._row(f"SELECT {_columns('folded', 'f')} FROM folded f"), FOLDED)
+        return upto, body
+
+    def fold(self, upto: int, body: bytes) -> int:
+        generation, (before, _) = self.place().generation, self.folded()
+        query = "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)"
+        gone = self._connection.execute(query, (upto,)).rowcount
+        self._connection.execute("DELETE FROM rewards WHERE decision <= ?", (upto,))
+        self._connection.execute("DELETE FROM folded")
+        _insert(self._connection, "folded", [(generation + 1, max(before, upto), body)])
+        return gone
+
+    def last_before(self, time: float) -> int:
+        first = self._row("SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1", time)
+        return self.place().number if first is None else int(first[0]) - 1
+
+    def shrink(self) -> None:
+        with self.transaction():
+            self._connection.execute(
+                "DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)"
+            )
+        with contextlib.suppress(sqlite3.OperationalError):  # another process is writing: next time
+            # `execute` would stop after the first page.
+            self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
+
+    # Looking at it
+
+    def counts(self) -> Counts:
+        waiting, expired = self._row("SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)")
+        return Counts(waiting, expired, self.path.stat().st_size)
+
+    def check(self) -> None:
+        (problem,) = self._row("PRAGMA quick_check(1)")
+        if problem != "ok":
+            raise self.damaged(str(problem))
+        for what, query in CONTRADICTIONS.items():
+            if self._row(f"{query} LIMIT 1") is not None:
+                raise self.damaged(what)
+
+    def day_rewards(self, since: int) -> list[DayRewards]:
+        return [DayRewards(*row) for row in self._rows(DAY_REWARDS, since)]
+
+    def choices(self, last: int) -> dict[str, int]:
+        return dict(self._rows(CHOICES, last))
+
+    def last_asked(self) -> Round | None:
+        row = self._row(LAST_ASKED)
+        return None if row is None else _as_round(*row)
+
+    # Rows
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        return self._connection.execute(query, values).fetchall()
+
+    def _row(self, query: str, *values: Any) -> Any:
+        """The first row, None if there is none."""
+        return self._connection.execute(query, values).fetchone()
+
+    def _verified(self, rows: Iterable[Any], table: str) -> list[Any]:
+        """Rows without their checksums, which must fit."""
+        verified = []
+        for *row, check in rows:
+            if checksum(*row) != check:
+                what = "expired decisions" if table == "expired" else table
+                raise self.damaged(f"a row of the table of {what} is not what was written: {shown(row[0])}")
+            verified.append(row)
+        return verified
+
+    def _one(self, row: Any, what: str) -> Any:
+        """A row that must be there, without its checksum."""
+        if row is None or checksum(*row[:-1]) != row[-1]:
+            raise self.damaged(f"the {what} cannot be read")
+        return row[:-1]
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    connection.executemany(INSERT[table], ((*row, checksum(*row)) for row in rows))
+
+
+def _offer_digest(names: str, features: bytes) -> bytes:
+    return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
+
+
+def _as_round(stored_names: str, stored: bytes, context: bytes | None) -> Round:
+    names = json.loads(stored_names)
+    own = as_matrix(stored, len(stored) // 8 // len(names))
+    return Round(names, own, context=None if context is None else as_vector(context))
+
+
+# The file
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[sqlite3.Connection]:
+    """All or nothing; a writer takes its turn at once, a reader sees one state of the file."""
+    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    try:
+        yield connection
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Make the file of a new agent, whole or not at all; one that is there already is left alone."""
+    if path.exists():
+        raise FileError(f"{path}: {THERE}")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connection(partial, "rwc")
+        try:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            _migrate(connection)
+            with _transaction(connection):
+                fill(connection)
+        finally:
+            connection.close()
+        try:
+            os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
+        except FileExistsError:
+            raise FileError(f"{path}: {THERE}") from None
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    except sqlite3.OperationalError as failure:
+        raise FileError(f"{path}: cannot be written ({failure}); choose a folder you may write to") from failure
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                partial.with_name(partial.name + suffix).unlink()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file of an agent, brought to this version; what is none is refused."""
+    if not path.exists():
+        raise FileError(f"{path}: no such file; make one with Agent.create(path, dim=...)")
+    if not path.is_file():
+        raise FileError(f"{path}: not a file")
+    try:
+        connection = _connection(path, "rw")
+    except sqlite3.Error as failure:
+        raise FileError(f"{path}: cannot be opened ({failure})") from failure
+    try:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise FileError(f"{path}: not a file that Agent.create made")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            raise FileError(
+                f"{path}: written by a newer adadim (its tables are version {version}, this one reads up to "
+                f"{VERSION}); update adadim to open it"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
+        _migrate(connection)
+    except sqlite3.OperationalError as failure:
+        connection.close()
+        raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
+    except (sqlite3.Error, UnicodeDecodeError) as failure:  # its message may quote what is no text
+        connection.close()
+        raise FileError(f"{path}: damaged, or not a file that Agent.create made ({failure})") from failure
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Take the steps that the file has not taken yet, all or none."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    connection.create_function("checksum", -1, checksum)
+    with _transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
+        for step in STEPS[version:]:
+            for statement in step.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _connection(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
