@@ -217,11 +217,14 @@ def checksum(*values: Any) -> int:
 
 
 class SqliteLog(Log):
-    """The log in a file, opened; or, with `write=False`, for reading alone."""
+    """The log in a file, opened; or, with `write=False` and without its settings, for people who watch it."""
 
     def __init__(self, path: Path, write: bool = True) -> None:
         self.path, self._process = path, os.getpid()
-        self._connection = _connect(path) if write else _connection(path, "ro")
+        if not write:  # nothing is read yet: the last to close could not tidy up what SQLite writes beside the file
+            self._connection = _connection(path, "ro")
+            return
+        self._connection = _connect(path)
         try:
             with self.transaction(write=False):
                 self.settings = self._settings()
