@@ -217,11 +217,14 @@ def checksum(*values: Any) -> int:
 
 
 class SqliteLog(Log):
-    """The log in a file, opened; or, with `write=False`, for reading alone."""
+    """The log in a file, opened; or, with `write=False` and without its settings, for people who watch it."""
 
     def __init__(self, path: Path, write: bool = True) -> None:
         self.path, self._process = path, os.getpid()
-        self._connection = _connect(path) if write else _connection(path, "ro")
+        if not write:  # nothing is read yet: the last to close could not tidy up what SQLite writes beside the file
+            self._connection = _connection(path, "ro")
+            return
+        self._connection = _connect(path)
         try:
             with self.transaction(write=False):
                 self.settings = self._settings()
@@ -304,7 +307,7 @@ class SqliteLog(Log):
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
         last = self._last("rewards")
         _insert(self._connection, "rewards", [(last + i, *reward) for i, reward in enumerate(rewards, 1)])
-        self._stop_waiting(reward.number for reward in rewards if reward.replaces is None)
+        self._stop_waiting([(reward.number,) for reward in rewards if reward.replaces is None])
 
     def expire(self, before: float, now: float, reward: float | None) -> None:
         oldest = self._row("SELECT time FROM outstanding ORDER BY number LIMIT 1")
@@ -313,12 +316,12 @@ class SqliteLog(Log):
         numbers = [row[0] for row in self._rows("SELECT number FROM outstanding WHERE time < ?", before)]
         last = self._last("expired")
         _insert(self._connection, "expired", [(last + i, number, now) for i, number in enumerate(numbers, 1)])
-        self._stop_waiting(numbers)
+        self._stop_waiting([(number,) for number in numbers])
         if reward is not None:
             self.append_rewards([Reward(number, now, reward) for number in numbers])
 
-    def _stop_waiting(self, numbers: Iterable[int]) -> None:
-        self._connection.executemany("DELETE FROM outstanding WHERE number = ?", ((number,) for number in numbers))
+    def _stop_waiting(self, numbers: list[tuple[int]]) -> None:
+        self._connection.executemany("DELETE FROM outstanding WHERE number = ?", numbers)
 
     def find(self, number: int) -> tuple[bool, float | None] | None:
         if self._row("SELECT 1 FROM outstanding WHERE number = ?", number) is not None:
@@ -502,7 +505,7 @@ class SqliteLog(Log):
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    connection.executemany(INSERT[table], ((*row, checksum(*row)) for row in rows))
+    connection.executemany(INSERT[table], [(*row, checksum(*row)) for row in rows])
 
 
 def _offer_digest(names: str, features: bytes) -> bytes:
