@@ -218,7 +218,7 @@ class ContextModel(Model):
         """The regression, before any pull."""
         return context_posterior(self.reference, self.dim, ridge)
 
-    def seen(self, features: Array) -> Array:
+    def seen(self, features: Any) -> Array:
         """The features that it learns from."""
         first = features if self.dim == self.problem.dim else features[..., : self.dim]
         return first if self.weights is None else first * self.weights
@@ -274,11 +274,9 @@ class DisjointModel(ContextModel):
     state: ContextPosterior
 
     def regression(self, ridge: float) -> ContextPosterior:
-        self._answered = np.zeros(len(self.problem), dtype=np.int64)
         return ContextPosterior(len(self.problem) * self.arms, self.dim, ridge)
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        assert rows.features is not None
         return self.predict_contexts(self.seen(rows.features), rows)
 
     def predict_contexts(self, contexts: Array, rows: Rows) -> tuple[Array, Array]:
@@ -291,7 +289,6 @@ class DisjointModel(ContextModel):
         return np.stack([mean for mean, _ in each]), np.stack([width2 for _, width2 in each])
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        assert rows.features is not None
         context = self.seen(rows.features).copy()
         if not self.converts:
             return chosen, {"features": context}
@@ -299,7 +296,7 @@ class DisjointModel(ContextModel):
         return like(chosen, reference), {"features": like(context, reference)}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.answer(arms, rewards, rows, memo)
+        self._pull(self.state, arms, rewards, rows, memo)
         if self.state.asked is not None:
             self._pull(self.state.asked, arms, rewards * 0.0, rows, memo)
 
@@ -309,23 +306,20 @@ class DisjointModel(ContextModel):
         self._pull(self.state.asked, arms, np.zeros(len(arms)), rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for r in self._pull(self.state, arms, rewards, rows, memo):
-            self._answered[r] += 1
+        self._pull(self.state, arms, rewards, rows, memo)
 
-    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> list[int]:
-        """Let the regressions of the arms pulled learn; gives the replications."""
-        contexts = self.pulled(arms, rows, memo)
-        ids: list[int] = rows.ids.tolist()
-        for r, arm, x, reward in zip(ids, arms.tolist(), contexts, rewards.tolist(), strict=True):
+    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let the regressions of the arms pulled learn."""
+        pulls = zip(rows.ids.tolist(), arms.tolist(), self.pulled(arms, rows, memo), rewards.tolist(), strict=True)
+        for r, arm, x, reward in pulls:
             state.pull(r * self.arms + arm, x, reward)
-        return ids
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return as_numpy(memo["features"]) if self.converts else memo["features"]
 
     @property
     def pulls(self) -> Array:
-        return self._answered
+        return self.state.pulls.reshape(len(self.problem), -1).sum(axis=1)
 
     @property
     def logdet(self) -> Array:

@@ -184,7 +184,7 @@ class AskTell(Player):
                 ids, arms, memo = self._in_library(self._open[number])
                 self.expect(arms, self._rows(ids), memo)
             self._uncounted.clear()
-        return wanted.ids, *self.choose(self.present(wanted))
+        return wanted.ids, *self.choose(self.present(wanted) if self.problem.growing else wanted)
 
     def _check_there(self, rows: Rows) -> None:
         there = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1

@@ -6,6 +6,7 @@ Dynamic Balancing too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from adadim.actions import ActionSet
@@ -30,12 +31,13 @@ class ReleasedLinUCB(LinUCB):
     [0, 1]
     """
 
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
         scores = super().scores(mean, width2, radius, pulls)
-        if surely_all(pulls):
+        made = pulls()
+        if surely_all(made):
             return scores
         xp = namespace(scores)
-        return xp.where((pulls > 0)[:, None], scores, xp.zeros_like(scores))
+        return xp.where((made > 0)[:, None], scores, xp.zeros_like(scores))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,8 +99,8 @@ class LinUCB(Policy):
         delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
         return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
 
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
-        """Optimistic score of every arm, given what is known of them and how many pulls (n,) that is from."""
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
+        """Optimistic score of every arm, given what is known of them; `pulls()` are how many (n,) that is from."""
         return optimism(mean, width2, radius, self.bonus)
 
     def checked_dim(self, problem: Problem) -> int:
@@ -165,7 +166,7 @@ class LinUCBLearner(Learner):
     def scores(self, rows: Rows) -> Array:
         """Optimistic score of every arm that the model speaks of, in each replication of `rows`."""
         mean, width2 = self.model.predict(rows)
-        return self.policy.scores(mean, width2, self.radius(rows), rows.of(self.model.pulls))
+        return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         model = self.model
@@ -204,7 +205,7 @@ class LinUCBLearner(Learner):
         radius = self._radius
         if self.policy.radius == "oful":
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
-        scores = like(self.policy.scores(mean, width2, radius, state.pulls), self.problem.reference)
+        scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
 
     def arms_added(self) -> None:

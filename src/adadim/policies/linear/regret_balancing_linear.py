@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from adadim.backend.arrays import Array, clamp, namespace
@@ -66,5 +67,5 @@ def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array,
 class _Balanced(LinUCB):
     """LinUCB whose score is minus the empirical regret."""
 
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Array) -> Array:
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
         return -empirical_regrets(mean, width2, radius)[1]

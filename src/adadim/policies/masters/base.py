@@ -152,7 +152,8 @@ class NestedLinUCB(Bases):
 
     def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         lanes, at = self.lanes, (rows.positions, chosen)
-        scores = self.policy.scores(lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None], lanes.pulls[at])
+        known = (lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None])
+        scores = self.policy.scores(*known, lambda: lanes.pulls[at])
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
