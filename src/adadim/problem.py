@@ -49,7 +49,7 @@ class Problem:
         `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
     disjoint : bool
         Of a contextual problem: a round brings one context of `dim` covariates for all arms, and each arm has a
-        parameter of its own. `LinUCB`, `Greedy` and `Random` play it; for others multiply arms and covariates out
+        parameter of its own. `LinUCB` and its kin play it (docs/architecture.md); for others multiply both out
         (`adadim.interactions`).
     arrives : int array (K,) or (R, K), optional
         Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an

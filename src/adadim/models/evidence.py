@@ -13,6 +13,7 @@ error sqrt(2/n) of itself.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,9 +63,9 @@ class Tuned(Model):
         super().answer(arms, rewards, rows, memo)
         self.learned(rows)
 
+    @abstractmethod
     def learned(self, rows: Rows) -> None:
         """Take note that a reward of each replication of `rows` was learned: update the prior when it is time."""
-        raise NotImplementedError
 
     def choose_prior(self, r: int, logs: FloatArray, variances: FloatArray, n: float) -> int:
         """Which of the ridges to use, given the log evidence and noise variance of each; sets the noise."""

@@ -73,9 +73,9 @@ class Player(ABC):
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
         if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
-            what = "disjoint models are" if problem.disjoint else "where features come with each round this policy is"
-            instead = "adadim.interactions(context, arms)" if problem.disjoint else "LinUCB"
-            raise DeviceError(f"{what} computed with NumPy, not with torch; use {instead}")
+            raise DeviceError(
+                "where features come with each round this policy is computed with NumPy, not with torch; use LinUCB"
+            )
         if problem.disjoint and self.no_disjoint:
             raise InvalidValueError(self.no_disjoint)
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
