@@ -14,7 +14,7 @@ import numpy as np
 
 import adadim
 from adadim import policies
-from adadim.codec import to_toml
+from adadim.core.codec import to_toml
 from adadim.study import Study, formats, load, status
 from attack.damage import changed, damaged, generator
 from attack.tally import Tally

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adadim.backend.arrays import as_numpy
+from adadim.core.arrays import as_numpy
 
 
 def solver_of(learner, r=0):

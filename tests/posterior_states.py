@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import ActionSet, models
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.models.shared_prior import HostRuns, PriorRows
 
 FORMS = ("gram", "feature")

@@ -6,9 +6,9 @@ import numpy as np
 
 import adadim
 from adadim import paper
-from adadim.backend.rows import Rows
+from adadim.core.randomness import DeviceDraws
+from adadim.core.rows import Rows
 from adadim.policies.released import ReleasedLinUCB
-from adadim.randomness import DeviceDraws
 from driving import small, told
 
 

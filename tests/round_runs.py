@@ -3,7 +3,7 @@
 import numpy as np
 
 import adadim
-from adadim.randomness import Purpose, Streams
+from adadim.core.randomness import Purpose, Streams
 
 
 def uniform_of(seed, replication):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from adadim.backend.arrays import as_numpy, like
-from adadim.backend.rows import Rows
+from adadim.core.arrays import as_numpy, like
+from adadim.core.rows import Rows
 
 
 class Stepper:

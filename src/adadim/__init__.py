@@ -14,7 +14,10 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
-from adadim.actions import ActionSet
+from adadim.core.actions import ActionSet
+from adadim.core.features import interaction_levels, interactions
+from adadim.core.on_demand import on_demand as _on_demand
+from adadim.core.problem import Problem
 from adadim.dimension import Dimension, dimension
 from adadim.errors import (
     AdadimError,
@@ -37,15 +40,12 @@ from adadim.errors import (
     StudyError,
     UnknownDecisionError,
 )
-from adadim.evaluate import Evaluation, evaluate
-from adadim.features import interaction_levels, interactions
 from adadim.instances.instance import Instance
-from adadim.on_demand import on_demand as _on_demand
+from adadim.play.evaluation import Evaluation, evaluate
+from adadim.play.simulate import Outcome, Replay, simulate
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
-from adadim.problem import Problem
-from adadim.simulate import Outcome, Replay, simulate
 
 __version__ = _version("adadim")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim import checks, instances
+from adadim import instances
+from adadim.core import checks
 from refusals import assert_refuses
 
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1)

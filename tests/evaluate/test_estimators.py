@@ -6,9 +6,9 @@ import pytest
 from open_bandit import SETS, obp_estimators, open_bandit_file
 
 import adadim
+from adadim.core.randomness import Purpose, Streams
 from adadim.errors import EvaluationWarning
-from adadim.evaluate.evaluation import doubly_robust, effective_rows, ips, mean_of, snips
-from adadim.randomness import Purpose, Streams
+from adadim.play.evaluation import doubly_robust, effective_rows, ips, mean_of, snips
 
 LEVEL = 0.95
 
@@ -88,7 +88,7 @@ def test_intervals_cover_what_a_fixed_rule_earns():
 @pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinTS(), adadim.Corral()], ids=lambda p: type(p).__name__)
 def test_a_learning_policy_is_judged_without_bias(policy, monkeypatch):
     """The estimates minus the true mean of what the policy chose in the rows judged: zero on average."""
-    from adadim.evaluate import evaluation
+    from adadim.play import evaluation
 
     walked = []
     original = evaluation._walk

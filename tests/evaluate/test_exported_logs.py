@@ -3,7 +3,7 @@
 import numpy as np
 
 import adadim
-from adadim.evaluate import read_log
+from adadim.play.logs import read_log
 
 
 def test_the_export_of_a_random_agent(tmp_path):

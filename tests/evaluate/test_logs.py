@@ -6,7 +6,7 @@ import pytest
 
 import adadim
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
-from adadim.evaluate import read_log
+from adadim.play.logs import read_log
 
 PLAIN = {
     "id": ["d1", "d2", "d3", "d4"],

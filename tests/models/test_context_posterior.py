@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.models.context import FACTOR_FROM, REFRESH, ContextPosterior
 
 

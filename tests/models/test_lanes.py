@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import ActionSet, models
-from adadim.backend.rows import MaskedRows
+from adadim.core.rows import MaskedRows
 from adadim.models.tensors import Lanes
 from posterior_states import (
     rows_of,

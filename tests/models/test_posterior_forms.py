@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adadim import models
-from adadim.backend.rows import MaskedRows
+from adadim.core.rows import MaskedRows
 from adadim.models.fixed import BLOCK, HostFeature, HostGram
 from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from posterior_states import (
     HOST_FORMS,
     STATE,

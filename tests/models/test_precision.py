@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.actions import ActionSet
-from adadim.backend.rows import Rows
+from adadim.core.actions import ActionSet
+from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior
 from adadim.models.fixed import check_precision
 from posterior_states import host_forms, make, pull

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adadim import ActionSet
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.models.factor import ArmFactor, ContextFactor, log_evidence, prior_precisions
 from posterior_states import history, unit_rows
 from refusals import assert_refuses

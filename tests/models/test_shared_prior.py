@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import ActionSet
-from adadim.backend.state import restore_state, take_state
+from adadim.core.state import restore_state, take_state
 from adadim.errors import InvalidValueError
 from adadim.models.cost import cheaper_form, most_runs, suits_few_pulls
 from adadim.models.fixed import BLOCK, HostFeature

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim import progress
-from adadim.progress import Bar
+from adadim.core import progress
+from adadim.core.progress import Bar
 from adadim.study import Study, run
 from adadim.study.executor import RoundCount, rounds_of
 from adadim.study.processes import reporter

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pytest
 
 import adadim
-from adadim import checks, policies
+from adadim import policies
+from adadim.core import checks
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import SmoothCorral
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.policies.masters.smooth_corral import Exp3P, exploration_rate
 from small_problems import small
 

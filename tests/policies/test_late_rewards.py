@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.backend.arrays import as_numpy, like
+from adadim.core.arrays import as_numpy, like
 from adadim.models.averaged import prefix_evidences
 
 RIDGE, NOISE, ARMS, DIM = 0.3, 0.2, 9, 5

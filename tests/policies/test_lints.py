@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.randomness import Purpose, Streams
+from adadim.core.randomness import Purpose, Streams
 from small_problems import small
 
 

@@ -8,7 +8,7 @@ import pytest
 import adadim
 import reference
 from adadim import Greedy, LinUCB, Problem, instances
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.policies.confidence import noise_radius
 from linucb_runs import ball, both_forms, play
 from reference.ridge import Ridge, oful_radius

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adadim import LinUCBPlusPlus
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from iterated_learners import levels_of, solver_of
 from reference import LinUCBPP
 from small_problems import small, with_range

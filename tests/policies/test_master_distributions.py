@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adadim.backend.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedRows, Rows
 from adadim.policies.masters.base import loss, nested_dims
 from adadim.policies.masters.corral import LogBarrier, sample
 from adadim.policies.masters.smooth_corral import Exp3P

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import LinUCBPlusPlusCorral
-from adadim.backend.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedRows, Rows
 from small_problems import in_torch, small
 
 INDICES = ["self-normalised", "subgaussian", "ucb1", "released"]

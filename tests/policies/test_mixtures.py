@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from adadim.backend.rows import MaskedRows, Rows
+from adadim.core.randomness import Purpose, Streams
+from adadim.core.rows import MaskedRows, Rows
 from adadim.policies.plusplus.iterations import Mixtures
-from adadim.randomness import Purpose, Streams
 from iterated_learners import mixture_means
 from reference import Mixtures as Recursive
 

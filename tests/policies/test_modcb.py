@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import ModCB, estimate_residual
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.policies.linear.modcb import Exp4IX, inverse_gap_weights
 from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
 from adadim.policies.linear.round_learner import Offers, class_dims, drawn_arm

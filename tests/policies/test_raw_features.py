@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.actions import ActionSet
+from adadim.core.actions import ActionSet
 from adadim.errors import InvalidValueError
 from adadim.models.moments import Moments
 

@@ -6,7 +6,7 @@ import pytest
 import adadim
 import reference
 from adadim import LinUCB, Random, Single, instances, simulate
-from adadim.randomness import Purpose
+from adadim.core.randomness import Purpose
 from scripted_policies import Scripted, scripted
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import adadim
 from adadim import DecisionError, LinUCB, SmoothCorral
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.models.fixed import HostPosterior
 from adadim.policies.masters.corral import LogBarrier
 from reference import SmoothCorral as Reference

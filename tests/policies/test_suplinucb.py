@@ -8,7 +8,7 @@ import pytest
 import adadim
 import reference
 from adadim import ActionSet, ForeignArmError, Problem, SupLinUCB, instances
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.policies.linear.suplinucb import ArmLevels
 
 both_forms = pytest.mark.parametrize("form", ["gram", "feature"])

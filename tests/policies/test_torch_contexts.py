@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.backend.rows import Rows
+from adadim.core.rows import Rows
 from adadim.errors import DeviceError, InvalidTypeError
 from adadim.experiments.field.learners import SphereTS
 from adadim.models.context import REFRESH

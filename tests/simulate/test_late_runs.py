@@ -7,9 +7,9 @@ import pytest
 
 import adadim
 from adadim import instances, simulate
+from adadim.core.randomness import Purpose, Streams
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.instances import Delay
-from adadim.randomness import Purpose, Streams
 from scripted_policies import every
 
 SIZES = {"dim": 5, "intrinsic_dim": 3, "noise": 0.2}
@@ -147,7 +147,7 @@ def test_a_replication_is_the_same_in_any_batch(make, delay, policy):
 def test_replications_in_turns_are_the_same(monkeypatch):
     """Large learners play a few replications at a time, from the first round to the last."""
     together = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
-    monkeypatch.setattr(sys.modules["adadim.simulate"], "CACHE", 1)
+    monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE", 1)
     in_turns = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
     np.testing.assert_array_equal(in_turns, together)
 

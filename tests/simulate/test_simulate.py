@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import adadim
 from adadim import UCB, Greedy, LinUCB, Random, Single, SupLinUCB, instances, simulate
-from adadim.randomness import Purpose, Streams
+from adadim.core.randomness import Purpose, Streams
 from scripted_policies import every, scripted
 
 # Replication r depends on (seed, r) alone

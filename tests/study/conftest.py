@@ -36,7 +36,7 @@ def computed(tmp_path_factory):
 @pytest.fixture
 def card(torch, monkeypatch):
     """A device called cpu:0 with 8 GiB, of which 4 are free."""
-    monkeypatch.setattr(adadim.backend.arrays, "check_device", lambda name: name)
+    monkeypatch.setattr(adadim.core.arrays, "check_device", lambda name: name)
     monkeypatch.setattr(executor, "check_device", lambda name: name)
     free = [4 * 2**30]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda name: (free[0], 8 * 2**30))

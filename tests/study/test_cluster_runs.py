@@ -247,7 +247,7 @@ def test_a_plugin_travels_as_its_source(client, tmp_path):
 def test_a_worker_with_another_version_is_refused(tmp_path):
     source, other = Path(adadim.__file__).parent, tmp_path / "other" / "adadim"
     shutil.copytree(source, other, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(other / "simulate.py", "a") as file:
+    with open(other / "play" / "simulate.py", "a") as file:
         file.write("\n# another version\n")
     options = {"n_workers": 0, "dashboard_address": ":0", "silence_logs": 50}
     with (

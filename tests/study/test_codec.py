@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adadim.codec import check_table, fields, from_table, parameters_of, parse_policy, plain, to_table, without_none
+from adadim.core.codec import (
+    check_table,
+    fields,
+    from_table,
+    parameters_of,
+    parse_policy,
+    plain,
+    to_table,
+    without_none,
+)
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 

@@ -14,9 +14,9 @@ from joblib.externals.loky import get_reusable_executor
 from s3_server import make_bucket, s3_server
 from small_studies import contents, done_by, one_instance, six_cells
 
-from adadim import files
+from adadim.core import files
+from adadim.core.files import Url
 from adadim.errors import FileError, StoreError
-from adadim.files import Url
 from adadim.study import claims, load, run, status
 from adadim.study.claims import Leases
 from adadim.study.store import Store

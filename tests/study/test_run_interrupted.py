@@ -16,7 +16,7 @@ from adadim.study import run
 
 CHILD = """
 import io, sys, time
-from adadim import files
+from adadim.core import files
 from adadim.study import Study, run
 
 class Slow(io.FileIO):  # most of the time is spent half-way through a file

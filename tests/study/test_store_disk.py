@@ -61,7 +61,7 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path, mon
         if len(written) > 4:
             fail()
 
-    monkeypatch.setattr("adadim.files.open", full_after_some, raising=False)
+    monkeypatch.setattr("adadim.core.files.open", full_after_some, raising=False)
     if call == "fsync":
         monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(StoreError, match=r"\.parquet: No space left on device; free some space and run again"):

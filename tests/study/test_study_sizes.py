@@ -10,7 +10,7 @@ from small_studies import SPHERE, two_instances
 
 import adadim
 from adadim import instances
-from adadim.backend import memory
+from adadim.core import checks
 from adadim.study import StudyError, run
 
 RANDOM = {"random": adadim.Random()}
@@ -36,7 +36,7 @@ HUGE = {
 
 @pytest.mark.parametrize("key", HUGE)
 def test_what_cannot_fit_is_refused_at_once(key, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 8e9)
+    monkeypatch.setattr(checks, "machine_bytes", lambda: 8e9)
     changes, message = HUGE[key]
     of_study = {k: v for k, v in changes.items() if k in ("trials", "record")}
     table = {**SPHERE, **{k: v for k, v in changes.items() if k not in of_study}}

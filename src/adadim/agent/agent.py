@@ -32,9 +32,9 @@ from adadim.agent.log import Arm, Decision, Log, Reward, Round, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.sqlite import SqliteLog
+from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
 from adadim.errors import AdadimError
-from adadim.files import as_path
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State
-from adadim.backend.memory import check_fits
-from adadim.checks import integer, is_integer, is_number, positive, printable, shown, suggestion
+from adadim.core.checks import check_fits, integer, is_integer, is_number, positive, printable, shown, suggestion
+from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.randomness import check_seed
 
 LONGEST_NAME = 200
 LARGEST = 1e30  # larger numbers would overflow in the sums of their products, for ever

@@ -14,10 +14,10 @@ import numpy as np
 
 from adadim.agent.inputs import LARGEST, checked_name, listed
 from adadim.agent.log import Decision, FloatArray, as_bytes
-from adadim.checks import is_number, shown
+from adadim.core.checks import is_number, shown
+from adadim.core.files import as_path, explained
+from adadim.core.frames import Table, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.files import as_path, explained
-from adadim.frames import Table, is_missing
 
 
 @dataclass(frozen=True, eq=False)

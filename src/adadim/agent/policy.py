@@ -11,16 +11,16 @@ import numpy as np
 from adadim import policies
 from adadim.agent.log import FloatArray, Log, PolicyRow, Settings
 from adadim.agent.model import Model
-from adadim.backend.ties import argmax, tied_for_first
-from adadim.checks import positive, shown
-from adadim.codec import from_table, to_table
+from adadim.core.checks import positive, shown
+from adadim.core.codec import from_table, to_table
+from adadim.core.problem import Problem
+from adadim.core.randomness import Purpose, Streams
+from adadim.core.ties import argmax, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.recommended import recommended
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
-from adadim.problem import Problem
-from adadim.randomness import Purpose, Streams
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""

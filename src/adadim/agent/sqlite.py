@@ -34,9 +34,9 @@ from adadim.agent.log import (
     as_matrix,
     as_vector,
 )
-from adadim.checks import shown
+from adadim.core.checks import shown
+from adadim.core.files import explained
 from adadim.errors import FileError, InvalidValueError
-from adadim.files import explained
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
 THERE = "exists already; open it with Agent.open, or choose another name"

@@ -10,15 +10,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from adadim.checks import suggestion
 from adadim.cli import kit
-from adadim.codec import read_toml
+from adadim.core.checks import suggestion
+from adadim.core.codec import read_toml
+from adadim.core.files import as_place
 from adadim.errors import StudyError
 from adadim.experiments import comparison
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.files import as_place
 from adadim.report import save
 from adadim.study import Study
 

@@ -14,19 +14,20 @@ import typer
 from rich.text import Text
 
 from adadim import study
-from adadim.checks import suggestion
 from adadim.cli import kit
-from adadim.codec import finite, parse_policy
+from adadim.core.checks import suggestion
+from adadim.core.codec import finite, parse_policy
+from adadim.core.files import write_atomic
+from adadim.core.frames import number_columns, read_frame
+from adadim.core.problem import Problem
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
 from adadim.errors import EvaluationWarning, InvalidValueError
-from adadim.evaluate import Evaluation, read_log
-from adadim.evaluate import evaluate as judge
-from adadim.files import write_atomic
-from adadim.frames import number_columns, read_frame
+from adadim.play.evaluation import Evaluation
+from adadim.play.evaluation import evaluate as judge
+from adadim.play.logs import read_log
 from adadim.policies.base import Policy
 from adadim.policies.recommended import recommended
-from adadim.problem import Problem
 from adadim.report.figures import picture
 from adadim.report.style import PANEL, Figure, figure_style
 

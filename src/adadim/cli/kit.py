@@ -23,9 +23,9 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim import study
-from adadim.codec import finite, parse_policy
+from adadim.core.codec import finite, parse_policy
+from adadim.core.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.errors import RunError, StoreError, StoreWarning
-from adadim.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.report import Band
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130

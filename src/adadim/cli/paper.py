@@ -16,13 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim.cli import kit
-from adadim.codec import parse_value
+from adadim.core.codec import parse_value
+from adadim.core.files import Place, as_place
 from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments import field
 from adadim.experiments.paper import analysis, more_claims, plan
 from adadim.experiments.paper.analysis import Verdict
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
-from adadim.files import Place, as_place
 from adadim.report import draw_and_save
 from adadim.study import Results, Study, load
 

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from adadim import report, study
 from adadim.cli import kit
+from adadim.core.files import as_place, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
-from adadim.files import as_place, write_atomic
 
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy
-from adadim.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.core.frames import to_pandas, to_polars, without_frame
+from adadim.core.notebook import card
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.frames import to_pandas, to_polars, without_frame
 from adadim.models.factor import log_evidence
 from adadim.models.moments import Moments
 from adadim.models.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
-from adadim.notebook import card
 
 if TYPE_CHECKING:
     import pandas

@@ -4,7 +4,7 @@ A generator takes keywords only. What they have in common is described at `spher
 instance whatever the other replications are.
 """
 
-from adadim.features import interaction_levels, interactions
+from adadim.core.features import interaction_levels, interactions
 from adadim.instances import real
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.delay import Delay

@@ -8,15 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, like, to_torch, zeros
-from adadim.backend.rows import Rows
-from adadim.checks import integer, one_of, positive
+from adadim.core.arrays import Array, FloatArray, like, to_torch, zeros
+from adadim.core.checks import integer, one_of, positive
+from adadim.core.notebook import card
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Purpose, Streams
+from adadim.core.rows import Rows
 from adadim.instances.delay import Delay, DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE, Rewards, clicked
 from adadim.instances.parameters import Theta, check_sizes, parameter, with_base_rate
-from adadim.notebook import card
-from adadim.problem import Problem
-from adadim.randomness import Draws, Purpose, Streams
 
 Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
 LAWS = ("gaussian", "sphere", "bounded", "correlated", "repeated")

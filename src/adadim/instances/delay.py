@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.checks import between, integer, is_integer, one_of, positive, shown, suggestion
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import between, integer, is_integer, one_of, positive, shown, suggestion
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.randomness import Streams
 
 LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
 """The laws, and the numbers that each has."""

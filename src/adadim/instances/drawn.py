@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import integer, is_integer, not_negative, positive, require, shown
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import integer, is_integer, not_negative, positive, require, shown
 from adadim.errors import InvalidValueError, NormWarning
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import (
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import (
     Array,
     as_numpy,
     device_of,
@@ -21,13 +21,13 @@ from adadim.backend.arrays import (
     real_array,
     to_torch,
 )
-from adadim.backend.rows import Rows
-from adadim.checks import integer, is_number, one_of, shown
+from adadim.core.checks import integer, is_number, one_of, shown
+from adadim.core.notebook import card
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Purpose, Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import DelayLike, as_delay
-from adadim.notebook import card
-from adadim.problem import Problem
-from adadim.randomness import Draws, Purpose, Streams
 
 Rewards = Literal["gaussian", "bernoulli"]
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]

@@ -9,14 +9,13 @@ from typing import Literal
 import numpy as np
 
 from adadim import theory
-from adadim.actions import ActionSet
-from adadim.backend.arrays import FloatArray
-from adadim.backend.memory import check_fits
-from adadim.checks import flag, integer, is_integer, shown
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import check_fits, flag, integer, is_integer, shown
+from adadim.core.randomness import Purpose, Streams, check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
-from adadim.randomness import Purpose, Streams, check_replications
 
 Theta = Literal["uniform", "decay", "flip", "spike", "heavy"]
 

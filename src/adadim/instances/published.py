@@ -9,16 +9,27 @@ from typing import Literal
 import numpy as np
 
 from adadim import theory
-from adadim.backend.arrays import Array, FloatArray, to_torch
-from adadim.backend.memory import check_fits
-from adadim.checks import between, flag, integer, is_integer, not_negative, numbers, one_of, positive, require, shown
+from adadim.core.arrays import Array, FloatArray, to_torch
+from adadim.core.checks import (
+    between,
+    check_fits,
+    flag,
+    integer,
+    is_integer,
+    not_negative,
+    numbers,
+    one_of,
+    positive,
+    require,
+    shown,
+)
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Purpose, Streams, check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.contexts import ContextInstance, draw_features
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, generators
-from adadim.problem import Problem
-from adadim.randomness import Draws, Purpose, Streams, check_replications
 
 
 def lower_bound(

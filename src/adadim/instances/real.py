@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import flag, integer, one_of
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import flag, integer, one_of
+from adadim.core.features import in_like_units, interaction_levels
+from adadim.core.frames import column, number_columns
 from adadim.errors import InvalidValueError
-from adadim.features import in_like_units, interaction_levels
-from adadim.frames import column, number_columns
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, generators, linear_instance

@@ -7,19 +7,19 @@ from typing import Any, NoReturn, overload
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.checks import flag, integer, shown
+from adadim.core.arrays import Array, FloatArray, IntArray
+from adadim.core.checks import flag, integer, shown
+from adadim.core.features import in_like_units, interactions
+from adadim.core.frames import Frame, checked_names, column, column_names, distinct, number_columns
+from adadim.core.notebook import card
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Purpose, Streams, check_seed
+from adadim.core.rows import Rows
 from adadim.errors import DeviceError, InvalidValueError
-from adadim.features import in_like_units, interactions
-from adadim.frames import Frame, checked_names, column, column_names, distinct, number_columns
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE
 from adadim.instances.parameters import check_sizes
-from adadim.notebook import card
-from adadim.problem import Problem
-from adadim.randomness import Draws, Purpose, Streams, check_seed
 
 FRAME = "the frame"
 

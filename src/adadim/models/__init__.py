@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, is_numpy
-from adadim.checks import one_of
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, is_numpy
+from adadim.core.checks import one_of
 from adadim.models.context import ContextPosterior, DeviceContextPosterior
 from adadim.models.cost import cheaper_form
 from adadim.models.fixed import HostFeature, HostGram, Posterior

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import FloatArray
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import FloatArray
 from adadim.models.factor import (
     FEW,
     SMALLEST,

@@ -30,11 +30,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf
 
-from adadim.backend.arrays import Array, device_of, namespace, zeros
-from adadim.backend.memory import check_fits
-from adadim.backend.recording import on_host
-from adadim.backend.rows import MaskedRows, Rows
-from adadim.checks import positive
+from adadim.core.arrays import Array, device_of, namespace, zeros
+from adadim.core.checks import check_fits, positive
+from adadim.core.recording import on_host
+from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import PrecisionWarning
 from adadim.models.late import CountsOpenPulls
 from adadim.models.moments import Moments

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, FloatArray, as_numpy, at_each, like
-from adadim.backend.recording import on_host
-from adadim.backend.rows import Rows
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, like
+from adadim.core.problem import Problem
+from adadim.core.recording import on_host
+from adadim.core.rows import Rows
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
 from adadim.models.linear import ContextModel, DisjointModel, FixedModel, Memo, Model
 from adadim.models.moments import Moments
-from adadim.problem import Problem
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 """Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest arm has norm 1."""

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
-from adadim.backend.rows import Rows
-from adadim.checks import integer, not_negative, positive
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
+from adadim.core.checks import integer, not_negative, positive
+from adadim.core.rows import Rows
 from adadim.models.late import CountsOpenPulls
 
 FEW = 96  # features up to which a product of matrices is faster than running sums, which take fewer operations

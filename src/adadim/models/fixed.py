@@ -41,10 +41,10 @@ import numpy as np
 from scipy.linalg import qr_multiply, solve_triangular
 from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, is_numpy, zeros
-from adadim.backend.rows import Rows
-from adadim.checks import positive
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, zeros
+from adadim.core.checks import positive
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.models.cost import streamed_bytes
 from adadim.models.factor import forward_solve

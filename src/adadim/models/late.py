@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from adadim.backend.arrays import Array, device_of, namespace
-from adadim.backend.rows import Rows
+from adadim.core.arrays import Array, device_of, namespace
+from adadim.core.rows import Rows
 
 
 class CountsOpenPulls(ABC):

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, at_each, is_numpy, like, zeros
-from adadim.backend.rows import Rows
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, at_each, is_numpy, like, zeros
+from adadim.core.problem import Problem
+from adadim.core.rows import Rows
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.context import ContextPosterior
 from adadim.models.fixed import Posterior, check_precision
 from adadim.models.moments import Moments
-from adadim.problem import Problem
 
 Memo = Mapping[str, Array]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 
 __all__ = ["Moments"]
 

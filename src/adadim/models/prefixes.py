@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 from adadim.models.factor import prior_precisions
 from adadim.models.moments import Moments
 

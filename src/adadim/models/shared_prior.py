@@ -16,10 +16,10 @@ import math
 import numpy as np
 from scipy.linalg.blas import dgemv
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array
-from adadim.backend.rows import Rows
-from adadim.backend.state import unchanging
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array
+from adadim.core.rows import Rows
+from adadim.core.state import unchanging
 from adadim.models.cost import most_runs, suits_few_pulls
 from adadim.models.fixed import BLOCK, HostFeature, HostPosterior, Posterior, check_precision, rank_update
 

@@ -15,11 +15,11 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, clamp, indices, squared_lengths, zeros
-from adadim.backend.kernels import lane_kernels
-from adadim.backend.recording import on_host
-from adadim.backend.rows import EVERY, MaskedRows, Rows
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, clamp, indices, squared_lengths, zeros
+from adadim.core.kernels import lane_kernels
+from adadim.core.recording import on_host
+from adadim.core.rows import EVERY, MaskedRows, Rows
 from adadim.models.fixed import BLOCK, Posterior
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, is_numpy, like
-from adadim.backend.rows import Rows
-from adadim.checks import shown
+from adadim.core.arrays import Array, as_numpy, is_numpy, like
+from adadim.core.checks import shown
+from adadim.core.problem import NEVER, Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.decisions import Choice, Decision, part_of_choice
 from adadim.policies.inputs import checked_arms, checked_offer, checked_rewards, checked_rows, in_library
 from adadim.policies.player import Player
-from adadim.problem import NEVER, Problem
-from adadim.randomness import Streams
 
 __all__ = ["AskTell"]
 

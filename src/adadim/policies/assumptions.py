@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
+from adadim.core.problem import Sets
 from adadim.errors import SetsWarning
-from adadim.problem import Sets
 
 __all__ = ["NEEDS", "Need", "sets_lacking", "warn_about_sets", "without_warning_about_sets"]
 

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import as_numpy, like
-from adadim.backend.state import State, restore_state, take_state
-from adadim.checks import check_fields
+from adadim.core.arrays import as_numpy, like
+from adadim.core.checks import check_fields
+from adadim.core.notebook import card
+from adadim.core.problem import NEVER, Problem
+from adadim.core.randomness import Purpose, Streams
+from adadim.core.saving import write_learner
+from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.notebook import card
 from adadim.policies.ask_tell import AskTell
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
 from adadim.policies.decisions import Decision, Memo
 from adadim.policies.inputs import checked_new_arms
-from adadim.problem import NEVER, Problem
-from adadim.randomness import Purpose, Streams
-from adadim.saving import write_learner
 
 __all__ = ["Decision", "Learner", "Memo", "Policy", "pull_counts", "revive"]
 

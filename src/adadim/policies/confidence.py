@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array, clamp, is_array, namespace
-from adadim.checks import is_number, shown
+from adadim.core.arrays import Array, clamp, is_array, namespace
+from adadim.core.checks import is_number, shown
 from adadim.errors import InvalidValueError
 from adadim.theory import confidence_radius
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, like
+from adadim.core.arrays import Array, like
 
 __all__ = ["Choice", "Decision", "Memo", "part_of_choice"]
 

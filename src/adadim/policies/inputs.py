@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
-from adadim.backend.rows import Rows
-from adadim.checks import shown
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
+from adadim.core.checks import shown
+from adadim.core.problem import Problem
+from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.problem import Problem
 
 __all__ = [
     "checked_arms",

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from adadim import policies
-from adadim.codec import from_table
+from adadim.core.codec import from_table
+from adadim.core.files import as_path
+from adadim.core.problem import Problem
+from adadim.core.saving import read_learner
 from adadim.errors import AdadimError, FileError, InvalidTypeError
-from adadim.files import as_path
 from adadim.policies.base import Learner, Policy, revive
 from adadim.policies.inputs import checked_plugins
-from adadim.problem import Problem
-from adadim.saving import read_learner
 
 __all__ = ["load"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adadim.backend.arrays import Array, device_of, namespace
-from adadim.backend.rows import EVERY
+from adadim.core.arrays import Array, device_of, namespace
+from adadim.core.rows import EVERY
 from adadim.policies.base import Memo
 
 

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Annotated, Any
 
-from adadim.checks import between, integer, is_number, not_negative, positive, shown
+from adadim.core.checks import between, integer, is_number, not_negative, positive, shown
 from adadim.errors import InvalidValueError
 
 

@@ -12,18 +12,17 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
-from adadim.backend.arrays import Array, is_numpy, like, namespace, surely_all, zeros
-from adadim.backend.clock import Clock
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, argmax
+from adadim.core.arrays import Array, is_numpy, like, namespace, surely_all, zeros
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.moments import Moments
 from adadim.policies.assumptions import Need
 from adadim.policies.decisions import Memo
-from adadim.problem import Problem
-from adadim.randomness import Draws, Streams
 
-__all__ = ["Player", "largest"]
+__all__ = ["Clock", "Player", "largest"]
 
 
 class Player(ABC):
@@ -178,3 +177,36 @@ def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
         xp = namespace(scores)
         scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
     return argmax(scores, draws.uniforms(rows) if ties == "random" else None)
+
+
+class Clock:
+    """Counts the rounds of each replication, where t takes the place of the horizon T.
+
+    A round counts from its decision on, whether or not its reward is known; pulls from a log count as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clock, pulls = Clock(np.zeros(2)), np.array([0, 4])
+    >>> rows = Rows.all(pulls)
+    >>> clock.tick(rows)
+    >>> clock.now(rows, pulls)
+    array([[2.], [5.]])
+    """
+
+    def __init__(self, reference: Array) -> None:
+        self.decided = zeros(reference, reference.shape[0], integers=True)
+
+    def now(self, rows: Rows, pulls: Array) -> Array:
+        """Number t of the round to be decided, (n, 1), given the pulls (R,) that the learner has learned from."""
+        xp = namespace(self.decided)
+        t = xp.maximum(rows.of(self.decided), xp.astype(rows.of(pulls), xp.int64)) + 1
+        return xp.astype(t, xp.float64)[:, None]
+
+    def tick(self, rows: Rows) -> None:
+        """Count a decision in each replication of `rows`."""
+        rows.put(self.decided, rows.of(self.decided) + 1)
+
+    def set(self, rows: Rows, decided: int) -> None:
+        """Let so many decisions have been made in each replication of `rows`."""
+        rows.put(self.decided, rows.of(self.decided) * 0 + decided)

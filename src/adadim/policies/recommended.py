@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from adadim.core.problem import Problem
 from adadim.errors import InvalidTypeError
 from adadim.policies.base import Policy
 from adadim.policies.linear.evidence import EvidenceLinUCB
 from adadim.policies.linear.linucb import LinUCB
-from adadim.problem import Problem
 
 __all__ = ["recommended"]
 

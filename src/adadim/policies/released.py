@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, clamp, namespace, surely_all
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, clamp, namespace, surely_all
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.balancing import DynamicBalancing
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus

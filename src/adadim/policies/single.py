@@ -8,12 +8,12 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, like
-from adadim.backend.rows import Rows
+from adadim.core.arrays import Array, as_numpy, like
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True, eq=False)

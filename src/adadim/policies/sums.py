@@ -7,9 +7,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
+from adadim.core.problem import Problem
 from adadim.models.moments import Moments
-from adadim.problem import Problem
 
 __all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from adadim.on_demand import on_demand as _on_demand
+from adadim.core.on_demand import on_demand as _on_demand
 from adadim.report.looks import register_look
 from adadim.report.text import label, markdown_table, policy_label, title
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 
 FEWEST = 6
 """Trials from which an interval means something: with fewer, chance alone makes all agree too often (2^-5 > 0.025)."""

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import one_of
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import one_of
+from adadim.core.files import Place, as_place, write_atomic
 from adadim.errors import StoreError
-from adadim.files import Place, as_place, write_atomic
 from adadim.report.bootstrap import mean_interval
 from adadim.report.looks import looks_of
 from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.checks import one_of, shown
+from adadim.core.checks import one_of, shown
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 

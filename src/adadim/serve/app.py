@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from adadim.agent import Agent
 from adadim.agent.watch import Watch
-from adadim.codec import finite
+from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
 from adadim.serve.gate import Gate, Metrics

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
-from adadim.checks import integer, not_negative, positive, shown
+from adadim.core.checks import integer, not_negative, positive, shown
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 
 RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, come back

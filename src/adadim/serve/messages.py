@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 from adadim.agent import Agent
 from adadim.agent.inputs import LONGEST_NAME
-from adadim.codec import finite
+from adadim.core.codec import finite
 from adadim.dimension import Dimension as Posterior
 
 LONGEST_TEXT = 500  # characters of a reason or of the name of a field

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from adadim.checks import integer, not_negative, positive
+from adadim.core.checks import integer, not_negative, positive
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from adadim.checks import is_integer, shown
+from adadim.core.checks import is_integer, shown
+from adadim.core.problem import Problem, Sets
 from adadim.errors import StudyError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.models.cost import least_bytes, replication_bytes
+from adadim.play.simulate import check_takes_late
 from adadim.policies.assumptions import Need, sets_lacking, warn_about_sets
 from adadim.policies.base import Learner, Policy
-from adadim.problem import Problem, Sets
-from adadim.simulate import check_takes_late
 from adadim.study.kinds import Generator, make_instance
 
 FORMAT = 2

@@ -30,9 +30,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from adadim import files
+from adadim.core import files
+from adadim.core.files import Place, Url, explained
 from adadim.errors import StoreError, StoreWarning
-from adadim.files import Place, Url, explained
 from adadim.study.cells import Span
 
 if sys.platform != "win32":

@@ -18,10 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from adadim.backend.memory import GIB
-from adadim.checks import shown
+from adadim.core.checks import GIB, shown
+from adadim.core.files import Place
 from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
-from adadim.files import Place
 from adadim.study import tasks
 from adadim.study.cells import Unit, UnitStatus
 from adadim.study.device import device_batch

@@ -18,8 +18,8 @@ from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
 from adadim.models.cost import replication_bytes
+from adadim.play.simulate import simulate
 from adadim.policies.assumptions import without_warning_about_sets
-from adadim.simulate import simulate
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded
 

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 
 import joblib
 
-from adadim.backend.arrays import check_device
-from adadim.backend.memory import machine_bytes
-from adadim.checks import flag, integer
+from adadim.core.arrays import check_device
+from adadim.core.checks import flag, integer, machine_bytes
+from adadim.core.files import Place
+from adadim.core.progress import Bar, somebody_looks
 from adadim.errors import RunError, StudyError
-from adadim.files import Place
-from adadim.progress import Bar, somebody_looks
 from adadim.study.cells import Cell, Span, Unit
 from adadim.study.claims import is_alive, line_of
 from adadim.study.device import GpuEngine, device_batch

@@ -20,10 +20,10 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import file_name, is_integer, printable, shown
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import file_name, is_integer, printable, shown
+from adadim.core.files import Place
 from adadim.errors import InvalidValueError, StoreError
-from adadim.files import Place
 from adadim.study.cells import FORMAT, LARGEST, Span, digest
 from adadim.study.kinds import identity
 from adadim.study.study import Study

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adadim import codec, instances, policies
-from adadim.checks import shown
+from adadim import instances, policies
+from adadim.core import codec
+from adadim.core.checks import shown
 from adadim.errors import InvalidValueError, StudyError
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance

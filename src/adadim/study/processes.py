@@ -24,11 +24,11 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 from adadim.errors import RunError
 from adadim.instances.instance import Instance
+from adadim.play.simulate import simulate
 from adadim.policies.assumptions import without_warning_about_sets
-from adadim.simulate import simulate
 from adadim.study.cells import Unit, UnitStatus
 from adadim.study.store import Store, encoded
 

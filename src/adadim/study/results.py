@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.checks import require, shown, suggestion
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import require, shown, suggestion
+from adadim.core.files import Place
+from adadim.core.frames import to_pandas
+from adadim.core.notebook import card
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
-from adadim.files import Place
-from adadim.frames import to_pandas
-from adadim.notebook import card
 from adadim.study.store import Store, covered
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
+from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.errors import StoreError, StoreWarning
-from adadim.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.study import formats
 from adadim.study.cells import LARGEST, Span, Unit, UnitStatus
 from adadim.study.claims import Claims, Leases, Locks

@@ -11,14 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from adadim import codec
-from adadim.backend.memory import check_fits
-from adadim.checks import file_name, integer, is_integer, printable, shown, suggestion
+from adadim.core import codec
+from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, shown, suggestion
+from adadim.core.notebook import card
+from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
-from adadim.notebook import card
+from adadim.play.simulate import RECORDS, record_points
 from adadim.policies.base import Policy
-from adadim.randomness import check_seed
-from adadim.simulate import RECORDS, record_points
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
     Generator,

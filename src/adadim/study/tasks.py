@@ -20,10 +20,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from adadim.backend.arrays import check_device
-from adadim.backend.memory import GIB, machine_bytes
+from adadim.core.arrays import check_device
+from adadim.core.checks import GIB, machine_bytes
+from adadim.core.files import Place, exists
 from adadim.errors import RunError
-from adadim.files import Place, exists
 from adadim.instances.instance import Instance
 from adadim.study.cells import Cell, Unit
 from adadim.study.device import device_regret, gpu_memory

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from adadim.checks import integer, number, require
+from adadim.core.checks import integer, number, require
 
 
 @dataclass(frozen=True, slots=True)

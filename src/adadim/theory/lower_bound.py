@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.backend.arrays import FloatArray, real_array
-from adadim.backend.memory import check_fits
-from adadim.checks import flag, integer, number, one_of, require
+from adadim.core.arrays import FloatArray, real_array
+from adadim.core.checks import check_fits, flag, integer, number, one_of, require
 from adadim.errors import ConditionError, InvalidValueError
 
 ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two

@@ -7,9 +7,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adadim.backend.arrays import FloatArray, real_array
-from adadim.backend.memory import check_fits
-from adadim.checks import integer, number, require, shown
+from adadim.core.arrays import FloatArray, real_array
+from adadim.core.checks import check_fits, integer, number, require, shown
 from adadim.errors import InvalidTypeError
 from adadim.theory.iterations import checked_beta
 

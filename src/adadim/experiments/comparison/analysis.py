@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.report.bootstrap import FEWEST, interval, resamples
 from adadim.report.text import label, markdown_table

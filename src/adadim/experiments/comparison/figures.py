@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import one_of
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import one_of
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import Ratio, ratio_text
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED

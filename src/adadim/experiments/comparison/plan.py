@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adadim.checks import one_of, suggestion
+from adadim.core.checks import one_of, suggestion
+from adadim.core.problem import Problem
 from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
@@ -50,7 +51,6 @@ from adadim.policies import (
 )
 from adadim.policies.base import Policy
 from adadim.policies.released import ReleasedLinUCBPlusPlus
-from adadim.problem import Problem
 from adadim.study import Study, to_spec
 
 __all__ = ["ORACLE", "PUBLISHED", "plays_contexts", "policies", "study", "takes_late_rewards"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 from adadim.experiments.field.learners import experiment_five
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
 from adadim.report.bootstrap import FEWEST, interval, resamples

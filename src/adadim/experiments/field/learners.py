@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, clamp
-from adadim.backend.rows import Rows
-from adadim.checks import integer, not_negative, numbers, positive
+from adadim.core.arrays import Array, FloatArray, clamp
+from adadim.core.checks import integer, not_negative, numbers, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Purpose, Streams
+from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import ucb1_bonus
-from adadim.problem import Problem
-from adadim.randomness import Purpose, Streams
 
 RIDGE = 1.0
 BALANCED = {"d3rb": D3RB, "ed2rb": ED2RB}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.checks import integer, one_of
+from adadim.core.checks import integer, one_of
 from adadim.experiments.field.learners import OwnArmsUCB
 from adadim.policies import (
     D3RB,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray
+from adadim.core.arrays import FloatArray
 from adadim.experiments.paper.plan import FIGURES, LABELS
 from adadim.report.bootstrap import FEWEST, resamples
 from adadim.report.text import label, markdown_table

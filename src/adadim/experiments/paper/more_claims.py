@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from adadim import instances
-from adadim.backend.arrays import FloatArray
-from adadim.checks import one_of, require
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import one_of, require
 from adadim.experiments.paper.analysis import Verdict, verdict_of
 from adadim.experiments.paper.plan import FIGURES, HORIZON, VARIANTS, Variant, policies
 from adadim.instances.instance import Instance

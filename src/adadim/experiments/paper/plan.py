@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from adadim.checks import one_of, shown, suggestion
+from adadim.core.checks import one_of, shown, suggestion
 from adadim.errors import StudyError
 from adadim.policies import (
     DynamicBalancing,

@@ -21,8 +21,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from adadim.backend.arrays import FloatArray
-from adadim.checks import integer, require
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import integer, require
 from adadim.errors import StoreError
 from adadim.experiments.tradeoff.plan import CEILING, problems, represented
 from adadim.report.bootstrap import FEWEST, generator, interval, shares

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.checks import require
+from adadim.core.checks import require
 from adadim.experiments.tradeoff.analysis import BETAS, BoundCheck, RateEstimate, bound_at, frontier
 from adadim.report.looks import ORACLE, look_of, looks_of
 from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.checks import integer, require
+from adadim.core.checks import integer, require
 from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
 from adadim.report.text import label
 from adadim.study import Results, Study

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, clamp, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
-from adadim.checks import integer, positive
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.core.checks import integer, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.policies.arms.ucb import UNANSWERED
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 MOSSScale = Annotated[float, partial(positive, meaning="a factor on the width, 1 for rewards in [0, 1], or None")]
 

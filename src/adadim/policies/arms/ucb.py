@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from adadim.backend.arrays import Array, as_numpy, clamp, namespace, zeros
-from adadim.backend.clock import Clock
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
-from adadim.checks import positive
+from adadim.core.arrays import Array, as_numpy, clamp, namespace, zeros
+from adadim.core.checks import positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import Index, self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.parameters import Delta
-from adadim.problem import Problem
-from adadim.randomness import Streams
+from adadim.policies.player import Clock
 
 UNANSWERED = 1e100  # arms without an answer come first, those that were asked least before the others
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adadim.backend.arrays import Array
-from adadim.backend.rows import Rows
+from adadim.core.arrays import Array
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.checks import integer, positive
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import integer, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
 from adadim.policies.linear.osom import BallRadius, LeastEigenvalue
 from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims, drawn_arm
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 RIDGE = 1.0  # of ALB-Norm
 

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.checks import positive, require
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import positive, require
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression, drawn_arm
 from adadim.policies.masters.base import nested_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 LARGEST_NORM = 1e70
 

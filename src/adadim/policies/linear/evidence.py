@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adadim.backend.arrays import Array, zeros
-from adadim.backend.clock import Clock
-from adadim.backend.recording import on_host
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
+from adadim.core.arrays import Array, zeros
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.recording import on_host
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.evidence import Tuned, TunedContextModel, tuned_model
 from adadim.models.moments import Moments
@@ -20,8 +21,7 @@ from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import BayesFactor, RadiusScale, Taper
-from adadim.problem import Problem
-from adadim.randomness import Streams
+from adadim.policies.player import Clock
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adadim.backend.ties import Ties
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import Dim, Ridge
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 __all__ = ["Greedy"]
 

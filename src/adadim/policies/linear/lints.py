@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, at_each, like, zeros
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
-from adadim.checks import integer, positive
+from adadim.core.arrays import Array, as_numpy, at_each, like, zeros
+from adadim.core.checks import integer, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.models.factor import ContextFactor
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.inputs import logged_features
 from adadim.policies.parameters import Dim, Ridge
 from adadim.policies.sums import deviations
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 __all__ = ["LinTS"]
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, like
-from adadim.backend.clock import Clock
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
-from adadim.checks import integer
+from adadim.core.arrays import Array, as_numpy, like
+from adadim.core.checks import integer
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
 from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
@@ -23,9 +24,8 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.player import Clock
 from adadim.policies.sums import deviations
-from adadim.problem import Problem
-from adadim.randomness import Draws, Streams
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.backend.ties import argmax
-from adadim.checks import between, integer, not_negative, positive
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import between, integer, not_negative, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import argmax
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.residual import ExploredSums
@@ -29,8 +31,6 @@ from adadim.policies.linear.round_learner import (
 )
 from adadim.policies.memos import marked, merged, unmarked
 from adadim.policies.parameters import Delta, LossRange, Ridge
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 LEAST_EXPLORED = 20
 

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import FloatArray, IntArray
-from adadim.backend.rows import Rows
-from adadim.checks import positive
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.parameters import Delta, ThetaNorm
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 RIDGE = 1.0
 LeastEigenvalue = Annotated[

@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, like
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
+from adadim.core.arrays import Array, as_numpy, like
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.models.averaged import AveragedPrefixes
 from adadim.models.evidence import RAW, RIDGES
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
 from adadim.policies.confidence import noise_radius
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 __all__ = ["PrefixLearner", "PrefixLinUCB"]
 

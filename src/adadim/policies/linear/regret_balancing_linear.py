@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from adadim.backend.arrays import Array, clamp, namespace
-from adadim.backend.ties import Ties
+from adadim.core.arrays import Array, clamp, namespace
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Radius
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from adadim.backend.arrays import FloatArray, as_numpy, real_array
-from adadim.backend.rows import Rows
-from adadim.backend.state import unchanging
-from adadim.checks import integer, not_negative
+from adadim.core.arrays import FloatArray, as_numpy, real_array
+from adadim.core.checks import integer, not_negative
+from adadim.core.problem import Problem
+from adadim.core.rows import Rows
+from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
 from adadim.policies.linear.round_learner import Offers
-from adadim.problem import Problem
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent
 LEAST_CONDITION = 1e-6  # of a second moment to be factored: every direction is far from counting as absent

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like
-from adadim.backend.rows import Rows
-from adadim.backend.state import unchanging
-from adadim.backend.ties import argmax
-from adadim.checks import integer, shown
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like
+from adadim.core.checks import integer, shown
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.state import unchanging
+from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, at_each, like, namespace, squared_lengths
-from adadim.backend.rows import Rows
-from adadim.backend.state import saved_keys
-from adadim.backend.ties import TOLERANCE, Ties, argmax
-from adadim.checks import integer
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, at_each, like, namespace, squared_lengths
+from adadim.core.checks import integer
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.state import saved_keys
+from adadim.core.ties import TOLERANCE, Ties, argmax
 from adadim.errors import InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.fixed import check_precision
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Radius, fixed_radius
 from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

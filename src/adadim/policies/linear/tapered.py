@@ -8,9 +8,11 @@ from typing import Annotated
 
 import numpy as np
 
-from adadim.backend.arrays import like
-from adadim.backend.ties import Ties
-from adadim.checks import between
+from adadim.core.arrays import like
+from adadim.core.checks import between
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.evidence import taper_weights
 from adadim.models.linear import linear_model
@@ -18,8 +20,6 @@ from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import RadiusScale, Ridge, Taper, ThetaNorm
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

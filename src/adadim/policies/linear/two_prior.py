@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
-from adadim.checks import positive
+from adadim.core.arrays import Array
+from adadim.core.checks import positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linear.evidence import EvidenceLearner, EvidenceLinUCB
 from adadim.policies.linear.prefix_linucb import PrefixLearner, PrefixLinUCB
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 __all__ = ["TwoPriorLinUCB"]
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import TOLERANCE
-from adadim.checks import numbers, shown
+from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
+from adadim.core.checks import numbers, shown
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import TOLERANCE
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
 from adadim.policies.masters.base import Master, MasterLearner, dims_of
@@ -25,8 +27,6 @@ from adadim.policies.masters.counting import (
     per_base,
 )
 from adadim.policies.parameters import Beta, Delta, WidthScale
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 BoundFunction = Callable[[FloatArray, FloatArray, int], FloatArray]
 

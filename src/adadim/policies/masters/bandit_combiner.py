@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, FloatArray, clamp, like
-from adadim.backend.rows import Rows
-from adadim.checks import finite, positive
+from adadim.core.arrays import Array, FloatArray, clamp, like
+from adadim.core.checks import finite, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner
 from adadim.policies.masters.base import Master, dims_of
 from adadim.policies.masters.counting import BaseNumbers, CountingMasterLearner, RewardScale, check_numbers, per_base
 from adadim.policies.parameters import Delta
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 def check_exponents(value: Any, name: str) -> None:

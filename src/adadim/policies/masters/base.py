@@ -10,10 +10,12 @@ from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import argmax
-from adadim.checks import instance_of
+from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
+from adadim.core.checks import instance_of
+from adadim.core.problem import Problem
+from adadim.core.randomness import DeviceDraws, Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
@@ -21,8 +23,6 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.memos import marked, merged, part_of, unmarked
 from adadim.policies.plusplus.iterations import Solver
-from adadim.problem import Problem
-from adadim.randomness import DeviceDraws, Streams
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:

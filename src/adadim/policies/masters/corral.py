@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, indices, is_numpy, like, namespace
-from adadim.backend.kernels import log_barrier_kernel
-from adadim.backend.rows import Rows
-from adadim.checks import positive
+from adadim.core.arrays import Array, indices, is_numpy, like, namespace
+from adadim.core.checks import positive
+from adadim.core.kernels import log_barrier_kernel
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, loss
 from adadim.policies.memos import marked, unmarked
 from adadim.policies.parameters import LossRange
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]

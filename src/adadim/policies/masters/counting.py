@@ -15,15 +15,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, clamp, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import argmax
-from adadim.checks import between, check_fields, instance_of, is_number, not_negative, positive
+from adadim.core.arrays import Array, clamp, like, namespace
+from adadim.core.checks import between, check_fields, instance_of, is_number, not_negative, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import MasterLearner, dims_of
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 Factor = Annotated[float, partial(positive, meaning="the factor of the bound, e.g. 1")]
 

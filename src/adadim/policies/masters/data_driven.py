@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array, clamp, like
-from adadim.backend.rows import Rows
-from adadim.checks import positive
+from adadim.core.arrays import Array, clamp, like
+from adadim.core.checks import positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner
 from adadim.policies.masters.base import Master
 from adadim.policies.masters.counting import CountingMasterLearner, RewardScale, mean_width
 from adadim.policies.parameters import Delta, WidthScale
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 RELEASED_DELTA = 0.01
 LARGEST_RELEASED = 1e4  # coefficient, at which the released code stops doubling

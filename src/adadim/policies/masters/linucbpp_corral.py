@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from adadim.backend.arrays import Array, clamp
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, argmax
+from adadim.core.arrays import Array, clamp
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties, argmax
 from adadim.policies.arms.ucb import UCB, ArmStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
@@ -18,8 +20,6 @@ from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smoothing import RoundFeedback, SmoothedBases, rounds_of
 from adadim.policies.parameters import Beta, LossRange, RadiusScale, Ridge
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
-from adadim.problem import Problem
-from adadim.randomness import Streams
 from adadim.theory import Iteration
 
 

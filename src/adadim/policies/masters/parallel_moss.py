@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from adadim.backend.arrays import Array
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties, argmax
-from adadim.checks import finite
+from adadim.core.arrays import Array
+from adadim.core.checks import finite
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties, argmax
 from adadim.policies.arms.moss import MOSS, MOSSScale
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.counting import CountingMasterLearner
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

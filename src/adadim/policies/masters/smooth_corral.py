@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.backend.arrays import Array, indices, like, namespace
-from adadim.backend.rows import Rows
-from adadim.checks import positive
+from adadim.core.arrays import Array, indices, like, namespace
+from adadim.core.checks import positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo
 from adadim.policies.masters.base import Master, MasterLearner
 from adadim.policies.masters.corral import HOST, LearningRate, LogBarrier
@@ -24,8 +26,6 @@ from adadim.policies.masters.smoothing import (
     rounds_of,
 )
 from adadim.policies.parameters import Beta, LossRange
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 
 @dataclass(frozen=True)

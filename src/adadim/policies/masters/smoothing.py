@@ -14,9 +14,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, like, namespace, zeros
-from adadim.backend.recording import on_host
-from adadim.backend.rows import Rows
+from adadim.core.arrays import Array, as_numpy, like, namespace, zeros
+from adadim.core.randomness import Streams
+from adadim.core.recording import on_host
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
@@ -24,7 +25,6 @@ from adadim.policies.linear.linucb import LinUCBLearner
 from adadim.policies.masters.base import Bases, loss
 from adadim.policies.masters.corral import sample
 from adadim.policies.memos import merged, part_of, unmarked
-from adadim.randomness import Streams
 
 RoundFeedback = Literal["step2", "mean", "sum"]
 

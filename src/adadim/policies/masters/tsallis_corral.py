@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, indices, is_numpy, like, namespace
-from adadim.backend.rows import Rows
-from adadim.checks import integer, not_negative, positive
+from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
+from adadim.core.checks import integer, not_negative, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.base import dims_of, loss
 from adadim.policies.masters.corral import CorralLearner, CorralMaster, Feedback, LearningRate
 from adadim.policies.memos import part_of, unmarked
 from adadim.policies.parameters import LossRange
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 ACCURACY = 1e-13
 STEPS = 20  # 11 were the most ever seen; rounding may keep a row from settling, and no further step helps it then

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from adadim.backend.arrays import Array, clamp, is_numpy
-from adadim.backend.rows import Rows
-from adadim.backend.ties import argmax
-from adadim.checks import integer, positive
+from adadim.core.arrays import Array, clamp, is_numpy
+from adadim.core.checks import integer, positive
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import argmax
 from adadim.models.shared_prior import FewPulls
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
@@ -24,8 +26,6 @@ from adadim.policies.masters.counting import (
     SqrtLogBound,
     per_base,
 )
-from adadim.problem import Problem
-from adadim.randomness import Streams
 
 RELEASED_COPIES = 5
 MOST_COPIES = 1000  # each is a learner of its own; 2 ln T is 138 for T = 10^30

@@ -12,15 +12,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace, zeros
-from adadim.backend.recording import on_host
-from adadim.backend.rows import Rows
-from adadim.backend.state import saved_keys
+from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace, zeros
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.recording import on_host
+from adadim.core.rows import Rows
+from adadim.core.state import saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
 from adadim.policies.memos import merged, part_of
-from adadim.problem import Problem
-from adadim.randomness import Streams
 from adadim.theory import Iteration, schedule
 
 

@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.actions import ActionSet
-from adadim.backend.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form, posterior
 from adadim.models.fixed import check_precision
@@ -20,8 +22,6 @@ from adadim.policies.linear.suplinucb import ArmLevels
 from adadim.policies.parameters import Beta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
-from adadim.problem import Problem
-from adadim.randomness import Streams
 from adadim.theory import Iteration
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, like, namespace
-from adadim.backend.rows import Rows
+from adadim.core.arrays import Array, like, namespace
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.policies.base import Learner
 from adadim.policies.plusplus.iterations import Solver
 from adadim.policies.plusplus.mosspp import IteratedMOSS, IteratedMOSSLearner, MOSSSolver
-from adadim.problem import Problem
-from adadim.randomness import Streams
 from adadim.theory import Iteration
 
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from adadim.backend.arrays import Array, as_numpy, clamp, indices, like, namespace
-from adadim.backend.rows import Rows
-from adadim.backend.ties import Ties
+from adadim.core.arrays import Array, as_numpy, clamp, indices, like, namespace
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
+from adadim.core.ties import Ties
 from adadim.policies.arms.moss import MOSSScale, moss_index, sampled_arms
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.parameters import Beta
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
-from adadim.problem import Problem
-from adadim.randomness import Streams
 from adadim.theory import Iteration
 
 FEWEST = 4  # arms in play of empMOSS++

@@ -25,9 +25,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.codec import finite, to_toml
+from adadim.core.codec import finite, to_toml
+from adadim.core.files import write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
-from adadim.files import write_atomic
 from adadim.report.looks import looks_of
 from adadim.report.text import instance_label, policy_label, title
 from adadim.study import Results

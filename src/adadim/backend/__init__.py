@@ -1,1 +1,0 @@
-"""Arrays of NumPy or torch, which replications a call concerns, and recorded rounds."""

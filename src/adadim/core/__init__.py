@@ -1,0 +1,1 @@
+"""What every room uses: problems, arrays, replications, random streams, checks, files."""

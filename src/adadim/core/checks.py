@@ -1,0 +1,257 @@
+"""The guards of the library: each returns the value in its plain type, or says what is wrong with it.
+
+Messages follow one pattern: the name, what it must be, and what it was. `check_fields` finds the guards of a
+dataclass in the annotations of its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import reprlib
+import types
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from adadim.errors import InvalidTypeError, InvalidValueError
+
+T = TypeVar("T")
+
+Guard = Callable[[Any, str], object]
+"""Raises unless a value is possible for what is called so."""
+
+MOST_SHOWN = 200
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_FLOAT = 2**1023
+LONG_INTEGER = 10**60
+NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = MOST_SHOWN
+
+
+def shown(value: object) -> str:
+    """`repr` of a value, cut where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**1000:
+        return "an int of more than 1000 digits"
+    if isinstance(value, int) and abs(value) >= LONG_INTEGER:
+        digits = str(abs(value))
+        return f"{'-' * (value < 0)}{digits[:20]}... (an int of {len(digits)} digits)"
+    try:
+        if isinstance(value, str | bytes | list | tuple | dict | set):
+            return _short.repr(value)
+        text = str(value) if isinstance(value, np.ndarray) else repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= 2 * MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is a whole number, Python's or NumPy's, and no truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a real number, Python's or NumPy's, and no truth value."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < LARGEST_FLOAT
+    return isinstance(value, float | np.integer | np.floating)
+
+
+def number(value: float, name: str) -> float:
+    """A real number as it is, NaN and infinity included."""
+    if not is_number(value):
+        raise InvalidTypeError(f"{name} must be a number, got {shown(value)}")
+    return value
+
+
+def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
+    """Raise an error that names the value unless `ok`."""
+    if not ok:
+        raise InvalidValueError(f"{name} must {wanted}, got {shown(value)}")
+
+
+def integer(value: Any, name: str, least: int = 1, most: int | None = None, meaning: str = "") -> int:
+    """A whole number of at least `least`, and at most `most` if that is given."""
+    if not is_integer(value) or value < least or value > (LARGEST_INTEGER if most is None else most):
+        allowed = f"in {least}..{most}" if most is not None else f"of at least {least}"
+        if most is None and is_integer(value) and value > LARGEST_INTEGER:
+            allowed = "below 2^63"
+        raise InvalidValueError(
+            f"{name} must be an integer {allowed}{f' ({meaning})' if meaning else ''}, got {shown(value)}"
+        )
+    return int(value)
+
+
+def positive(value: Any, name: str, meaning: str) -> float:
+    """A positive finite number."""
+    if not is_number(value) or not 0 < value < np.inf:
+        raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
+    return float(value)
+
+
+def numbers(values: Any, name: str) -> tuple[float, ...]:
+    """A sequence of finite numbers."""
+    given = values.tolist() if isinstance(values, np.ndarray) else values
+    fits = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in given):
+        raise InvalidTypeError(f"{name} must be a sequence of finite numbers, got {shown(values)}")
+    return tuple(given)
+
+
+def finite(value: Any, name: str, wanted: str = "be finite") -> float:
+    """A finite number."""
+    require(is_number(value) and -np.inf < value < np.inf, name, wanted, value)
+    return float(value)
+
+
+def not_negative(value: Any, name: str) -> float:
+    """A finite number of at least 0."""
+    require(is_number(value) and 0 <= value < np.inf, name, "be a finite number of at least 0", value)
+    return float(value)
+
+
+def between(value: Any, name: str, low: float, high: float, ends: str = "[]") -> float:
+    """A number between `low` and `high`; `ends` says which of the two may be reached, e.g. "[)"."""
+    inside = is_number(value) and (
+        (low <= value if ends[0] == "[" else low < value) and (value <= high if ends[1] == "]" else value < high)
+    )
+    require(inside, name, f"be a number in {ends[0]}{low:g}, {high:g}{ends[1]}", value)
+    return float(value)
+
+
+def one_of(value: T, name: str, options: Sequence[T]) -> T:
+    """One of several options."""
+    if not any(type(value) is type(option) and value == option for option in options):
+        *first, last = [repr(option) for option in options]
+        allowed = f"{', '.join(first)} or {last}" if first else last
+        raise InvalidValueError(f"{name} must be {allowed}, got {shown(value)}")
+    return value
+
+
+def instance_of(value: Any, name: str, kind: type, wanted: str) -> None:
+    """An object of a class, or of one derived from it."""
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{name} must be {wanted}, got {value!r}")
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool | np.bool):
+        raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def file_name(value: Any, name: str) -> str:
+    """A text that can be the name of a file in a folder, and of none anywhere else."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
+    if {"/", os.sep, os.altsep} & set(value) or value in (".", ".."):
+        raise InvalidValueError(f"{name} must be the name of a file, without folders, got {shown(value)}")
+    printable(value, name)
+    if len(value.encode()) > NAME_BYTES:
+        raise InvalidValueError(f"{name} must have at most {NAME_BYTES} bytes, got {shown(value)}")
+    return value
+
+
+def printable(value: str, name: str) -> str:
+    """A text without control characters and halves of characters, which terminals and files choke on."""
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
+        raise InvalidValueError(f"{name} must have no control characters, got {shown(value)}")
+    return value
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What the writer of an unknown word may have meant."""
+    names = list(known)
+    if not isinstance(word, str):
+        return f"choose from {', '.join(names)}"
+    lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), lower, 1)
+    if close:
+        return f"did you mean {lower[close[0]]!r}?"
+    return f"choose from {', '.join(names)}" if names else "there are none to choose from"
+
+
+def check_fields(value: object) -> None:
+    """Raise unless every field of a dataclass is what its annotation says.
+
+    ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
+    ``| None`` None is possible too. Other annotations say nothing here.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Ridge:
+    ...     weight: Annotated[float, not_negative] = 0.1
+    ...     solver: Literal["host", "device"] = "host"
+    >>> check_fields(Ridge(weight=2.0))
+    >>> check_fields(Ridge(solver="cloud"))
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: solver must be 'host' or 'device', got 'cloud'
+    """
+    kind: Any = type(value)  # to mypy a class has no hash
+    for name, guard in _guards(kind):
+        guard(getattr(value, name), name)
+
+
+@cache
+def _guards(kind: type) -> tuple[tuple[str, Guard], ...]:
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # somebody's own class may name types that only a type checker sees: it is checked as its parent
+        return _guards(kind.__mro__[1])
+    guards = ((name, _guard(hint)) for name, hint in hints.items())
+    known = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return tuple((name, guard) for name, guard in guards if guard is not None and name in known)
+
+
+def _guard(hint: Any) -> Guard | None:
+    kind, parts = get_origin(hint), get_args(hint)
+    if hint is bool:
+        return flag
+    if kind is Annotated:
+        return next(filter(callable, parts[1:]), None)
+    if kind is Literal:
+        return lambda value, name: one_of(value, name, parts)
+    if kind in (Union, types.UnionType) and len(parts) == 2 and types.NoneType in parts:
+        guard = _guard(parts[0] if parts[1] is types.NoneType else parts[1])
+        return guard and (lambda value, name: value is None or guard(value, name))
+    return None
+
+
+GIB = 2**30
+
+
+def machine_bytes() -> float:
+    """Bytes of memory of this machine (not those free now: no decision should vary with them)."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 4e9
+
+
+def check_fits(needed: float, **sizes: int) -> None:
+    """Raise an error that names the largest of the sizes if so many bytes cannot fit into memory.
+
+    Examples
+    --------
+    >>> check_fits(1e18, arms=10**9, dim=100)
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: arms = 1000000000 is too much (with dim = 100): ... GiB are needed, and ...
+    """
+    have = machine_bytes()
+    if needed > have:
+        needed = min(needed, 10**300)  # beyond, a float cannot hold it
+        name = max(sizes, key=lambda key: sizes[key])
+        rest = ", ".join(f"{key} = {shown(value)}" for key, value in sizes.items() if key != name)
+        with_rest = f" (with {rest})" if rest else ""
+        raise InvalidValueError(
+            f"{name} = {shown(sizes[name])} is too much{with_rest}: {needed / GIB:.3g} GiB are needed, "
+            f"and this machine has {have / GIB:.3g}; make it smaller"
+        )

@@ -1,0 +1,461 @@
+"""Policies and instances written down: as tables, as TOML, as a word on the command line, and as what names a result.
+
+A table is a dict whose key `kind` names a class (or a function) and whose other keys are its parameters. It holds
+numbers, strings, lists and further tables, and nothing else has to be known to read it but which kinds there are.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import inspect
+import json
+import math
+import re
+import tomllib
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adadim.core.checks import shown, suggestion
+from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
+
+Kinds = Mapping[str, Callable[..., Any]]
+"""What a table may name, by the word that its key `kind` has for it."""
+
+REQUIRED = inspect.Parameter.empty
+MOST_TEXT = 500  # characters of what a reader of TOML says
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+# What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
+GENERATED = frozenset(
+    ["__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__lt__", "__le__", "__gt__", "__ge__"]
+)
+
+
+def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
+    """A dataclass as a table: its class name as `kind`, then its fields; `defaults=False` leaves out usual values.
+
+    Dataclasses inside it become tables too, arrays and tuples lists. What is none of these, a function for instance,
+    stays as it is: whoever writes the table to a file refuses it there.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> to_table(adadim.Greedy(dim=3))
+    {'kind': 'Greedy', 'ridge': 0.1, 'dim': 3, 'ties': 'random'}
+    >>> to_table(adadim.SmoothCorral(base=adadim.LinUCB(ridge=0.5)), defaults=False)
+    {'kind': 'SmoothCorral', 'base': {'kind': 'LinUCB', 'ridge': 0.5}}
+    """
+    kept = fields(value)
+    if "kind" in kept:
+        raise InvalidTypeError(f"{type(value).__name__} has a field 'kind', which names the class; call it otherwise")
+    if not defaults:
+        usual = _defaults(type(value))
+        kept = {key: item for key, item in kept.items() if key not in usual or not _same(item, usual[key])}
+    return {"kind": type(value).__name__, **{key: plain(item, defaults) for key, item in kept.items()}}
+
+
+def from_table(
+    table: Mapping[str, Any], kinds: Kinds, where: str = "policy", parameters: Mapping[str, Any] | None = None
+) -> Any:
+    """Build what a table describes, of the given kinds; keys that are left out take their defaults.
+
+    Lists become tuples. Strings such as ``"@dim"`` stand for ``parameters["dim"]``. Errors say `where` the table is.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> kinds = {"LinUCB": adadim.LinUCB, "Greedy": adadim.Greedy}
+    >>> from_table({"kind": "Greedy", "dim": "@intrinsic_dim"}, kinds, parameters={"intrinsic_dim": 4})
+    Greedy(ridge=0.1, dim=4, ties='random')
+    >>> from_table({"kind": "LinUCB", "rigde": 1.0}, kinds)
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
+    """
+
+    def built(value: Any, where: str) -> Any:
+        if isinstance(value, Mapping) and "kind" in value:
+            return from_table(value, kinds, where, parameters)
+        if isinstance(value, Mapping):
+            return {key: built(item, f"{where}.{key}") for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return tuple(built(item, f"{where}[{i}]") for i, item in enumerate(value))
+        if isinstance(value, str) and value.startswith("@"):
+            return _filled_in(value, parameters, where)
+        return value
+
+    kind = check_table(table, kinds, where)
+    values = {key: built(value, f"{where}.{key}") for key, value in table.items() if key != "kind"}
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        arguments = ", ".join(f"{key}={shown(value)}" for key, value in values.items())
+        raise InvalidValueError(f"{where}: {table['kind']}({arguments}) is not possible: {error}") from error
+
+
+def check_table(
+    table: Any, kinds: Kinds, where: str, noun: str = "policy", reserved: Collection[str] = ()
+) -> Callable[..., Any]:
+    """The kind that a table names; raises unless it is known and the table has the keys it takes.
+
+    `reserved` are parameters that are not for the table to set; `noun` is what the kinds are, for messages.
+    """
+    if not isinstance(table, Mapping):
+        raise InvalidValueError(f"{where}: expected a table with the key 'kind', got {shown(table)}")
+    name = table.get("kind")
+    if not isinstance(name, str):
+        example = next(iter(kinds), "NAME")
+        raise InvalidValueError(f"{where}: the key 'kind' is missing; it names what this is, e.g. kind = \"{example}\"")
+    if name not in kinds:
+        raise InvalidValueError(f"{where}.kind: no {noun} {shown(name)}; {suggestion(name, kinds)}")
+    takes = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
+    for key in table:
+        if key != "kind" and key not in takes:
+            raise InvalidValueError(f"{where}.{key}: {name} has no parameter {key!r}; {suggestion(str(key), takes)}")
+    for key, default in takes.items():
+        if default is REQUIRED and key not in table:
+            raise InvalidValueError(f"{where}.{key}: missing; {name} has no default for it")
+    return kinds[name]
+
+
+def plain(value: Any, defaults: bool = True) -> Any:
+    """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down; nothing is shared.
+
+    A table starts with its `kind`.
+
+    Examples
+    --------
+    >>> plain({"levels": np.array([2, 4]), "rate": (np.float64(0.5),)})
+    {'levels': [2, 4], 'rate': [0.5]}
+    """
+    if _is_dataclass_instance(value):
+        return to_table(value, defaults)
+    if isinstance(value, Mapping):
+        kind_first = sorted(value.items(), key=lambda pair: pair[0] != "kind")
+        return {key: plain(item, defaults) for key, item in kind_first}
+    if isinstance(value, list | tuple | range):
+        return [plain(item, defaults) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def finite(value: Any) -> Any:
+    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples.
+
+    Examples
+    --------
+    >>> finite({"mean": 1.5, "interval": (0.5, float("inf")), "name": "x"})
+    {'mean': 1.5, 'interval': [0.5, None], 'name': 'x'}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def without_none(table: Any, kinds: Kinds) -> Any:
+    """A table without the parameters that are None and would be None if left out: TOML cannot write None.
+
+    Tables inside it are treated alike; what names no known kind is left alone.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> without_none(to_table(adadim.Greedy()), {"Greedy": adadim.Greedy})
+    {'kind': 'Greedy', 'ridge': 0.1, 'ties': 'random'}
+    """
+    if isinstance(table, list):
+        return [without_none(item, kinds) for item in table]
+    if not isinstance(table, Mapping):
+        return table
+    kind = table.get("kind")
+    optional = parameters_of(kinds[kind]) if isinstance(kind, str) and kind in kinds else {}
+    return {
+        key: without_none(value, kinds)
+        for key, value in table.items()
+        if value is not None or optional.get(key, REQUIRED) is not None
+    }
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass instance that its constructor takes, with their values."""
+    if not _is_dataclass_instance(value):
+        raise InvalidTypeError(f"expected a dataclass instance such as LinUCB(), got {shown(value)}")
+    return {entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value) if entry.init}
+
+
+def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
+    """Parameters of a class or function, with their defaults, or `REQUIRED` where there is none."""
+    return {name: entry.default for name, entry in inspect.signature(kind).parameters.items()}
+
+
+def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
+    name = value[1:]
+    if parameters is None:
+        raise InvalidValueError(
+            f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here"
+        )
+    if name not in parameters:
+        hint = suggestion(name, parameters)
+        raise InvalidValueError(
+            f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}"
+        )
+    return parameters[name]
+
+
+def _is_dataclass_instance(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    for entry in dataclasses.fields(kind):
+        if entry.default is not dataclasses.MISSING:
+            defaults[entry.name] = entry.default
+        elif entry.default_factory is not dataclasses.MISSING:
+            defaults[entry.name] = entry.default_factory()
+    return defaults
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
+
+
+def parse_policy(text: str) -> dict[str, Any]:
+    """The table of a policy as it is written on the command line; nothing is run to read it.
+
+    Values are as in JSON, or else plain text, after a colon, and as in Python within brackets.
+
+    Examples
+    --------
+    >>> parse_policy("LinUCB:dim=5,bonus=norm") == parse_policy("LinUCB(dim=5, bonus='norm')")
+    True
+    >>> parse_policy("UCB")
+    {'kind': 'UCB'}
+    """
+    if text.rstrip().endswith(")"):
+        return _parse_call(text)
+    kind, _, rest = text.strip().partition(":")
+    table: dict[str, Any] = {"kind": kind}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
+        table[key.strip()] = parse_value(value)
+    return table
+
+
+def parse_value(text: str) -> Any:
+    """A value on the command line: as in JSON, or else plain text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _parse_call(text: str) -> dict[str, Any]:
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+        if len(values) < len(call.keywords) or "kind" in values:
+            raise ValueError
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        raise InvalidValueError(
+            f"--policy must look like LinUCB or 'LinUCB(dim=5, scale=0.5)', got {shown(text)}"
+        ) from None
+    return {"kind": call.func.id, **values}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Tables of a TOML file."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte-order mark
+    except OSError as error:
+        raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no TOML, no text, or a number of thousands of digits
+        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+    except RecursionError:
+        raise StudyError(f"{file}: not valid TOML: nested too deeply") from None
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write.
+
+    Examples
+    --------
+    >>> to_toml({"name": "mine", "policies": {"LinUCB++": {"kind": "LinUCB", "radius": 0.5}}})
+    'name = "mine"\n\n[policies."LinUCB++"]\nkind = "LinUCB"\nradius = 0.5\n'
+    """
+    lines = _toml_pairs({key: value for key, value in document.items() if not isinstance(value, Mapping)}, "")
+    for section, tables in document.items():
+        if not isinstance(tables, Mapping):
+            continue
+        flat = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
+        if flat:
+            lines += ["", f"[{_toml_key(section)}]", *_toml_pairs(flat, f"{section}.")]
+        for name, table in tables.items():
+            if isinstance(table, Mapping):
+                lines += ["", f"[{_toml_key(section)}.{_toml_key(name)}]", *_toml_pairs(table, f"{section}.{name}.")]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_pairs(table: Mapping[str, Any], where: str) -> list[str]:
+    return [f"{_toml_key(key)} = {_toml_value(value, f'{where}{key}')}" for key, value in table.items()]
+
+
+def _toml_key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else _toml_string(name)
+
+
+def _toml_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_value(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _toml_string(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml_value(item, f'{where}[{i}]') for i, item in enumerate(value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_toml_pairs(value, f'{where}.'))} }}"
+    raise StudyError(
+        f"{where}: TOML has no way to write {shown(value)}; such a study can only be written in Python, or with a "
+        "policy class of your own that takes numbers and strings"
+    )
+
+
+def identity(value: Any, where: str, kinds: Kinds) -> Any:
+    """What decides a result, as plain JSON: equal values give equal text, whoever wrote them and how.
+
+    Code that is not in `kinds`, which are adadim's own, counts with its source, see `source_digest`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> kinds = {"Greedy": adadim.Greedy}
+    >>> identity(adadim.Greedy(ridge=1), "here", kinds) == identity(adadim.Greedy(ridge=1.0), "here", kinds)
+    True
+    """
+    if _is_dataclass_instance(value):
+        kind: type = type(value)
+        params = {key: identity(item, f"{where}.{key}", kinds) for key, item in fields(value).items()}
+        source = {} if kinds.get(kind.__name__) is kind else {"source": source_digest(kind)}
+        return {"kind": kind.__name__, "params": params, **source}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return [identity(item, f"{where}[{i}]", kinds) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): identity(item, f"{where}.{key}", kinds) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return identity(value.tolist(), where, kinds)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return {"kind": value.__qualname__, "source": source_digest(value)}
+    raise StudyError(
+        f"{where}: results are filed by the values of the hyper-parameters, and {value!r} has none that can be "
+        "written down; use numbers, strings, sequences, policies or functions"
+    )
+
+
+def source_digest(value: Any) -> str:
+    """Hash of the source text behind a class or function.
+
+    Covers the text of the functions of the class, and of the functions, classes and constants of the same module that
+    they use, directly or through one another. Other modules are taken to stay as they are.
+
+    Examples
+    --------
+    >>> def half(x):
+    ...     return x / 2
+    >>> def third(x):
+    ...     return x / 3
+    >>> source_digest(half) == source_digest(half), source_digest(half) == source_digest(third)
+    (True, False)
+    """
+    reader = _SourceReader(getattr(value, "__module__", None))
+    reader.add("", value)
+    return hashlib.sha256("\n".join(reader.parts).encode()).hexdigest()[:16]
+
+
+class _SourceReader:
+    """Collects in `parts` what a class or function is made of, as far as its own module defines it."""
+
+    def __init__(self, module: str | None) -> None:
+        self.module = module
+        self.parts: list[str] = []
+        self.visited: set[int] = set()
+
+    def add(self, name: str, value: Any) -> None:
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__
+        if isinstance(value, type | types.FunctionType):
+            if value.__module__ == self.module and id(value) not in self.visited:
+                self.visited.add(id(value))
+                self.add_class(value) if isinstance(value, type) else self.add_function(value)
+        elif isinstance(value, property):
+            for accessor in (value.fget, value.fset):
+                self.add(name, accessor)
+        elif isinstance(value, tuple | list):
+            for i, item in enumerate(value):
+                self.add(f"{name}[{i}]", item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                self.add(f"{name}[{key!r}]", item)
+        elif isinstance(value, set | frozenset):
+            self.parts.append(f"{name} = {sorted(map(repr, value))}")
+        elif isinstance(value, np.ndarray):
+            self.parts.append(f"{name} = {hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif isinstance(value, bool | int | float | complex | str | bytes):
+            self.parts.append(f"{name} = {value!r}")
+
+    def add_class(self, value: type) -> None:
+        self.parts.append(f"class {value.__qualname__}({', '.join(base.__qualname__ for base in value.__bases__)})")
+        for base in value.__bases__:
+            self.add(base.__qualname__, base)
+        for name, member in vars(value).items():
+            if inspect.isroutine(member) or isinstance(member, property) or not name.startswith("__"):
+                self.add(f"{value.__qualname__}.{name}", member)
+
+    def add_function(self, value: types.FunctionType) -> None:
+        try:
+            self.parts.append(inspect.getsource(value))
+        except (OSError, TypeError):  # typed at a prompt, or written by @dataclass
+            if value.__name__ in GENERATED:
+                return
+            for code in _codes(value.__code__):
+                self.parts.append(f"{value.__qualname__} {code.co_code.hex()} {code.co_names}")
+                self.add(value.__qualname__, [c for c in code.co_consts if not isinstance(c, types.CodeType)])
+        for name, used in _used(value):
+            self.add(name, used)
+
+
+def _used(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Global and enclosing names in a function, with what they stand for."""
+    for code in _codes(function.__code__):
+        for name in code.co_names:
+            if name in function.__globals__ and not name.startswith("__"):
+                yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # a name that is not bound yet
+            continue
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)

@@ -1,0 +1,283 @@
+"""Files written whole or not at all, here (a `Path`) or in an object store (a `Url`).
+
+Stores are reached by fsspec, which takes credentials and addresses of servers from environment variables and its
+configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote
+
+from adadim.core.checks import shown
+from adadim.errors import FileError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+# Where an object is there when all of it has arrived, and not before. Elsewhere a file is renamed when it is complete.
+ATOMIC = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class Url:
+    """A file or folder that fsspec reaches, such as ``s3://bucket/results``.
+
+    Examples
+    --------
+    >>> file = Url("memory://results") / "blocks" / "first.parquet"
+    >>> str(file), file.name, file.stem, str(file.with_name("other"))
+    ('memory://results/blocks/first.parquet', 'first.parquet', 'first', 'memory://results/blocks/other')
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __truediv__(self, name: str) -> Url:
+        return Url(f"{self.text.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """What follows the last slash."""
+        return self.text.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """The name without what follows its last point."""
+        return self.name.rpartition(".")[0] or self.name
+
+    def with_name(self, name: str) -> Url:
+        """The file of another name in the same folder."""
+        return Url(f"{self.text.rpartition('/')[0]}/{name}")
+
+
+Place: TypeAlias = Path | Url
+P = TypeVar("P", bound=Place)
+
+
+def as_place(value: Any, name: str, error: type[FileError] = FileError) -> Place:
+    """A path, or a URL if `value` is text that starts like one; ``file://`` is a path.
+
+    Examples
+    --------
+    >>> as_place("s3://bucket/results/", "folder"), as_place("file:///tmp/results", "folder").name
+    (Url(text='s3://bucket/results'), 'results')
+    """
+    if isinstance(value, Url):
+        return value
+    if isinstance(value, str) and (scheme := SCHEME.match(value)):
+        if scheme[0].lower() == "file://":
+            return as_path(unquote(value[len("file://") :]), name, error)
+        if len(value.rstrip("/")) <= len(scheme[0].rstrip("/")):
+            raise error(f"{name} must be a path or a URL such as s3://bucket/results, got {shown(value)}")
+        return Url(value.rstrip("/"))
+    return as_path(value, name, error)
+
+
+def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
+    """A path that the system can use.
+
+    Examples
+    --------
+    >>> as_path(None, "folder")
+    Traceback (most recent call last):
+    adadim.errors.FileError: folder must be a path, got None
+    """
+    try:
+        path = Path(value)
+        os.fsencode(path)
+    except (TypeError, ValueError):
+        raise error(f"{name} must be a path, got {shown(value)}") from None
+    if value == "" or "\0" in str(path):
+        raise error(f"{name} must be a path, got {shown(value)}")
+    try:
+        path.lstat()
+    except OSError as failure:
+        if failure.errno == errno.ENAMETOOLONG:
+            raise error(f"{name} must be a path of a length that the system can use, got {shown(value)}") from None
+    return path
+
+
+def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
+    """Write a file so that what has its name is complete, and make its folder if need be; returns the path.
+
+    Several processes may write the same file at once. It survives a power cut, where the system can promise that.
+    """
+    with _errors(path, error):
+        if isinstance(path, Url):
+            _write_object(*_system(path), data)
+            return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(_partial(path.name))
+        try:
+            with open(partial, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+        _sync_folder(path.parent)
+        return path
+
+
+def write_objects(contents: Mapping[Url, bytes], error: type[FileError] = FileError) -> None:
+    """Write several small files of one store, at the same time where it allows that."""
+    if not contents:
+        return
+    with _errors(next(iter(contents)), error):
+        systems = {url: _system(url) for url in contents}
+        system = next(iter(systems.values()))[0]
+        if _is_atomic(system):
+            system.pipe({path: contents[url] for url, (_, path) in systems.items()})
+            return
+        for url, (_, path) in systems.items():
+            _write_object(system, path, contents[url])
+
+
+def read(path: Place, error: type[FileError] = FileError) -> bytes:
+    """Content of a file."""
+    with _errors(path, error):
+        if isinstance(path, Url):
+            system, name = _system(path)
+            data: bytes = system.cat_file(name)
+            return data
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def names(folder: Place, error: type[FileError] = FileError) -> list[str]:
+    """Names of what is in a folder; none if there is no such folder."""
+    with _errors(folder, error), contextlib.suppress(FileNotFoundError):
+        if not isinstance(folder, Url):
+            return os.listdir(folder)
+        system, path = _system(folder)
+        system.invalidate_cache()  # others write too
+        inside = (str(name).rstrip("/") for name in system.ls(path, detail=False))
+        return [name.rpartition("/")[2] for name in inside if name.strip("/") != path.strip("/")]
+    return []
+
+
+def exists(path: Place, error: type[FileError] = FileError) -> bool:
+    """Whether there is such a file."""
+    with _errors(path, error):
+        if not isinstance(path, Url):
+            return path.exists()
+        system, name = _system(path)
+        system.invalidate_cache()
+        return bool(system.exists(name))
+
+
+def is_folder(path: Place, error: type[FileError] = FileError) -> bool:
+    """Whether there is such a folder; in an object store, whether anything is in it."""
+    return bool(names(path, error)) if isinstance(path, Url) else path.is_dir()
+
+
+def remove(path: Place, error: type[FileError] = FileError) -> None:
+    """Remove a file, if it is there."""
+    with _errors(path, error), contextlib.suppress(FileNotFoundError):
+        if isinstance(path, Url):
+            system, name = _system(path)
+            system.rm_file(name)
+        else:
+            path.unlink()
+
+
+def make_folder(path: Place, error: type[FileError] = FileError) -> None:
+    """Make a folder, if it is not there; an object store needs none."""
+    if not isinstance(path, Url):
+        with _errors(path, error):
+            path.mkdir(parents=True, exist_ok=True)
+
+
+def explained(failure: OSError, path: Place, error: type[FileError] = FileError) -> FileError:
+    """What the system said about a file, and what helps."""
+    if failure.errno in FULL:
+        fix = "free some space and run again; what is finished is kept, and nothing was half-written"
+    elif failure.errno in FORBIDDEN:
+        fix = "choose a folder you may write to"
+    elif failure.errno in (errno.ENOTDIR, errno.EEXIST):
+        fix = "a part of this path is a file; choose another folder"
+    elif failure.errno == errno.EISDIR:
+        fix = "this is a folder; give the name of a file"
+    elif failure.errno in (errno.ENOLCK, errno.ENOTSUP):
+        fix = "this file system cannot lock files; choose a folder on a local disk"
+    else:
+        fix = "check the folder and run again; what is finished is kept"
+    return error(f"{path}: {failure.strerror or failure}; {fix}")
+
+
+@contextlib.contextmanager
+def _errors(place: Place, error: type[FileError]) -> Iterator[None]:
+    """Raise what the system or a store refuses as `error`; each store has classes of errors of its own."""
+    try:
+        yield
+    except Exception as failure:
+        if isinstance(place, Path):
+            if not isinstance(failure, OSError):
+                raise
+            raise explained(failure, place, error) from failure
+        if isinstance(failure, ImportError):  # fsspec names the package that is missing, unless it is the one
+            fsspec = "URLs need fsspec; install it with: pip install 'adadim[cluster]'"
+            raise error(f"{place}: {fsspec if failure.name == 'fsspec' else failure}") from failure
+        said = str(failure) or type(failure).__name__
+        fix = "check the address, your rights there and the network, and run again"
+        raise error(f"{place}: {said}; {fix}") from failure
+
+
+def _partial(name: str) -> str:
+    """A temporary name for a file that is being written."""
+    return f"{name}.{secrets.token_hex(4)}.tmp"
+
+
+def _system(url: Url) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(str(url))
+    return system, path
+
+
+def _is_atomic(system: Any) -> bool:
+    protocols = (system.protocol,) if isinstance(system.protocol, str) else system.protocol
+    return bool(ATOMIC & set(protocols))
+
+
+def _write_object(system: Any, path: str, data: bytes) -> None:
+    if _is_atomic(system):
+        system.pipe_file(path, data)
+        return
+    system.makedirs(path.rpartition("/")[0], exist_ok=True)
+    partial = _partial(path)
+    try:
+        system.pipe_file(partial, data)
+        system.mv(partial, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            system.rm_file(partial)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems cannot
+            os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,255 @@
+"""Columns of a table, whoever made it: a polars or pandas frame, a dict of arrays, a Parquet or CSV file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adadim.core.checks import shown, suggestion
+from adadim.core.files import explained
+from adadim.errors import FileError, InvalidTypeError, InvalidValueError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars as pl
+
+Frame = Any
+"""A polars or pandas DataFrame, or a mapping from names to columns of one length."""
+
+LIBRARIES = ("pandas", "polars")
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
+    """The table in a file of one of these kinds, which may be .ndjson too."""
+    import polars as pl
+
+    path = Path(file)
+    if path.suffix not in kinds:
+        raise InvalidValueError(f"{str(file) or repr('')} must be a {', '.join(kinds[:-1])} or {kinds[-1]} file")
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        with path.open("rb") as opened:  # polars would take [ and * in a path for a pattern
+            if path.suffix == ".csv":
+                return pl.read_csv(opened, infer_schema_length=None)
+            return pl.read_parquet(opened) if path.suffix == ".parquet" else pl.read_ndjson(opened)
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    except pl.exceptions.PolarsError as error:
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+class Table:
+    """Somebody's table: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`.
+
+    Examples
+    --------
+    >>> table = Table([{"arm": "a", "reward": 0.5}, {"arm": "b"}], "the log")
+    >>> table.names, table.filled("reward"), table.numbers("reward", table.filled("reward"))
+    (['arm', 'reward'], array([ True, False]), array([0.5]))
+    >>> table.numbers("arm")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: column 'arm' of the log must hold numbers, got 'a'
+    """
+
+    def __init__(self, source: Any, what: str = "the table", kinds: Sequence[str] = (".parquet", ".csv")) -> None:
+        if isinstance(source, str | Path):
+            source, what = read_frame(source, kinds), str(source)
+        elif isinstance(source, Sequence) and source and all(isinstance(record, Mapping) for record in source):
+            records, names = source, dict.fromkeys(name for record in source for name in record)
+            source = {name: np.fromiter((record.get(name) for record in records), object) for name in names}
+        self.frame, self.what, self.names = source, what, column_names(source, what)
+
+    def __str__(self) -> str:
+        return self.what
+
+    def column(self, name: str) -> np.ndarray[Any, Any]:
+        """A column as an array (n,), of whatever type it has."""
+        return column(self.frame, name, self.what)
+
+    def filled(self, name: str) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Which rows have something in a column: neither null nor NaN."""
+        values = self.column(name)
+        if values.dtype.kind == "O":
+            return ~np.array([is_missing(value) for value in values], dtype=bool)
+        return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+
+    def numbers(self, name: str, rows: Any = slice(None)) -> FloatArray:
+        """Numbers of a column, in all rows or some, all of them finite."""
+        values: FloatArray = number_columns({name: self.column(name)[rows]}, [name], self.what)[:, 0]
+        return values
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a table is not there: None or NaN."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def column_names(frame: Frame, what: str = "the table") -> list[str]:
+    """Names of the columns, in their order.
+
+    Examples
+    --------
+    >>> column_names({"arm": [0, 1], "reward": [0.5, 0.2]})
+    ['arm', 'reward']
+    """
+    if isinstance(frame, Mapping):
+        names = list(frame)
+        sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
+        if len(set(sizes.values())) > 1:
+            raise InvalidValueError(f"columns of {what} must have the same number of rows, got {shown(sizes)}")
+    elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
+        names = list(frame.columns)
+    else:
+        raise InvalidTypeError(
+            f"{what} must be a polars or pandas DataFrame or a dict of columns, got {type(frame).__name__}"
+        )
+    if not names:
+        raise InvalidValueError(f"{what} has no columns")
+    return names
+
+
+def checked_names(names: Any, name: str) -> list[str]:
+    """A list of names of columns, each once.
+
+    Examples
+    --------
+    >>> checked_names("age", "features")
+    Traceback (most recent call last):
+    adadim.errors.InvalidTypeError: features must be a list of names of columns, got 'age'
+    """
+    fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not fits or not all(isinstance(one, str) for one in names):
+        raise InvalidTypeError(f"{name} must be a list of names of columns, got {shown(names)}")
+    if len(set(names)) < len(names):
+        raise InvalidValueError(f"{name} must name each column once, got {shown(list(names))}")
+    return list(names)
+
+
+def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, Any]:
+    """One column as an array (n,), of whatever type it has; an error names what the table has instead.
+
+    Examples
+    --------
+    >>> column({"arm": ["a", "b"]}, "arms")
+    Traceback (most recent call last):
+    adadim.errors.InvalidValueError: the table has no column 'arms'; did you mean 'arm'?
+    """
+    known = column_names(frame, what)
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the name of a column must be a text, got {shown(name)}")
+    if name not in known:
+        raise InvalidValueError(f"{what} has no column {shown(name)}; {suggestion(name, known)}")
+    given = frame[name]
+    values = given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
+    if values.ndim != 1:
+        raise InvalidValueError(f"column {name!r} of {what} must have one value per row, got shape {values.shape}")
+    return np.asarray(values)
+
+
+def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The different values of a column, sorted, at least two of them, and which of them each row has.
+
+    Examples
+    --------
+    >>> distinct(np.array(["b", "a", "b"]), "arm")
+    (['a', 'b'], array([1, 0, 1]))
+    """
+    for row, value in enumerate(values.tolist()):
+        if value is None or value != value:
+            raise InvalidValueError(f"column {name!r} has no value in row {row + 1}; drop such rows or fill them in")
+    try:
+        found, which = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise InvalidTypeError(
+            f"column {name!r} must hold values of one kind, all numbers or all texts, got {shown(values.tolist())}"
+        ) from None
+    if len(found) < 2:
+        raise InvalidValueError(f"column {name!r} must have at least two different values, got {shown(found.tolist())}")
+    return found.tolist(), which.astype(np.int64)
+
+
+def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
+    """Columns as numbers, (n, columns); a missing value is refused with its row.
+
+    Examples
+    --------
+    >>> number_columns({"age": [30, 41], "weight": [71.5, 60.0]}, ["weight", "age"])
+    array([[71.5, 30. ], [60. , 41. ]])
+    """
+    found: list[FloatArray] = []
+    for name in names:
+        values = column(frame, name, what)
+        if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
+            missing = [value is None or value != value for value in values.tolist()]
+            try:
+                values = np.where(missing, np.nan, values).astype(np.float64)
+            except (TypeError, ValueError):
+                raise InvalidValueError(
+                    f"column {name!r} of {what} must hold numbers, got {shown(values[0])}"
+                ) from None
+        if values.dtype.kind not in "biuf":
+            raise InvalidValueError(f"column {name!r} of {what} must hold numbers, but is {values.dtype}")
+        values = values.astype(np.float64)
+        for row in np.flatnonzero(~np.isfinite(values))[:1].tolist():
+            raise InvalidValueError(
+                f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
+            )
+        found.append(values)
+    return np.stack(found, axis=1)
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame of pandas or polars."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
+
+
+def without_frame(value: Any, what: str = "features") -> tuple[Any, tuple[str, ...] | None]:
+    """A DataFrame as its numbers and the names of its columns; anything else as it is, without names.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> without_frame(pl.DataFrame({"price": [1, 2], "new": [True, False]}))
+    (array([[1., 1.], [2., 0.]]), ('price', 'new'))
+    >>> without_frame([[1.0, 2.0]])
+    ([[1.0, 2.0]], None)
+    """
+    if not is_frame(value):
+        return value, None
+    names = tuple(map(str, value.columns))
+    if len(set(names)) < len(names):
+        raise InvalidTypeError(f"{what}: the columns of a table must have different names, got {list(names)}")
+    columns = []
+    for position, name in enumerate(names):
+        column = value.iloc[:, position] if hasattr(value, "iloc") else value[name]
+        numbers = column.to_numpy()
+        if numbers.dtype.kind not in "fiub":
+            raise InvalidTypeError(
+                f"{what}: column {name!r} must hold numbers without gaps, but is {column.dtype}; drop it, fill it in "
+                "or turn it into numbers first"
+            )
+        columns.append(numbers.astype(np.float64))
+    return np.stack(columns, axis=1) if columns else np.empty((len(value), 0)), names
+
+
+def to_polars(columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Columns as a polars table."""
+    import polars
+
+    return polars.DataFrame(dict(columns))
+
+
+def to_pandas(columns: Mapping[str, Any]) -> pandas.DataFrame:
+    """Columns as a pandas table; an `ImportError` that says what to do where there is no pandas."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas: pip install pandas; or use to_polars()") from error
+    return pandas.DataFrame(dict(columns))

@@ -1,0 +1,296 @@
+"""What a policy may know of a problem."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from adadim.core.actions import ActionSet
+from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
+from adadim.core.checks import flag, integer, one_of, positive, shown
+from adadim.core.notebook import card
+from adadim.core.randomness import check_replications
+from adadim.core.state import unchanging
+from adadim.errors import InvalidValueError
+
+__all__ = ["NEVER", "Problem", "Sets"]
+
+NEVER = 2**62  # round in which arms arrive that nobody has added
+ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
+
+Sets = Literal["fixed", "growing", "iid", "adversarial"]
+
+
+@unchanging
+class Problem:
+    """A linear bandit problem as a policy sees it.
+
+    Parameters
+    ----------
+    features : array (K, d), array (R, K, d), DataFrame or ActionSet, optional
+        Features of the arms, most basic first; R > 1 for independent replications in lock step. A DataFrame of pandas
+        or polars keeps the names of its columns. Without it the problem is a contextual one: features come with each
+        round, and `arms` and `dim` say how many there are.
+    horizon : int or None
+        Number of rounds T; None where there is no end. Policies that have an anytime form then use it, and the others
+        refuse to start.
+    noise : float, optional
+        Sub-Gaussian scale sigma of the noise (its standard deviation if Gaussian; 0.5 for rewards in [0, 1]). Without
+        it, policies that need it refuse to start; the one of `adadim.recommended` estimates it.
+    reward_range : float or array (R,), optional
+        Difference between the largest and the smallest mean reward, if known.
+    replications : sequence of int, optional
+        Replication numbers, which key the random streams; ``range(R)`` by default.
+    arms, dim : int, optional
+        Of a contextual problem: the largest number of arms K in a round, and the number of features d. With `features`,
+        `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
+    disjoint : bool
+        Of a contextual problem: a round brings one context of `dim` covariates for all arms, and each arm has a
+        parameter of its own. `LinUCB` and its kin play it (docs/architecture.md); for others multiply both out
+        (`adadim.interactions`).
+    arrives : int array (K,) or (R, K), optional
+        Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
+        expressive set arrive with their truncations.
+    sets : {"iid", "adversarial"}, optional
+        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
+        independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
+        it starts. Sets that are given are "fixed", or "growing" if arms arrive.
+
+    Attributes
+    ----------
+    sets : str or None
+        "fixed", "growing", "iid" or "adversarial"; None if nobody has said.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = Problem(np.eye(3), horizon=100, noise=0.1)
+    >>> problem.arms, problem.dim, problem.horizon
+    (3, 3, 100)
+    >>> Problem(arms=20, dim=50, horizon=1000, noise=0.1).contextual
+    True
+    >>> Problem(np.eye(3), horizon=None, noise=0.1).endless
+    True
+    >>> Problem(np.eye(3), arrives=[1, 1, 50], horizon=100, noise=0.1).growing  # the third arm comes later
+    True
+    """
+
+    def __init__(
+        self,
+        features: Array | ActionSet | None = None,
+        *,
+        horizon: int | None,
+        noise: float | None = None,
+        reward_range: float | Array | None = None,
+        replications: Sequence[int] | None = None,
+        arms: int | None = None,
+        dim: int | None = None,
+        arrives: Any = None,
+        disjoint: bool = False,
+        sets: Sets | None = None,
+    ) -> None:
+        self.disjoint = flag(disjoint, "disjoint")
+        if disjoint and features is not None:
+            raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
+        self._arrives: np.ndarray[Any, Any] | None = None
+        self.contextual = features is None
+        if sets is not None:
+            one_of(sets, "sets", ("iid", "adversarial") if features is None else ("fixed",))
+        self.sets: Sets | None = sets if features is None else "fixed"
+        if features is None:
+            self.arms = integer(arms, "arms", meaning="the largest number of arms in a round")
+            self.dim = integer(dim, "dim", meaning="the number of features")
+            self.single = replications is None
+            count = 1 if replications is None else len(check_replications(replications))
+            self.reference: Array = np.zeros(count)
+            if arrives is not None:
+                raise InvalidValueError("arrives is for arms that stay; here they come with each round: ask(features)")
+        else:
+            if dim is not None:
+                raise InvalidValueError("dim is that of the features given; leave it out")
+            self._actions = features if isinstance(features, ActionSet) else ActionSet(features)
+            if arms is not None or arrives is not None:
+                self._actions, self._arrives = _growing(self._actions, arms, arrives)
+                self.sets = "growing"
+            self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
+            self.reference, count = self._actions.base, self._actions.replications
+        self._horizon = None if horizon is None else integer(horizon, "horizon", meaning="the number of rounds")
+        meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
+        self._noise = None if noise is None else positive(noise, "noise", meaning)
+        self.replications = check_replications(range(count) if replications is None else replications)
+        if len(self.replications) != count:
+            raise InvalidValueError(
+                f"features hold {count} replications, but {len(self.replications)} numbers were given"
+            )
+        self.reward_range = None if reward_range is None else _check_range(reward_range, count)
+
+    @property
+    def horizon(self) -> int:
+        """Number of rounds T; a `ValueError` where there is no end."""
+        if self._horizon is None:
+            raise InvalidValueError(
+                "horizon is None, but this policy needs the number of rounds: give Problem(horizon=...), or use one "
+                "that needs none, such as LinUCB, LinTS, TaperedLinUCB or adadim.recommended(problem)"
+            )
+        return self._horizon
+
+    @property
+    def endless(self) -> bool:
+        """Whether there is no last round."""
+        return self._horizon is None
+
+    @property
+    def draws_at_once(self) -> int:
+        """How many random numbers to make beforehand for each replication, where they are made beforehand."""
+        return ENDLESS_DRAWS if self._horizon is None else self._horizon
+
+    @property
+    def noise(self) -> float:
+        """Sub-Gaussian scale sigma of the noise; a `ValueError` if nobody has said what it is."""
+        if self._noise is None:
+            raise InvalidValueError(
+                "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
+                "standard deviation of one arm's rewards, or use adadim.recommended(problem), which estimates it"
+            )
+        return self._noise
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether somebody has said what the noise is."""
+        return self._noise is not None
+
+    @property
+    def actions(self) -> ActionSet:
+        """The arms, where they stay the same from round to round."""
+        if self.contextual:
+            raise InvalidValueError("a contextual problem has no fixed arms: its features come with each round")
+        return self._actions
+
+    @property
+    def growing(self) -> bool:
+        """Whether arms arrive while it is played."""
+        return self._arrives is not None
+
+    @property
+    def arrives(self) -> np.ndarray[Any, Any]:
+        """Round from which on each arm is there, (R, K); arms that nobody has added yet never arrive."""
+        if self._arrives is None:
+            return np.ones((len(self), self.arms), dtype=np.int64)
+        return self._arrives
+
+    @property
+    def first_arms(self) -> np.ndarray[Any, Any] | None:
+        """Which rows of the features are there from the start, (R, K_0); None if all are."""
+        return None if self._arrives is None else self._arrives[:, : self.actions.base_arms] == 1
+
+    def to_grow(self) -> Problem:
+        """The same problem with features of its own, to which arms can be added; itself if none may be."""
+        if self._arrives is None or (self._arrives < NEVER).all():
+            return self
+        own = copy.copy(self)
+        base = self.actions.base
+        own._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
+        return own
+
+    def with_actions(
+        self, actions: ActionSet, replications: Sequence[int], reward_range: Any, arrives: Any = None
+    ) -> Problem:
+        """The same problem on other arms."""
+        changed = copy.copy(self)
+        changed._actions, changed.reference, changed.single = actions, actions.base, actions.single
+        changed.replications, changed.reward_range = tuple(replications), reward_range
+        changed._arrives = self._arrives if arrives is None else arrives
+        return changed
+
+    @property
+    def xp(self) -> Any:
+        """Array namespace of the problem."""
+        return namespace(self.reference)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features, where they came as a table of pandas or polars."""
+        return None if self.contextual else self._actions.names
+
+    def __len__(self) -> int:
+        return len(self.replications)
+
+    def _repr_html_(self) -> str:
+        return card("Problem", self.in_short())
+
+    def in_short(self) -> dict[str, Any]:
+        """Sizes and what is known, by name."""
+        return {
+            "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,
+            "features d": self.dim,
+            "named": None if self.names is None else ", ".join(self.names),
+            "rounds T": "no end" if self.endless else self.horizon,
+            "noise": "unknown" if self._noise is None else self._noise,
+            "range of rewards": "unknown" if self.reward_range is None else "known",
+            "replications": None if self.single else len(self),
+        }
+
+    def __repr__(self) -> str:
+        arms = f"{len(self)} x up to {self.arms} arms, dim={self.dim}" if self.contextual else repr(self.actions)
+        return (
+            f"Problem({arms}, horizon={self._horizon}, noise={self._noise}, "
+            f"reward_range={'known' if self.reward_range is not None else None})"
+        )
+
+    def to(self, device: str) -> Problem:
+        """The same problem for torch tensors on a device ("cpu", "cuda", "cuda:1"); learners compute there.
+
+        Examples
+        --------
+        >>> problem = Problem(arms=3, dim=2, horizon=10, noise=0.1).to("cpu")
+        >>> type(problem.reference).__name__
+        'Tensor'
+        """
+        if not self.contextual:
+            return self.with_actions(self.actions.to(device), self.replications, self.reward_range)
+        moved = copy.copy(self)
+        moved.reference = to_torch(self.reference, device)
+        return moved
+
+    def with_horizon(self, horizon: int) -> Problem:
+        """The same problem over another number of rounds."""
+        changed = copy.copy(self)
+        changed._horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        return changed
+
+
+def _growing(actions: ActionSet, arms: int | None, arrives: Any) -> tuple[ActionSet, np.ndarray[Any, Any]]:
+    """The action set with room for `arms` arms, and the round (R, K) from which on each is there."""
+    count, rows, levels = actions.replications, actions.base_arms, len(actions.levels)
+    if arrives is None:
+        rounds = np.ones((count, rows), dtype=np.int64)
+    else:
+        rounds = np.asarray(as_numpy(arrives))
+        if rounds.shape not in ((rows,), (count, rows)) or rounds.dtype.kind not in "iu" or (rounds < 1).any():
+            raise InvalidValueError(
+                f"arrives must say from which round on each of the {rows} arms is there, 1 or later: integers of shape "
+                f"({rows},) or ({count}, {rows}), got {shown(arrives)}"
+            )
+        rounds = np.broadcast_to(rounds, (count, rows)).astype(np.int64)
+        if not (rounds == 1).any(axis=1).all():
+            raise InvalidValueError("arrives leaves no arm to choose in round 1; let at least one arrive in round 1")
+    if arms is not None:
+        if actions.expressive:
+            raise InvalidValueError("arms is for arms to be added, which an expressive set does not take; leave it out")
+        room = integer(arms, "arms", least=rows, meaning="the number of arms in the end") - rows
+        actions = actions.with_room(room)
+        rounds = np.concatenate([rounds, np.full((count, room), NEVER)], axis=1)
+    return actions, read_only(np.tile(rounds, (1, levels)))
+
+
+def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
+    given = as_numpy(real_array(reward_range, "reward_range"))
+    if given.shape not in ((), (count,)):
+        raise InvalidValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
+    values: np.ndarray[Any, Any] = read_only(np.broadcast_to(given, (count,)))
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InvalidValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
+    return values

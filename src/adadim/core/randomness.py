@@ -1,0 +1,237 @@
+"""One independent stream of random numbers per replication.
+
+Replication r of a run with seed s draws from Philox generators keyed by (s, purpose, r) and by nothing else,
+so its numbers do not depend on the batch it runs in, on the number of workers, or on what other components draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+
+from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
+from adadim.core.checks import is_integer, shown
+from adadim.core.recording import on_host
+from adadim.core.rows import MaskedRows, Rows
+from adadim.errors import InvalidTypeError, InvalidValueError
+
+__all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
+
+
+BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
+
+
+class Purpose(IntEnum):
+    """What a stream is for; streams of different purposes never share a number."""
+
+    INSTANCE = 0
+    NOISE = 1
+    POLICY = 2
+    CONTEXT = 3
+    DELAY = 4
+
+
+def check_seed(seed: int) -> int:
+    """Return `seed` as an int, or say what is wrong with it."""
+    if not is_integer(seed) or seed < 0:
+        raise InvalidValueError(f"seed must be a non-negative integer, got {shown(seed)}")
+    return int(seed)
+
+
+def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Return the replication numbers as a tuple of distinct non-negative ints."""
+    if not isinstance(replications, Iterable) or getattr(replications, "ndim", 1) == 0:
+        raise InvalidTypeError(f"replications must be a sequence of numbers, e.g. range(10), got {shown(replications)}")
+    numbers = tuple(replications)
+    if not numbers:
+        raise InvalidValueError("replications is empty; give at least one replication number, e.g. range(10)")
+    for r in numbers:
+        if not is_integer(r) or r < 0:
+            raise InvalidValueError(f"replications must be non-negative integers, got {shown(r)}")
+    if len(set(numbers)) != len(numbers):
+        twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
+        raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
+    return tuple(int(r) for r in numbers)
+
+
+class Draws(Protocol):
+    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
+
+    def uniforms(self, rows: Rows | None = None) -> Array:
+        """Next uniform of each replication in `rows` (by default all)."""
+        ...
+
+    def normals(self, rows: Rows | None = None) -> Array:
+        """Next standard normal of each replication in `rows`."""
+        ...
+
+
+class Streams:
+    """Independent streams, one for each replication of a batch.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the whole run.
+    purpose : Purpose
+        Component that draws.
+    replications : sequence of int
+        Replication numbers of the batch.
+    path : tuple of int
+        Further key, for the parts of a composite policy (see `child`).
+    reference : array, optional
+        An array of the library and on the device that the numbers are for (see `source`); NumPy's by default.
+
+    Examples
+    --------
+    >>> batch = Streams(7, Purpose.NOISE, [3, 4])
+    >>> alone = Streams(7, Purpose.NOISE, [4])
+    >>> bool(batch.normals()[1] == alone.normals()[0])
+    True
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        purpose: Purpose,
+        replications: Sequence[int],
+        path: tuple[int, ...] = (),
+        reference: Array | None = None,
+    ) -> None:
+        self.seed = check_seed(seed)
+        self.purpose = purpose
+        self.replications = tuple(replications)
+        self.path = path
+        self.generators = [
+            np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(int(purpose), r, *path))))
+            for r in self.replications
+        ]
+        self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
+        self._in_step, self._drawn = True, BLOCK  # while every replication has drawn equally often: how far
+        self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how far each
+        self._source: DeviceDraws | None = None
+        self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
+
+    def child(self, index: int) -> Streams:
+        """Streams for part `index` of a composite policy, independent of this one's."""
+        return Streams(self.seed, self.purpose, self.replications, (*self.path, index), self.everyone.positions)
+
+    def source(self, draws: int, *, normal: bool = False) -> Draws:
+        """These numbers where they are needed; each replication may need `draws` of them at a time.
+
+        Whoever asks again gets the same source, which goes on where it is.
+        """
+        if is_numpy(self.everyone.positions):
+            return self
+        if self._source is None:
+            self._source = DeviceDraws([self], self.everyone.positions, draws, normal=normal)
+        return self._source
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the source that a saved state has, unless a part of the learner has asked for it already."""
+        if saved["_source"] is not None and self._source is None:
+            content = saved["_source"]["object"]
+            self._source = DeviceDraws([self], self.everyone.positions, content["draws"] - 1, normal=content["normal"])
+
+    def uniforms(self, rows: Rows | None = None) -> FloatArray:
+        """Next uniform of each replication in `rows` (by default all)."""
+        return self._next(rows, normal=False)
+
+    def normals(self, rows: Rows | None = None) -> FloatArray:
+        """Next standard normal of each replication in `rows`; a stream draws one kind only."""
+        return self._next(rows, normal=True)
+
+    def table(self, draws: int, *, normal: bool = False) -> FloatArray:
+        """The next `draws` numbers of every stream that has not drawn any, (R, draws)."""
+        made: FloatArray = np.empty((len(self.generators), draws))
+        for row, generator in zip(made, self.generators, strict=True):
+            fill(row, generator, normal)
+        return made
+
+    def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
+        if self._in_step and (rows is None or rows.everyone):
+            if self._drawn == BLOCK:
+                for row, generator in zip(self._buffer, self.generators, strict=True):
+                    fill(row, generator, normal)
+                self._drawn = 0
+            self._drawn += 1
+            return self._buffer[:, self._drawn - 1].copy()
+        if self._in_step:
+            self._in_step = False
+            self._cursor[:] = self._drawn
+        chosen = np.arange(len(self.generators)) if rows is None else rows.ids
+        at = self._cursor[chosen]
+        spent = at >= BLOCK
+        if np.count_nonzero(spent):
+            for r in chosen[spent]:
+                fill(self._buffer[r], self.generators[r], normal)
+            at[spent] = 0
+        self._cursor[chosen] = at + 1
+        draws: FloatArray = self._buffer[chosen, at]
+        return draws
+
+
+def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
+    """Overwrite `row` with the next numbers of a stream."""
+    (generator.standard_normal if normal else generator.random)(out=row)
+
+
+class DeviceDraws:
+    """The numbers of one or several batches of streams, made beforehand and kept on a device.
+
+    How far each stream has come is known on the device only, so that a draw is a fixed sequence of operations there;
+    after `draws` calls the numbers still unused are read back and more are made.
+
+    Parameters
+    ----------
+    lanes : sequence of Streams
+        The batches; a call draws from one of them in each replication.
+    reference : array
+        An array of the library and on the device to use.
+    draws : int
+        Numbers made at a time for each stream.
+    normal : bool
+        Standard normals instead of uniforms.
+    """
+
+    def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:
+        # One more than will be needed, so that nothing is made anew after the last round.
+        self.lanes, self.normal, self.calls, self.draws = list(lanes), normal, 0, draws + 1
+        tables = np.stack([streams.table(draws + 1, normal=normal) for streams in lanes], axis=1)
+        self.buffer = like(tables, reference)
+        self.cursor = zeros(reference, *self.buffer.shape[:2], integers=True)
+        self._everyone = Rows.all(self.buffer)
+
+    def uniforms(self, rows: Rows | None = None, lane: Array | int = 0) -> Array:
+        """Next uniform of each replication in `rows`, from one of the lanes."""
+        return self._next(rows, lane)
+
+    def normals(self, rows: Rows | None = None) -> Array:
+        """Next standard normal of each replication in `rows`."""
+        return self._next(rows, 0)
+
+    def _next(self, rows: Rows | None, lane: Array | int) -> Array:
+        rows = self._everyone if rows is None else rows
+        # Where all draw from one lane a slice will do: a view, three operations less than an index.
+        at = (rows.index if isinstance(lane, int) else rows.positions, lane)
+        drawn = self.buffer[rows.positions, lane, self.cursor[at]]
+        self.cursor[at] += rows.mask if isinstance(rows, MaskedRows) else 1
+        on_host(self._count)
+        return drawn
+
+    def _count(self) -> None:
+        """Make more numbers when those at hand may have come to an end."""
+        self.calls += 1
+        if self.calls < self.draws:
+            return
+        left, used = as_numpy(self.buffer).copy(), as_numpy(self.cursor)
+        for lane, streams in enumerate(self.lanes):
+            for row, n, generator in zip(left[:, lane], used[:, lane], streams.generators, strict=True):
+                row[:] = np.roll(row, -n)
+                fill(row[len(row) - n :], generator, self.normal)
+        self.buffer[...] = like(left, self.buffer)
+        self.cursor[...] = 0
+        self.calls = 0

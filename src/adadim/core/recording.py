@@ -1,0 +1,95 @@
+"""Recording the array operations of a round once and replaying them, where a device can (CUDA graphs).
+
+A round is some fifty small operations, and starting one from Python costs several times what it takes on the device; a
+replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from adadim.core.arrays import Array, device_of
+
+__all__ = ["Recorder", "on_host"]
+
+Action = Callable[[], None]
+
+
+class _Recording(threading.local):
+    """What `on_host` was given while this thread records a round; None while it does not."""
+
+    actions: list[Action] | None = None
+
+
+_recording = _Recording()
+
+
+def on_host(action: Action) -> None:
+    """Do something in Python that follows the array operations of a round: at once, or after each replay of the round.
+
+    Examples
+    --------
+    >>> on_host(lambda: print("another round"))
+    another round
+    """
+    if _recording.actions is None:
+        action()
+    else:
+        _recording.actions.append(action)
+
+
+class Recorder:
+    """Calls a function, or replays what it did.
+
+    Parameters
+    ----------
+    function : callable
+        What to call; it works on arrays that exist beforehand, in place, and returns nothing.
+    reference : array
+        An array on the device it works on.
+
+    Attributes
+    ----------
+    records : bool
+        Whether the device can record; elsewhere every call is an ordinary one.
+    """
+
+    def __init__(self, function: Action, reference: Array) -> None:
+        self.function = function
+        self.records = str(device_of(reference)).startswith("cuda")
+        self._seen: set[Hashable] = set()
+        self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}
+
+    def __call__(self, sequence: Hashable) -> None:
+        """Run the function once. Calls of equal `sequence` do the same operations; None promises nothing."""
+        if sequence is None or not self.records:
+            self.function()
+        elif sequence not in self._seen:  # the first call may still set things up
+            self._seen.add(sequence)
+            self.function()
+        else:
+            if sequence not in self._recorded:
+                self._recorded[sequence] = self._record_with_actions()
+            graph, actions = self._recorded[sequence]
+            graph.replay()
+            for action in actions:
+                action()
+
+    def _record_with_actions(self) -> tuple[Any, list[Action]]:
+        actions: list[Action] = []
+        _recording.actions = actions
+        try:
+            return self.record(), actions
+        finally:
+            _recording.actions = None
+
+    def record(self) -> Any:
+        """Record the function without running it; what is returned has a method `replay`."""
+        import torch
+
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.function()
+        return graph

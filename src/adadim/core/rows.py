@@ -1,0 +1,207 @@
+"""Which replications a call concerns, and what they are offered.
+
+Every array has one entry per replication on its first axis. A call concerns all replications, or some: those that are
+still playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
+written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
+not allowed, it carries them too: `features` and `allowed`, an entry for each replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
+from adadim.core.state import unchanging
+
+__all__ = ["EVERY", "MaskedRows", "Rows"]
+
+EVERY = slice(None)
+
+
+@unchanging
+class Rows:
+    """Some replications, by position.
+
+    Parameters
+    ----------
+    index : slice or integer array without repeats
+        The positions.
+    numbers : array
+        0, 1, ..., R - 1 in the library and on the device of the data.
+
+    Attributes
+    ----------
+    everyone : bool
+        Whether these are all replications, in their order.
+    features : array (n, K, d) or None
+        Features of this round's arms, where they come with the round.
+    allowed : bool array (n, K) or None
+        Which arms may be chosen; None for all.
+
+    Examples
+    --------
+    >>> rows = Rows.some(np.array([2, 0]), np.zeros((3, 4)))
+    >>> rows.of(np.array([10, 11, 12]))
+    array([12, 10])
+    >>> counts = np.zeros((3, 2))
+    >>> rows.add(counts, np.array([1, 0]), 5.0)
+    >>> counts
+    array([[5., 0.], [0., 0.], [0., 5.]])
+    """
+
+    features: Array | None = None
+    allowed: Array | None = None
+    _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
+
+    def __init__(self, index: Any, numbers: Array) -> None:
+        self.index, self._numbers = index, numbers
+        self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
+        # The positions, in the library and on the device of the data.
+        self.positions = numbers[index] if isinstance(index, slice) else index
+        if isinstance(numbers, np.ndarray):
+            self.ids = self.positions
+
+    @classmethod
+    def all(cls, reference: Array) -> Rows:
+        """Every replication of `reference`."""
+        return cls(EVERY, indices(reference))
+
+    @classmethod
+    def some(cls, positions: np.ndarray[Any, Any], reference: Array) -> Rows:
+        """The replications of `reference` at some positions."""
+        return cls(like(positions, reference), indices(reference))
+
+    def offering(self, features: Array | None, allowed: Array | None) -> Rows:
+        """The same rows with what they are offered this round, an entry for each of them."""
+        if features is None and allowed is None:
+            return self
+        offered = Rows(self.index, self._numbers)
+        offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
+        offered.features, offered.allowed = features, allowed
+        return offered
+
+    def _part(self, index: Any, at: Any) -> Rows:
+        """Some of these rows, which stand at some positions among them."""
+        part = Rows(index, self._numbers)
+        if self.features is not None or self.allowed is not None:
+            part.features = None if self.features is None else self.features[at]
+            part.allowed = None if self.allowed is None else self.allowed[at]
+        return part
+
+    @cached_property
+    def ids(self) -> np.ndarray[Any, Any]:
+        """The positions, as integers of NumPy's."""
+        return as_numpy(self.positions)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def of(self, array: Array) -> Array:
+        """Entries of `array` that belong to these replications."""
+        return array[self.index]
+
+    def at(self, array: Array, columns: Array) -> Array:
+        """The entry of `array` in one column for each of these replications."""
+        return array[self.positions, columns]
+
+    def put(self, array: Array, values: Array) -> None:
+        """Write one entry for each of these replications."""
+        array[self.index] = values
+
+    def add(self, array: Array, columns: Array, values: Array | float) -> None:
+        """Add to one column of `array` in each of these replications."""
+        array[self.positions, columns] += values
+
+    def pick(self, positions: Array) -> Rows:
+        """Those of these rows that stand at some positions among them."""
+        return self._part(self.positions[positions], positions)
+
+    def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
+        """(label, the rows that have it, where they are among these) for each of the labels, one per row."""
+        if (labels == labels[0]).all():
+            yield int(labels[0]), self, EVERY
+            return
+        # A round splits the same rows in the same way twice: to choose, and to absorb.
+        known, parts = self._last_split
+        if not np.array_equal(known, labels):
+            parts = list(self._parts(labels))
+            self._last_split = labels.copy(), parts
+        yield from parts
+
+    def _parts(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
+        """As `split`, of labels that are not all the same."""
+        found: dict[int, list[int]] = {}
+        for position, label in enumerate(labels.tolist()):
+            found.setdefault(int(label), []).append(position)  # True and 1 are equal, but their names are not
+        for label in sorted(found):
+            at = found[label]
+            if len(at) == 1:  # a slice makes views where an index makes copies
+                r = int(self.ids[at[0]])
+                one = slice(at[0], at[0] + 1)
+                yield label, self._part(slice(r, r + 1), one), one
+            else:
+                many = like(at, self._numbers)
+                yield label, self._part(like(self.ids[at], self._numbers), many), many
+
+    def to_numpy(self) -> Rows:
+        """The same rows and what they are offered with NumPy, for statistics kept on the host whatever the library."""
+        if is_numpy(self._numbers):
+            return self
+        index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
+        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed))
+        return Rows(index, as_numpy(self._numbers)).offering(*offered)
+
+    def masked(self, *values: Array) -> tuple[Any, ...]:
+        """These rows as a mask, and `values`, one entry each, with an entry for every replication (torch only)."""
+        numbers = self._numbers
+        if self.everyone:
+            every = MaskedRows(numbers >= 0, numbers)
+            every.features, every.allowed = self.features, self.allowed
+            return every, *values
+        index = self.positions
+        some = MaskedRows((numbers < 0).index_fill_(0, index, True), numbers)
+        if self.features is not None:
+            some.features = self._widened(self.features)
+        if self.allowed is not None:
+            everything = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
+            some.allowed = everything.index_copy_(0, index, self.allowed)
+        return some, *map(self._widened, values)
+
+    def _widened(self, values: Array) -> Array:
+        """`values`, one entry for each of these rows, with zeros for all other replications (torch only)."""
+        return values.new_zeros((len(self._numbers), *values.shape[1:])).index_copy_(0, self.positions, values)
+
+
+class MaskedRows(Rows):
+    """Some replications, by a mask that only the device knows (torch only).
+
+    Arrays that come with it have an entry for every replication, and those outside the mask are ignored: shapes then
+    do not depend on the data, and nothing has to be read back from the device.
+    """
+
+    def __init__(self, mask: Array, numbers: Array) -> None:
+        super().__init__(EVERY, numbers)
+        self.mask, self.everyone = mask, False
+
+    def put(self, array: Array, values: Array) -> None:
+        mask = self.mask.reshape((-1,) + (1,) * (array.ndim - 1))
+        array.copy_(namespace(array).where(mask, values, array))
+
+    def add(self, array: Array, columns: Array, values: Array | float) -> None:
+        array[self.positions, columns] += values * self.mask
+
+    def masked(self, *values: Array) -> tuple[Any, ...]:
+        return self, *values
+
+    def only(self, mask: Array) -> MaskedRows:
+        """Those of these rows for which `mask` holds too."""
+        part = MaskedRows(self.mask & mask, self._numbers)
+        part.features, part.allowed = self.features, self.allowed
+        return part

@@ -1,0 +1,83 @@
+"""Choosing the largest score, ties broken uniformly at random."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from adadim.core.arrays import Array, is_numpy, like, namespace
+
+__all__ = ["TOLERANCE", "Ties", "argmax", "tied_for_first"]
+
+Ties = Literal["random", "lowest"]
+
+TOLERANCE = 1e-10
+"""Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
+
+FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
+
+
+def argmax(scores: Array, uniforms: Array | None) -> Array:
+    """Position of the largest score in each row.
+
+    Parameters
+    ----------
+    scores : array (n, K)
+        Scores; -inf excludes an arm.
+    uniforms : array (n,) or None
+        One uniform draw per row, which picks among ties; None takes the lowest index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> argmax(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]), np.array([0.4]))
+    array([1])
+    """
+    if is_numpy(scores):
+        return _argmax_one(scores[0], uniforms) if len(scores) == 1 else _argmax_numpy(scores, uniforms)
+    xp = namespace(scores)
+    top = xp.max(scores, axis=-1)
+    slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
+    tied = scores >= (top - slack)[:, None]
+    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+    draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
+    wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
+    return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
+
+
+def tied_for_first(scores: Array) -> Array:
+    """Which scores (n, K) are the largest of their row, up to rounding (NumPy).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tied_for_first(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]))
+    array([[False,  True,  True, False]])
+    """
+    top = np.maximum.reduce(scores, axis=-1)
+    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
+    return scores >= bar[:, None]
+
+
+def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
+    tied = tied_for_first(scores)
+    chosen = tied.argmax(axis=-1)
+    if np.count_nonzero(tied) > len(scores):
+        for i in range(len(scores)):
+            candidates = np.flatnonzero(tied[i])
+            if len(candidates) > 1:
+                chosen[i] = candidates[0 if uniforms is None else int(uniforms[i] * len(candidates))]
+    return chosen
+
+
+def _argmax_one(row: Array, uniforms: Array | None) -> Array:
+    """The same for one row (K,), in fewer operations."""
+    few = len(row) <= FEW
+    values = row.tolist() if few else row
+    best = max(values) if few else row.item(row.argmax())
+    bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+    tied = [k for k, value in enumerate(values) if value >= bar] if few else np.flatnonzero(row >= bar)
+    if len(tied) > 1 and uniforms is not None:
+        return np.array([tied[int(uniforms[0] * len(tied))]])
+    return np.array([tied[0] if len(tied) else 0])  # no score is above one that is not a number

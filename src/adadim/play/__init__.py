@@ -1,0 +1,1 @@
+"""What plays a learner: a problem whose truth is known (`simulate`), and somebody's log (`evaluation`)."""

@@ -1,0 +1,402 @@
+"""What a policy would have earned: the policy walks through a log, and the estimators judge its choices.
+
+Row i of the log has the reward r_i of the arm a_i, chosen with probability p_i. The policy to be judged would choose it
+with probability pi_i: its weight is w_i = pi_i / p_i. Intervals are the normal ones of the mean over rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import threadpool_limits
+
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.checks import between, shown
+from adadim.core.frames import Frame
+from adadim.core.problem import Problem
+from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
+from adadim.play.logs import Log, read_log
+from adadim.play.simulate import replayed
+from adadim.policies.base import Policy
+
+FEWEST_ROWS = 50.0  # effective ones, below which an interval means nothing
+FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
+LARGEST_MISS = 4.0  # standard errors by which the mean weight may miss 1
+FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
+LARGEST_BLOCK_SHARE = 16
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval.
+
+    Attributes
+    ----------
+    value : float
+        Estimated mean reward of a decision; not a number if no row says anything.
+    error : float
+        Its standard error.
+    low, high : float
+        Ends of the interval.
+    rows : int
+        Number of rows that it is the mean of.
+
+    Examples
+    --------
+    >>> mean_of(np.array([1.0, 2.0, 3.0, 2.0]), level=0.95)
+    Estimate(2 +- 0.8, 4 rows)
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+    rows: int
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.value:.4g} +- {self.high - self.value:.2g}, {self.rows} rows)"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is known of the mean reward of a policy.
+
+    Attributes
+    ----------
+    replay : Estimate or None
+        Mean reward of the rows in which the policy, learning from these alone, chose what was chosen. None unless the
+        log is uniform and the policy's choices are definite.
+    ips, snips, dr : Estimate
+        Inverse propensity score, its self-normalised form, and the doubly robust one.
+    logged : Estimate
+        Mean reward of the log itself, for comparison.
+    rows : int
+        Rows that were judged.
+    matched : int
+        How many of them the policy agrees with.
+    effective : float
+        Effective sample size (sum w)^2 / sum w^2 of the weights.
+    mean_weight : float
+        Mean of the weights, which should be 1.
+    level : float
+        Level of the intervals.
+    warnings : tuple of str
+        Why not to believe it.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x, arm = rng.standard_normal(2000), rng.integers(2, size=2000)
+    >>> clicks = (rng.random(2000) < np.where(arm == (x > 0), 0.8, 0.2)).astype(float)
+    >>> log = {"arm": arm, "reward": clicks, "propensity": np.full(2000, 0.5), "x": x}
+    >>> found = adadim.evaluate(adadim.recommended, log)
+    >>> bool(0.75 < found.snips.value < 0.82), bool(0.45 < found.logged.value < 0.55), found.warnings
+    (True, True, ())
+    """
+
+    replay: Estimate | None
+    ips: Estimate
+    snips: Estimate
+    dr: Estimate
+    logged: Estimate
+    rows: int
+    matched: int
+    effective: float
+    mean_weight: float
+    level: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """The estimates by name, those that there are."""
+        every = {"replay": self.replay, "ips": self.ips, "snips": self.snips, "dr": self.dr}
+        return {name: estimate for name, estimate in every.items() if estimate is not None}
+
+    def __str__(self) -> str:
+        lines = [f"{'':8}{'value':>10}  {self.level:.0%} interval"]
+        for name, e in {**self.estimates, "logged": self.logged}.items():
+            lines.append(f"{name:8}{e.value:>10.4g}  {e.low:.4g} to {e.high:.4g}")
+        lines.append(
+            f"{self.rows} rows, of which the policy agrees with {self.matched}; effective sample size "
+            f"{self.effective:.0f}; mean weight {self.mean_weight:.3g}"
+        )
+        return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings)])
+
+
+def evaluate(
+    policy: Policy | Callable[[Problem], Policy] | Array,
+    log: Log | Frame | str | Path,
+    *,
+    arm: str = "arm",
+    reward: str = "reward",
+    propensity: str | float | None = None,
+    features: Sequence[str] | None = None,
+    standardise: bool = True,
+    model: Array | None = None,
+    noise: float | None = None,
+    warmup: float = 0.2,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Evaluation:
+    """Estimate what a policy would earn, from a log of choices that were made at random by something else.
+
+    A policy walks through the log in its order: in each row it says what it would choose, is judged by that, and then
+    learns from the row. Nothing is judged by what it has learned from the same row.
+
+    Parameters
+    ----------
+    policy : Policy, callable or array
+        What to judge: a policy; a function from the problem to a policy, such as `adadim.recommended`; or a fixed rule
+        that learns nothing, as the arms it would choose in each row, int (n,), or their probabilities, (n, K), by
+        position among the arms (in a plain table, the sorted names).
+    log : path, DataFrame, dict of columns or Log
+        The log; see `read_log` for the columns that it needs, and for `arm`, `reward`, `propensity`, `features` and
+        `standardise`.
+    model : array (n, K), optional
+        Predicted rewards for the doubly robust estimator; by default a ridge regression on the rows before.
+    noise : float, optional
+        What the policy is told of the noise; by default the standard deviation of the log's rewards.
+    warmup : float in [0, 1)
+        Share of the log, at its beginning, that a policy only learns from.
+    level : float
+        Level of the intervals.
+    seed : int
+        Seed of the policy's own randomness.
+
+    Returns
+    -------
+    Evaluation
+
+    Warns
+    -----
+    EvaluationWarning
+        If the log can say nothing about this policy: the effective sample size is below 50, fewer than 10 of the
+        rewards that count differ from the most common one, or the weights do not average 1, which they would if the
+        probabilities were right and no choice of the policy had probability 0 in the log.
+
+    Notes
+    -----
+    With w = pi(chosen) / propensity: IPS is the mean of w r, SNIPS divides it by the mean of w, and the doubly robust
+    estimate is the mean of sum_a pi(a) q(a) + w (r - q(chosen)). These judge the policy as it is after learning from
+    the log (on average over the rows judged; a policy that learns only from its own choices learns where it agrees).
+    Replay judges it from its first round on, as if it had been alone; the log must be uniform for that.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(3, size=3000)
+    >>> log = {"arm": arm, "reward": arm + rng.standard_normal(3000)}
+    >>> always_2 = np.full(3000, 2)
+    >>> adadim.evaluate(always_2, log, propensity="uniform").snips
+    Estimate(1.967 +- 0.059, 3000 rows)
+    """
+    between(level, "level", 0.0, 1.0, "()")
+    between(warmup, "warmup", 0.0, 1.0, "[)")
+    log = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
+    with threadpool_limits(1, user_api="blas"):
+        predicted = predictions(log) if model is None else _checked_model(model, log)
+        if isinstance(policy, Policy) or callable(policy):
+            problem = _problem(log, noise)
+            made = policy if isinstance(policy, Policy | type) else policy(problem)
+            if not isinstance(made, Policy):
+                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
+            chances = _chances(_walk(made, problem, log, seed, True), log)
+            alone = _walk(made, problem, log, seed, False) if log.uniform else None
+            first = int(warmup * len(log))
+        else:
+            chances, alone = _fixed_rule(policy, log)
+            first = 0
+    evaluation = _judge(log, chances, alone, predicted, first, level)
+    for text in evaluation.warnings:
+        warnings.warn(text, EvaluationWarning, stacklevel=2)
+    return evaluation
+
+
+def _judge(
+    log: Log, chances: FloatArray, alone: IntArray | None, predicted: FloatArray, first: int, level: float
+) -> Evaluation:
+    """Estimates of the rows from `first` on; `alone` are the choices of the policy that learns from its own only."""
+    every = np.arange(len(log))
+    weights = (chances[every, log.chosen] / log.propensities)[first:]
+    rewards = log.rewards[first:]
+    expected = np.vecdot(chances, predicted)[first:]
+    replay = None if alone is None else mean_of(log.rewards[alone == log.chosen], level)
+    return Evaluation(
+        replay=replay,
+        ips=ips(weights, rewards, level),
+        snips=snips(weights, rewards, level),
+        dr=doubly_robust(weights, rewards, expected, predicted[every, log.chosen][first:], level),
+        logged=mean_of(log.rewards, level),
+        rows=len(weights),
+        matched=int((weights > 0).sum()),
+        effective=effective_rows(weights),
+        mean_weight=float(weights.mean()),
+        level=level,
+        warnings=tuple(_doubts(weights, rewards)),
+    )
+
+
+def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
+    """Why the log says little about the policy, if so."""
+    doubts, effective = [], effective_rows(weights)
+    counted = rewards[weights > 0]
+    if effective < FEWEST_ROWS:
+        doubts.append(
+            f"the effective sample size is {effective:.0f} of {len(weights)} rows, too few to say anything: log more "
+            "rows, or judge a policy that is closer to the one that made the log"
+        )
+    else:
+        counts = np.unique(counted, return_counts=True)[1]
+        if (rare := int(len(counted) - counts.max())) < FEWEST_REWARDS:
+            doubts.append(
+                f"only {rare} of the {len(counted)} rewards that count differ from the most common one: do not trust "
+                "the intervals"
+            )
+    error = float(weights.std(ddof=1)) / math.sqrt(len(weights)) if len(weights) > 1 else math.inf
+    if abs(float(weights.mean()) - 1.0) > max(LARGEST_MISS * error, 1e-9):
+        doubts.append(
+            f"the weights average {weights.mean():.3g} instead of 1: the probabilities of the log are wrong, or some "
+            "of what the policy chooses had no chance in it"
+        )
+    return doubts
+
+
+def _walk(policy: Policy, problem: Problem, log: Log, seed: int, every: bool) -> IntArray:
+    """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
+    learner = policy.start(problem, seed=seed)
+    return np.array([arms[0] for arms, _, _ in replayed(learner, log.rows(), every)], dtype=np.int64)
+
+
+def _problem(log: Log, noise: float | None) -> Problem:
+    """What a policy may know of the log."""
+    if noise is None:
+        noise = float(log.rewards.std()) or None
+    return Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=noise)
+
+
+def _chances(choices: IntArray, log: Log) -> FloatArray:
+    """Probabilities (n, K) of definite choices."""
+    chances = np.zeros((len(log), log.arms))
+    chances[np.arange(len(log)), choices] = 1.0
+    return chances
+
+
+def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
+    """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
+    choices = as_numpy(rule)
+    if choices.dtype.kind not in "biuf":
+        raise InvalidTypeError(
+            f"policy must be a Policy, a function that makes one, arms (n,) or probabilities (n, K), got {shown(rule)}"
+        )
+    n, arms = len(log), log.arms
+    if choices.shape == (n,) and choices.dtype.kind in "iu":
+        if (choices < 0).any() or (choices >= log.sizes).any():
+            raise InvalidValueError(f"the arms of the policy must be in 0..{arms - 1}, by their position in the row")
+        return _chances(choices, log), choices if log.uniform else None
+    if choices.shape != (n, arms):
+        raise InvalidValueError(
+            f"the policy must have an arm for each of the {n} rows of the log, int ({n},), or probabilities ({n}, "
+            f"{arms}), got {choices.dtype} of shape {choices.shape}"
+        )
+    chances = choices.astype(np.float64)
+    outside = np.arange(arms) >= log.sizes[:, None]
+    if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
+        raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
+    definite = log.uniform and bool((chances.max(axis=1) == 1.0).all())
+    return chances, chances.argmax(axis=1) if definite else None
+
+
+def _checked_model(model: Array, log: Log) -> FloatArray:
+    predicted = as_numpy(model)
+    wanted = (len(log), log.arms)
+    if predicted.dtype.kind not in "biuf" or predicted.shape != wanted or not np.isfinite(predicted).all():
+        raise InvalidValueError(f"model must hold finite predicted rewards, {wanted}, got {shown(model)}")
+    return predicted.astype(np.float64)
+
+
+def predictions(log: Log) -> FloatArray:
+    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows before it; 0 in the first.
+
+    The ridge weighs as much as one row. It is fitted anew for blocks of rows, so that what a row is predicted by
+    does not depend on it: the doubly robust estimator stays unbiased however wrong the model is.
+    """
+    predicted = np.zeros((len(log), log.arms))
+    second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
+    for start, stop in _blocks(len(log)):
+        offers = log.offers(start, stop)
+        if start and trace:
+            ridge = trace / (start * log.dim)
+            theta = cho_solve(cho_factor(second + ridge * np.eye(log.dim)), moment)
+            for row, offer in enumerate(offers, start):
+                predicted[row, : len(offer)] = offer @ theta
+        x = np.stack([offer[at] for offer, at in zip(offers, log.chosen[start:stop].tolist(), strict=True)])
+        second += x.T @ x
+        moment += log.rewards[start:stop] @ x
+        trace += float((x * x).sum())
+    return predicted
+
+
+def _blocks(rows: int) -> Iterator[tuple[int, int]]:
+    """Ends of the blocks: 0-16, 16-32, 32-64, ..., then 1/16 of the rows each."""
+    start, size = 0, FIRST_BLOCK
+    while start < rows:
+        stop = min(rows, start + size)
+        yield start, stop
+        start, size = stop, min(max(FIRST_BLOCK, stop), max(FIRST_BLOCK, rows // LARGEST_BLOCK_SHARE))
+
+
+def mean_of(terms: FloatArray, level: float) -> Estimate:
+    """Mean of independent terms."""
+    if not len(terms):
+        return _estimate(math.nan, math.nan, level, 0)
+    spread = float(terms.std(ddof=1)) if len(terms) > 1 else math.nan
+    return _estimate(float(terms.mean()), spread / math.sqrt(len(terms)), level, len(terms))
+
+
+def ips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
+    """Inverse propensity score: the mean of w r. Unbiased, if the probabilities of the log are right."""
+    return mean_of(weights * rewards, level)
+
+
+def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
+    """The same divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
+
+    Its error is that of the ratio, by the delta method.
+    """
+    n, total = len(weights), float(weights.sum())
+    if total == 0:
+        return _estimate(math.nan, math.nan, level, n)
+    value = float((weights * rewards).sum()) / total
+    spread = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
+    return _estimate(value, math.sqrt(n) * spread / total, level, n)
+
+
+def doubly_robust(
+    weights: FloatArray, rewards: FloatArray, expected: FloatArray, predicted: FloatArray, level: float
+) -> Estimate:
+    """Mean of the model's value, corrected by the weighted error of the model: right if either of the two is.
+
+    `expected` is what the model says the policy would earn in each row, sum_a pi(a) q(a), and `predicted` what it says
+    of the arm that was chosen, q(a_i).
+    """
+    return mean_of(expected + weights * (rewards - predicted), level)
+
+
+def effective_rows(weights: FloatArray) -> float:
+    """How many rows of equal weight would say as much: (sum w)^2 / sum w^2 (Kish)."""
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares else 0.0
+
+
+def _estimate(value: float, error: float, level: float, rows: int) -> Estimate:
+    half = NormalDist().inv_cdf(0.5 + level / 2) * error
+    return Estimate(value, error, value - half, value + half, rows)

@@ -1,0 +1,231 @@
+"""Logs of choices: who was offered what, what was chosen with which probability, and what it brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.checks import between, flag, is_number, shown
+from adadim.core.features import in_like_units, interactions
+from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
+from adadim.errors import InvalidTypeError, InvalidValueError
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool]]
+
+PROBABILITIES = ("propensity", "probability")  # what the column may be called, if it is not named
+OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
+CONTEXT = "context"  # and what comes before the features of each
+OFFERS_AT_A_TIME = 256  # rows whose features are made together
+NO_COVARIATES = {"id", "decision", "time", "policy"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Log:
+    """Logged choices, in their order.
+
+    Attributes
+    ----------
+    chosen : int array (n,)
+        Position of what was chosen among the arms of its row.
+    rewards, propensities : array (n,)
+        What it brought, and the probability with which it was chosen.
+    sizes : int array (n,)
+        Number of arms in each row.
+    dim : int
+        Number of features of an arm.
+    offers : callable
+        ``offers(start, stop)`` gives the features (K_i, d) of the arms of some rows.
+    names : tuple or None
+        Names of the arms, where they are the same in all rows.
+    """
+
+    chosen: IntArray
+    rewards: FloatArray
+    propensities: FloatArray
+    sizes: IntArray
+    dim: int
+    offers: Callable[[int, int], Sequence[FloatArray]]
+    names: tuple[Any, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def __repr__(self) -> str:
+        return f"Log({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
+
+    def rows(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
+        """Features (1, K_i, d), what was chosen (1,) and its reward (1,), of one row after the other."""
+        for start in range(0, len(self), OFFERS_AT_A_TIME):
+            offers = self.offers(start, min(start + OFFERS_AT_A_TIME, len(self)))
+            for row, offer in enumerate(offers, start):
+                yield offer[None], self.chosen[row : row + 1], self.rewards[row : row + 1]
+
+    @property
+    def arms(self) -> int:
+        """The largest number of arms in a row."""
+        return int(self.sizes.max())
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every arm of every row had the same probability."""
+        return bool(np.allclose(self.propensities * self.sizes, 1.0, atol=1e-6, rtol=0.0))
+
+
+def read_log(
+    source: Frame | str | Path,
+    *,
+    arm: str = "arm",
+    reward: str = "reward",
+    propensity: str | float | None = None,
+    features: Sequence[str] | None = None,
+    standardise: bool = True,
+) -> Log:
+    """A log, from a file or a table.
+
+    Parameters
+    ----------
+    source : path, polars or pandas DataFrame, dict of columns, or list of dicts
+        A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
+        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
+        "offered_features" (a list for each of them, or all of them one after the other) and, if there is one, "context"
+        (a list that goes before the features of each arm), as `Agent.export` writes. Rows without a reward, a
+        probability or arms offered are left out.
+    arm, reward : str
+        Columns with the name of what was chosen and with what it brought.
+    propensity : str or float, optional
+        Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
+        "uniform". By default the column "propensity" or "probability".
+    features : sequence of str, optional
+        Of a plain table: columns with the covariates, most basic first; by default all others.
+    standardise : bool
+        Of a plain table: centre the covariates and divide them by their standard deviation.
+
+    Examples
+    --------
+    >>> log = read_log({"arm": ["a", "b", "a"], "reward": [1, 0, 0], "age": [30, 50, 41]}, propensity="uniform")
+    >>> log, log.propensities
+    (Log(3 rows, up to 2 arms, dim=5), array([0.5, 0.5, 0.5]))
+    """
+    if isinstance(source, Log):
+        return source
+    table = Table(source, "the log")
+    rows = table.filled(reward)
+    if not rows.any():
+        raise InvalidValueError(f"{table} has no row with a reward in column {reward!r}")
+    by_row = OFFERED in table.names and OFFERED_FEATURES in table.names
+    if by_row:
+        rows &= table.filled(OFFERED)
+    propensity, random = _propensity_column(table, propensity, rows)
+    rows &= random
+    if not rows.any():
+        raise InvalidValueError(f"{table} has no row with a reward, a probability and the arms that were offered")
+    rewards = table.numbers(reward, rows)
+    if by_row:
+        chosen, offers = _row_offers(table, arm, rows)
+        sizes = np.array([len(offer) for offer in offers])
+        propensities, dim = _probabilities(table, propensity, rows, sizes), offers[0].shape[1]
+        return Log(chosen, rewards, propensities, sizes, dim, lambda start, stop: offers[start:stop])
+    names, chosen = distinct(table.column(arm)[rows], arm)
+    sizes = np.full(len(rewards), len(names))
+    propensities = _probabilities(table, propensity, rows, sizes)
+    if features is None:
+        taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
+        features = [name for name in table.names if name not in taken]
+    else:
+        features = checked_names(features, "features")
+    covariates = np.empty((len(rewards), 0))
+    if features:
+        covariates = np.stack([table.numbers(name, rows) for name in features], axis=1)
+        if flag(standardise, "standardise"):
+            covariates = in_like_units(covariates)
+
+    def table_offers(start: int, stop: int) -> Sequence[FloatArray]:
+        offered: Sequence[FloatArray] = interactions(covariates[start:stop], len(names))
+        return offered
+
+    # A model for each arm on the covariates: 1, then (1, covariates) of each.
+    dim = 1 + len(names) * (1 + covariates.shape[1])
+    return Log(chosen, rewards, propensities, sizes, dim, table_offers, tuple(names))
+
+
+def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:
+    """Where the probabilities come from (None: equal ones), and which rows have one."""
+    if propensity is None:
+        propensity = next((name for name in PROBABILITIES if name in table.names), None)
+        if propensity is None:
+            raise InvalidValueError(
+                f"{table} does not say with which probability each arm was chosen: name the column with propensity=, "
+                "or say propensity='uniform' if all arms were equally likely; choices that were not random say nothing "
+                "about others"
+            )
+    if is_number(propensity):
+        return between(propensity, "propensity", 0.0, 1.0, "(]"), np.ones_like(rows)
+    if not isinstance(propensity, str):
+        raise InvalidTypeError(f"propensity must be a column, a probability or 'uniform', got {shown(propensity)}")
+    if propensity == "uniform" and "uniform" not in table.names:
+        return None, np.ones_like(rows)
+    random = table.filled(propensity)
+    if not (random & rows).any():
+        raise InvalidValueError(
+            f"column {propensity!r} of {table} is empty: the arms were not chosen at random, and such a log says "
+            "nothing about other choices"
+        )
+    return propensity, random
+
+
+def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
+    """Probability of each choice."""
+    if not isinstance(propensity, str):
+        return 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
+    chances = table.numbers(propensity, rows)
+    for row in np.flatnonzero((chances <= 0) | (chances > 1))[:1].tolist():
+        raise InvalidValueError(
+            f"column {propensity!r} of {table} must hold probabilities in (0, 1], got {chances[row]:g} in row {row + 1}"
+        )
+    return chances
+
+
+def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[FloatArray]]:
+    """Position of what was chosen among what was offered, and features (K_i, d) of that, with the context before."""
+    picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED, OFFERED_FEATURES))
+    contexts = table.column(CONTEXT)[rows].tolist() if CONTEXT in table.names else [None] * len(picked)
+    chosen = np.empty(len(picked), dtype=np.int64)
+    offers: list[FloatArray] = []
+    for row, (name, offered, values, context) in enumerate(zip(picked, names, features, contexts, strict=True)):
+        where, offered = f"row {row + 1} of {table}", np.ravel(offered)
+        at = np.flatnonzero(offered == name)
+        if len(at) != 1:
+            raise InvalidValueError(
+                f"{where}: column {arm!r} must be one of the arms offered, {shown(offered.tolist())}, got {shown(name)}"
+            )
+        flat, size = _numbers(values), len(offered)
+        if flat is None or not flat.size or flat.size % size:
+            raise InvalidValueError(
+                f"{where}: {OFFERED_FEATURES} must hold finite features for each of the {size} arms"
+            )
+        context = [] if is_missing(context) else context
+        before = _numbers(context)
+        if before is None or any(map(np.ndim, context)):
+            raise InvalidValueError(f"{where}: {CONTEXT} must be a list of finite numbers")
+        offers.append(np.column_stack([np.broadcast_to(before, (size, before.size)), flat.reshape(size, -1)]))
+        if offers[row].shape[1] != offers[0].shape[1]:
+            context_too = " with its context" if CONTEXT in table.names else ""
+            raise InvalidValueError(
+                f"{where} has {offers[row].shape[1]} features per arm{context_too}, the first has {offers[0].shape[1]}"
+            )
+        chosen[row] = at[0]
+    return chosen, offers
+
+
+def _numbers(values: Any) -> FloatArray | None:
+    """A list of finite numbers, or of lists of them, one after the other; None if it is none."""
+    try:
+        flat = np.concatenate([np.ravel(part) for part in values]).astype(np.float64) if len(values) else np.empty(0)
+    except (TypeError, ValueError):
+        return None
+    return flat if np.isfinite(flat).all() else None

@@ -1,0 +1,455 @@
+"""The loop that plays, for all replications in lock step, and the one that replays a log."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
+from adadim.core.checks import is_integer, shown
+from adadim.core.frames import to_pandas, to_polars
+from adadim.core.notebook import card
+from adadim.core.progress import Bar
+from adadim.core.randomness import Purpose, Streams, check_seed
+from adadim.core.recording import Recorder
+from adadim.core.rows import Rows
+from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
+from adadim.instances.contexts import ContextInstance
+from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
+from adadim.instances.instance import Instance
+from adadim.instances.tables import LoggedInstance
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.memos import merged, part_of
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+RECORDS = 100
+CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of running a policy on an instance.
+
+    Attributes
+    ----------
+    times : int array (n,)
+        Rounds at which the regret was recorded.
+    regret : float array (R, n)
+        Cumulative pseudo-regret after that many rounds: the sum of mu* - mu[arm] over the real arms pulled, where mu*
+        is that of the best arm there is in the round. Of a single problem, one given as (K, d) features, (n,).
+    pulls : int array (R, K)
+        How often each arm was pulled; (K,) of a single problem.
+    learner : Learner
+        The learner after the last round.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> instance = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
+    >>> outcome = adadim.simulate(adadim.UCB(), instance)
+    >>> bool(outcome.final == outcome.regret[-1]), int(outcome.pulls.sum())
+    (True, 50)
+    """
+
+    times: IntArray
+    regret: FloatArray
+    pulls: IntArray
+    learner: Learner = field(repr=False)
+
+    @property
+    def final(self) -> Any:
+        """Regret after the last recorded round, (R,); a number for a single problem."""
+        return self.regret[..., -1]
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row for each replication and recorded round: replication, time, regret."""
+        return to_polars(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same for pandas."""
+        return to_pandas(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        regret = np.atleast_2d(self.regret)
+        numbers = np.asarray(self.learner.problem.replications)
+        columns = {"replication": np.repeat(numbers, len(self.times)), "time": np.tile(self.times, len(numbers))}
+        return {**columns, "regret": regret.ravel()}
+
+    def _repr_html_(self) -> str:
+        final = np.atleast_1d(self.final)
+        spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
+        policy, rounds = repr(self.learner.origin), int(self.times[-1])
+        return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What came of replaying logged choices to a policy.
+
+    Attributes
+    ----------
+    mean : float array (R,)
+        Mean reward of the rows in which the policy chose what was chosen: what it would have earned a round. Not a
+        number where there is none.
+    matched : int array (R,)
+        How many rows that were.
+    times : int array (n,)
+        Rows after which the sums were recorded.
+    rewards, matches : float array (R, n), int array (R, n)
+        Sum of the rewards, and number of the matching rows, up to then.
+    pulls : int array (R, K)
+        How often each arm was chosen in a matching row.
+    learner : Learner
+        The learner after the last row.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> drug = rng.integers(2, size=1000)
+    >>> frame = {"drug": drug, "better": (rng.random(1000) < np.where(drug == 1, 0.8, 0.2)).astype(float)}
+    >>> trial = adadim.instances.table(frame, reward="better", arm="drug", features=[], replications=range(5))
+    >>> outcome = adadim.simulate(adadim.recommended(trial.problem), trial)
+    >>> bool(outcome.mean.mean() > 0.7), bool((abs(outcome.matched - 500) < 60).all())
+    (True, True)
+    """
+
+    times: IntArray
+    rewards: FloatArray
+    matches: IntArray
+    pulls: IntArray
+    learner: Learner = field(repr=False)
+
+    @property
+    def matched(self) -> IntArray:
+        """Number of rows in which the policy chose what was chosen, (R,)."""
+        return self.matches[:, -1]
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean reward of these rows, (R,)."""
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = self.rewards[:, -1] / self.matched
+        return means
+
+
+@overload
+def simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+    delay: DelayLike = None,
+) -> Outcome: ...
+
+
+@overload
+def simulate(
+    policy: Policy,
+    instance: LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Replay: ...
+
+
+def simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance | LoggedInstance,
+    seed: int = 0,
+    record: int | Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+    delay: DelayLike = None,
+) -> Outcome | Replay:
+    """Run a policy on every replication of an instance.
+
+    Parameters
+    ----------
+    policy : Policy
+        What to run.
+    instance : Instance, ContextInstance or LoggedInstance
+        Where to run it; its horizon is the number of rounds. Where features come with each round, the regret is against
+        the best arm of each. Logged choices are replayed, row by row.
+    seed : int
+        Seed of the reward noise and of the policy's own randomness. Every policy run with the same seed meets the
+        same noise in the same replication.
+    record : int or sequence of int, optional
+        Rounds after which to record the regret: a number of evenly spaced ones (100 by default; never more than the
+        horizon), or the rounds themselves.
+    progress : callable or bool, optional
+        Called as ``progress(rounds_done, horizon)`` at every record point; if replications are played in turns, with
+        the rounds done on average. By default a bar with the time left shows in terminals and notebooks once the run
+        has taken two seconds; True shows it at once, False never.
+    delay : Delay, int or table, optional
+        How many rounds a reward takes to come, see `adadim.instances.Delay`; by default what the instance says. Regret
+        counts when an arm is pulled, the noise is that of the same run without delay, and delays of replication r
+        depend on (seed, r) alone. Rewards that have not come when the last round is decided are not seen.
+
+    Returns
+    -------
+    Outcome
+        Of logged choices, a `Replay`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=60, dim=10, intrinsic_dim=2, horizon=200, replications=range(3))
+    >>> outcome = adadim.simulate(adadim.LinUCB(dim=2), instance, record=[50, 200])
+    >>> outcome.times, outcome.regret.shape
+    (array([ 50, 200]), (3, 2))
+    """
+    if not isinstance(policy, Policy):
+        raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
+    if not isinstance(instance, Instance | ContextInstance | LoggedInstance):
+        raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+    if instance.problem.endless:
+        raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
+    seed = check_seed(seed)
+    late = as_delay(delay)
+    if not isinstance(instance, LoggedInstance):
+        rounds, late = instance.problem.horizon, instance.delay if late is None else late
+    elif late is None:
+        rounds = len(instance.rewards)
+    else:
+        raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
+    times = record_points(record, rounds)
+    if not callable(progress):
+        with Bar(type(policy).__name__, progress) as bar:
+            return _simulate(policy, instance, seed, times, bar.update, late)
+    return _simulate(policy, instance, seed, times, progress, late)
+
+
+def _simulate(
+    policy: Policy,
+    instance: Instance | ContextInstance | LoggedInstance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None],
+    delay: Delay | None,
+) -> Outcome | Replay:
+    # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
+    with threadpool_limits(1, user_api="blas"):
+        learner = policy.start(instance.problem, seed=seed)
+        if isinstance(instance, LoggedInstance):
+            return _replay_log(learner, instance, times, progress)
+        check_takes_late(learner, delay)
+        late = None if delay is None or delay.at_once else LateRewards(learner, delay, seed)
+        return _play(learner, instance, seed, times, progress, late)
+
+
+def _play(
+    learner: Learner,
+    instance: Instance | ContextInstance,
+    seed: int,
+    times: IntArray,
+    progress: Callable[[int, int], None],
+    late: LateRewards | None,
+) -> Outcome:
+    """The loop: what the round offers, what is chosen, what it brings now or later, what is recorded."""
+    problem, everyone = instance.problem, instance.everyone
+    # A memo may hold on to what was offered, and is kept while its reward is on its way.
+    environment = instance.environment(seed, keeps_offers=late is not None)
+    absorb = learner.absorb if late is None else late.absorb
+    regret = zeros(problem.reference, len(problem))
+    pulls = zeros(problem.reference, len(problem), problem.arms, integers=True)
+
+    def play(rows: Rows = everyone) -> None:
+        offer = environment.offer(rows)
+        arms, memo = learner.choose(learner.present(offer))
+        absorb(arms, environment.pull(arms, offer), offer, memo)
+        regret[rows.index] += environment.regret(arms, rows)
+        rows.add(pulls, arms, 1)
+
+    a_round = Recorder(play, problem.reference)
+    records = a_round.records and late is None
+    strips = _strips(learner, regret) if environment.in_turns else [everyone]
+    recorded = np.empty((len(problem), len(times)))
+    for strip, rows in enumerate(strips):
+        points = enumerate(times.tolist())
+        column, due = next(points)
+        for t in range(1, problem.horizon + 1):
+            environment.next_round()
+            if late is not None:
+                late.answer_due(t)
+            if rows.everyone:
+                a_round(learner.sequence() if records else None)
+            else:
+                play(rows)
+            if t == due:
+                recorded[rows.index, column] = as_numpy(rows.of(regret))
+                column, due = next(points, (0, 0))
+                progress((strip * problem.horizon + t) // len(strips), problem.horizon)
+    counts = as_numpy(pulls)
+    if isinstance(instance, Instance):
+        if problem.growing:  # the best arm of a round is one that is there
+            recorded -= instance.unreachable()[:, times]
+        if problem.single:
+            return Outcome(times, recorded[0], counts[0], learner)
+    return Outcome(times, recorded, counts, learner)
+
+
+class _Pulls(NamedTuple):
+    """Pulls of one round that are answered together."""
+
+    ids: IntArray  # positions of their replications
+    arms: Array
+    rewards: Array
+    memo: Memo
+
+
+class LateRewards:
+    """Takes the place of a learner's `absorb` where rewards come late.
+
+    A pull counts when it is decided (`expect`), and its reward when it has come (`answer`), in the order of the rounds.
+    """
+
+    def __init__(self, learner: Learner, delay: Delay, seed: int) -> None:
+        self.learner, self.delay, self.everyone = learner, delay, learner.everyone
+        self.streams = Streams(seed, Purpose.DELAY, learner.problem.replications)
+        self.round = 0
+        self.due: dict[int, list[_Pulls]] = defaultdict(list)  # by the round before which the rewards come
+
+    def answer_due(self, t: int) -> None:
+        """Learn the rewards that have come since the decision before that of round `t`."""
+        if t == 1:  # other replications begin
+            self.due.clear()
+        self.round = t
+        for pulls in self._one_of_each(self.due.pop(t, [])):
+            self.learner.answer(pulls.arms, pulls.rewards, self._rows(pulls.ids), pulls.memo)
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn the rewards that come at once, and count the pulls whose rewards come later or never."""
+        if rows.everyone:
+            rows = self.everyone  # without what they are offered, which the memo has
+        rounds = self.delay.draw(self.streams, rows)
+        for waits, part, at in rows.split(rounds != 0):
+            if waits:
+                self.learner.expect(arms[at], part, part_of(memo, at))
+            else:
+                self.learner.absorb(arms[at], rewards[at], part, part_of(memo, at))
+        for wait, part, at in rows.split(rounds):
+            known = self.round + wait + 1
+            if wait not in (0, NEVER) and known <= self.learner.problem.horizon:
+                self.due[known].append(_Pulls(part.ids, arms[at], rewards[at], part_of(memo, at)))
+
+    def _one_of_each(self, pulls: Sequence[_Pulls]) -> Iterator[_Pulls]:
+        """The same pulls put together so that a replication has at most one in each, the earliest first."""
+        if len(pulls) < 2:
+            yield from pulls
+            return
+        ids = np.concatenate([pull.ids for pull in pulls])
+        starts = np.cumsum([0, *(len(pull.ids) for pull in pulls)])
+        spans = [slice(start, stop) for start, stop in itertools.pairwise(starts.tolist())]
+        xp = self.learner.xp
+        arms, rewards = (xp.concat([getattr(pull, name) for pull in pulls]) for name in ("arms", "rewards"))
+        memo = merged([(span, pull.memo) for span, pull in zip(spans, pulls, strict=True)], len(ids))
+        earlier: Counter[int] = Counter()
+        turns: dict[int, list[int]] = {}
+        for position, r in enumerate(ids.tolist()):
+            turns.setdefault(earlier[r], []).append(position)
+            earlier[r] += 1
+        for positions in turns.values():
+            chosen = np.array(positions)[np.argsort(ids[positions])]
+            at = like(chosen, arms)
+            yield _Pulls(ids[chosen], arms[at], rewards[at], part_of(memo, at))
+
+    def _rows(self, ids: IntArray) -> Rows:
+        everyone = self.everyone
+        if len(ids) == len(everyone):  # in their order, see `_one_of_each`
+            return everyone
+        if len(ids) == 1:  # a slice makes views where an index makes copies
+            return Rows(slice(int(ids[0]), int(ids[0]) + 1), everyone.positions)
+        return Rows.some(ids, everyone.positions)
+
+
+def check_takes_late(learner: Learner, delay: Delay | None) -> None:
+    """Raise if rewards come late and the learner needs each before its next decision."""
+    if delay is not None and not delay.at_once and not learner.takes_late_rewards:
+        name = type(learner.origin or learner).__name__
+        raise InvalidValueError(
+            f"{name} needs each reward before its next decision and cannot play where rewards come late; "
+            "adadim.recommended(problem), LinUCB and LinTS can"
+        )
+
+
+def _replay_log(
+    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None]
+) -> Replay:
+    count, last = len(instance.problem), int(times[-1])
+    earned, pulls = np.zeros(count), np.zeros((count, instance.problem.arms), dtype=np.int64)
+    sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)
+    due = {t: column for column, t in enumerate(times.tolist())}
+    choices = replayed(learner, itertools.islice(instance.logged(), last))
+    for t, (arms, chosen, rewards) in enumerate(choices, start=1):
+        same = arms == chosen
+        if same.any():
+            earned[same] += rewards[same]
+            pulls[same, arms[same]] += 1
+        if t in due:
+            sums[:, due[t]], matches[:, due[t]] = earned, pulls.sum(axis=1)
+            progress(t, last)
+    return Replay(times, sums, matches, pulls, learner)
+
+
+def replayed(
+    learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Show a learner the rows of a log, from which it learns where it chooses what was chosen.
+
+    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives each row with what the
+    learner chooses in place of the features. With `every` and R = 1 it learns from all rows, if it can.
+    """
+    for features, chosen, rewards in log:
+        rows = learner.everyone.offering(features, None)
+        arms, memo = learner.choose(rows)
+        if every:
+            try:
+                learner.learn(features[:, chosen[0]], rewards)
+            except ForeignArmError:
+                every = False  # it learns from its own choices only
+        if not every:
+            same = (arms == chosen).nonzero()[0]
+            if len(same) == len(arms):
+                learner.absorb(arms, rewards, rows, memo)
+            elif len(same):
+                learner.absorb(arms[same], rewards[same], rows.pick(same), part_of(memo, same))
+        yield arms, chosen, rewards
+
+
+def _strips(learner: Learner, reference: Array) -> list[Rows]:
+    """Replications that go together, so that what a round reads of them is still in the cache in the next."""
+    everyone = Rows.all(reference)
+    size = max(1, CACHE // max(1, learner.bytes_per_round))
+    if size >= len(everyone) or not is_numpy(reference):
+        return [everyone]
+    ids = everyone.ids
+    return [Rows(slice(start, min(start + size, len(ids))), ids) for start in range(0, len(ids), size)]
+
+
+def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
+    """Rounds at which the regret is recorded, increasing."""
+    if record is None:
+        record = RECORDS
+    if isinstance(record, int | np.integer) and is_integer(record):
+        if record < 1:
+            raise InvalidValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
+        count = min(int(record), horizon)
+        return np.array([horizon * (i + 1) // count for i in range(count)])
+    times = np.asarray(record)
+    if times.ndim != 1 or not times.size or times.dtype.kind not in "iu":
+        raise InvalidValueError(f"record must be an integer or a non-empty sequence of rounds, got {record!r}")
+    if times[0] < 1 or times[-1] > horizon or (np.diff(times) <= 0).any():
+        raise InvalidValueError(
+            f"record must hold increasing rounds in 1..{horizon} (the horizon), got {times.tolist()}"
+        )
+    return times.astype(np.int64)
