@@ -3,11 +3,13 @@
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those that are
 still playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
 written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
-not allowed, it carries them too: `features` and `allowed`, an entry for each replication.
+not allowed, it carries them too: `features` and `allowed`, an entry for each replication. Where choosing an arm costs
+something, it carries the `costs`, and the `scores` by which an arm was then chosen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -41,6 +43,10 @@ class Rows:
         Features of this round's arms, where they come with the round.
     allowed : bool array (n, K) or None
         Which arms may be chosen; None for all.
+    costs : array (K,) or None
+        What choosing each arm costs, in units of the reward, the same in all replications.
+    scores : array (n, K) or None
+        Where there are costs: the scores less these, once an arm has been chosen by them.
 
     Examples
     --------
@@ -55,6 +61,8 @@ class Rows:
 
     features: Array | None = None
     allowed: Array | None = None
+    costs: Array | None = None
+    scores: Array | None = None
     _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
 
     def __init__(self, index: Any, numbers: Array) -> None:
@@ -75,14 +83,25 @@ class Rows:
         """The replications of `reference` at some positions."""
         return cls(like(positions, reference), indices(reference))
 
-    def offering(self, features: Array | None, allowed: Array | None) -> Rows:
+    def offering(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Rows:
         """The same rows with what they are offered this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
         offered = Rows(self.index, self._numbers)
         offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
-        offered.features, offered.allowed = features, allowed
+        offered.features, offered.allowed, offered.costs = features, allowed, costs
         return offered
+
+    def judged(self, scores: Array) -> Array:
+        """The scores by which to choose: less what arms cost, and -inf for those that are not allowed."""
+        if self.costs is not None:
+            scores = scores - self.costs
+        if self.allowed is not None:
+            xp = namespace(scores)
+            scores = xp.where(self.allowed, scores, xp.full_like(scores, -math.inf))
+        if self.costs is not None:
+            self.scores = scores
+        return scores
 
     def _part(self, index: Any, at: Any) -> Rows:
         """Some of these rows, which stand at some positions among them."""
@@ -90,6 +109,7 @@ class Rows:
         if self.features is not None or self.allowed is not None:
             part.features = None if self.features is None else self.features[at]
             part.allowed = None if self.allowed is None else self.allowed[at]
+            part.costs = self.costs
         return part
 
     @cached_property
@@ -155,7 +175,7 @@ class Rows:
         if is_numpy(self._numbers):
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
-        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed))
+        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed, self.costs))
         return Rows(index, as_numpy(self._numbers)).offering(*offered)
 
     def masked(self, *values: Array) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ with. It is also all that a loop or a master calls.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from functools import cached_property
@@ -106,6 +105,15 @@ class Player(ABC):
         """Count nothing any more whose reward is not known."""
         return
 
+    def resume(self, decided: int, streams: Streams) -> None:
+        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+        self.streams = streams
+        self.__dict__.pop("draws", None)  # which are taken from them
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
+        return None
+
     def arms_added(self) -> None:
         """Take note that the features of the problem have more arms."""
         return
@@ -164,19 +172,17 @@ class Player(ABC):
     def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
         """Position of the largest score in each row; ties are broken at random, by one draw per replication.
 
-        Arms that are not allowed are left out; the scores are then those of all arms, in their order.
+        Costs are subtracted first, and arms that are not allowed left out; the scores are then those of all arms, in
+        their order.
         """
-        if rows.allowed is None:  # the usual case, in a call less
+        if rows.allowed is None and rows.costs is None:  # the usual case, in a call less
             return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
         return largest(scores, rows, self.draws, ties)
 
 
 def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
     """As `Player.largest`, for the parts of a learner."""
-    if rows.allowed is not None:
-        xp = namespace(scores)
-        scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
-    return argmax(scores, draws.uniforms(rows) if ties == "random" else None)
+    return argmax(rows.judged(scores), draws.uniforms(rows) if ties == "random" else None)
 
 
 class Clock:
