@@ -184,7 +184,7 @@ class Agent:
         with self._lock:
             with suppress(AdadimError), self._log.transaction():
                 self._model.refresh()
-                self._model.keep_if_due()
+                self._model.keep_if_behind(every=1)
             self._log.close()
 
     def __enter__(self) -> Agent:

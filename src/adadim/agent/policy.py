@@ -88,11 +88,19 @@ class Decider:
         chosen = int(learner.choose(rows)[0][0])
         if rows.scores is None:  # it looked at none, and so at no arm before another
             return chosen, 1 / len(features)
+        chances = self._chances(rows.scores, chosen)
         more = learner.more_scores(rows, DRAWS)
-        tied = tied_for_first(rows.scores if more is None else np.concatenate([rows.scores, more - prices]))
+        if more is not None:
+            chances = np.concatenate([chances, self._chances(more if costs is None else more - costs, chosen)])
+        return chosen, float(chances.mean())
+
+    def _chances(self, scores: FloatArray, chosen: int) -> FloatArray:
+        """Probability (n,) that an arm is chosen by scores (n, K)."""
+        tied = tied_for_first(scores)
         if getattr(self.policy, "ties", "random") == "lowest":
-            return chosen, float((tied.argmax(axis=1) == chosen).mean())
-        return chosen, float((tied[:, chosen] / tied.sum(axis=1)).mean())
+            tied = tied & (tied.cumsum(axis=1) == 1)  # the first of them alone
+        chances: FloatArray = tied[:, chosen] / tied.sum(axis=1)
+        return chances
 
     def estimates(self, features: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
         """Means of arms and their standard deviations; the recommended policy's, where this one estimates nothing."""

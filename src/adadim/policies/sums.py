@@ -14,8 +14,6 @@ from adadim.core.rows import Rows
 from adadim.models.moments import Moments
 from adadim.policies.decisions import Memo
 
-__all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]
-
 
 @runtime_checkable
 class LearnsFromSums(Protocol):

@@ -70,9 +70,10 @@ class Watch:
 
     def _read_days(self) -> list[dict[str, Any]]:
         """The last days whose decisions have rewards; what was compacted before this object was made is not counted."""
-        for day, *added in self._log.day_rewards(self._seen):
+        for day, rewards, total, squares in self._log.day_rewards(self._seen):
             before = self._days.get(day, DayRewards(day, 0, 0.0, 0.0))
-            self._days[day] = DayRewards(day, *(a + b for a, b in zip(before[1:], added, strict=True)))
+            total, squares = before.total + total, before.squares + squares
+            self._days[day] = DayRewards(day, before.rewards + rewards, total, squares)
         self._seen = self._log.place().reward
         return [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
 
