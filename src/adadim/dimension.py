@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.core.frames import to_pandas, to_polars, without_frame
 from adadim.core.notebook import card
@@ -352,13 +352,8 @@ def _choices(data: Pooled | Moments) -> float:
 
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
     """Features (n, d) and rewards (n,) of past choices as floats."""
-    arrays = []
-    for name, values in (("features", features), ("rewards", rewards)):
-        array = as_numpy(values)
-        if array.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
-        arrays.append(array.astype(np.float64))
-    table, response = arrays
+    table: FloatArray = as_numpy(real_array(features, "features"))
+    response: FloatArray = as_numpy(real_array(rewards, "rewards"))
     if table.ndim != 2 or table.shape[1] == 0:
         raise InvalidValueError(
             f"features must have shape (n, d), a row for each choice and at least one column, got {table.shape}"
