@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from adadim.instances.instance import CLICK_NOISE, Playable, Rewards
 from adadim.instances.parameters import Theta, check_sizes, parameter, with_base_rate
 
 Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
-LAWS = ("gaussian", "sphere", "bounded", "correlated", "repeated")
+LAWS: tuple[Law, ...] = get_args(Law)
 
 REPEATED = 8  # sets that a "repeated" instance has
 CORRELATION = 0.7  # share of the variance that the arms of a round have in common

@@ -21,7 +21,7 @@ from adadim.core.arrays import (
     real_array,
     to_torch,
 )
-from adadim.core.checks import integer, is_number, one_of, shown
+from adadim.core.checks import integer, is_number, one_of, require
 from adadim.core.notebook import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
@@ -145,12 +145,10 @@ class Instance(Playable):
                 )
             noise = CLICK_NOISE
         self.rewards = rewards
-        if theta is not None:
-            self.theta = _check_rows(theta, "theta", actions.replications, actions.dim, actions.base)
-            self.means = actions.project(self.theta)
-        else:
-            self.theta = None
-            self.means = _check_rows(means, "means", actions.replications, actions.arms, actions.base)
+        self.theta = None if theta is None else _check_rows(theta, "theta", actions, actions.dim)
+        self.means = (
+            _check_rows(means, "means", actions, actions.arms) if theta is None else actions.project(self.theta)
+        )
         read_only(self.means)
         xp = actions.xp
         if rewards == "bernoulli":
@@ -161,14 +159,11 @@ class Instance(Playable):
                 )
         self.best = read_only(xp.max(self.means, axis=-1))
         self.everyone = Rows.all(self.means)
-        known: float | Array | None
+        known: float | Array | None = reward_range
         if isinstance(reward_range, str):
-            if reward_range not in ("true", "unknown"):
-                raise InvalidValueError(f"reward_range must be 'true', 'unknown' or a number, got {reward_range!r}")
-            spread = as_numpy(self.best - xp.min(self.means, axis=-1))
-            known = spread if reward_range == "true" else None
-        else:
-            known = reward_range
+            allowed = reward_range in ("true", "unknown")
+            require(allowed, "reward_range", "be 'true', 'unknown' or a number", reward_range)
+            known = as_numpy(self.best - xp.min(self.means, axis=-1)) if reward_range == "true" else None
         horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
         self.problem = Problem(
             actions, horizon=horizon, noise=noise, reward_range=known, replications=replications, arrives=arrives
@@ -191,8 +186,7 @@ class Instance(Playable):
         means, arrives = as_numpy(self.means), self.problem.arrives
         there = np.where(arrives <= self.problem.horizon, means, -np.inf)
         late: np.ndarray[Any, Any] = there.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
-        if not is_number(slack) or not slack >= 0:
-            raise InvalidValueError(f"slack must be a number of at least 0, or math.inf, got {shown(slack)}")
+        require(is_number(slack) and slack >= 0, "slack", "be a number of at least 0, or math.inf", slack)
         if (late > slack).any():
             r = int(late.argmax())
             arm = int(there[r].argmax())
@@ -295,9 +289,9 @@ class FixedEnvironment:
         return rows.at(self.gaps, arms)
 
 
-def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:
-    """`values` as (count, width) floats in the library of `reference`; a single row serves every replication."""
-    real = real_array(values, name)
+def _check_rows(values: Array, name: str, actions: ActionSet, width: int) -> Array:
+    """`values` as (R, width) floats in the library of the actions; a single row serves every replication."""
+    real, count, reference = real_array(values, name), actions.replications, actions.base
     xp = namespace(reference, real) if is_array(values) else namespace(reference)
     array = like(real, reference)
     if array.ndim == 1:

@@ -21,7 +21,6 @@ from adadim.core.checks import (
     one_of,
     positive,
     require,
-    shown,
 )
 from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
@@ -71,14 +70,12 @@ def lower_bound(
     """
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
     check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
-    if not is_integer(target) or not 0 <= target <= family.arms_count:
-        raise InvalidValueError(f"target must be in 0..{family.arms_count}, got {shown(target)}")
+    known = is_integer(target) and 0 <= target <= family.arms_count
+    require(known, "target", f"be in 0..{family.arms_count}", target)
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
-    if intrinsic_dim is not None and not (is_integer(intrinsic_dim) and intrinsic_dim == true_dim):
-        raise InvalidValueError(
-            f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {shown(intrinsic_dim)}"
-        )
+    agrees = intrinsic_dim is None or (is_integer(intrinsic_dim) and intrinsic_dim == true_dim)
+    require(agrees, "intrinsic_dim", f"be {true_dim}, the d* of target {target}", intrinsic_dim)
     replications = check_replications(replications)
     return Instance(
         np.broadcast_to(family.features, (len(replications), *family.features.shape)),
@@ -134,10 +131,8 @@ def many_best(
         raise InvalidValueError("give exactly one of alpha (the hardness level) and share (of best arms)")
     between(top, "top", 0, 1)
     others = numbers(others, "others")
-    if not others or not all(0 <= mean <= top for mean in others):
-        raise InvalidValueError(
-            f"others must be means in [0, top] with top = {top:g}, the mean of the best arms, got {shown(others)}"
-        )
+    fits = bool(others) and all(0 <= mean <= top for mean in others)
+    require(fits, "others", f"be means in [0, top] with top = {top:g}, the mean of the best arms", others)
     values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
     means = np.stack([generator.permutation(values) for generator in generators(seed, replications)])
     return _bernoulli(np.ones(arms), means, horizon, replications, delay)
