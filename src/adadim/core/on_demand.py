@@ -21,7 +21,7 @@ def on_demand(package: str, parts: Mapping[str, str]) -> tuple[Callable[[str], A
     --------
     >>> find, names = on_demand("adadim", {"schedule": "adadim.theory:schedule"})
     >>> find("schedule").__module__
-    'adadim.theory.iterations'
+    'adadim.theory'
     """
 
     def __getattr__(name: str) -> Any:
