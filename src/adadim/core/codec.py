@@ -41,14 +41,6 @@ def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
 
     Dataclasses inside it become tables too, arrays and tuples lists. What is none of these, a function for instance,
     stays as it is: whoever writes the table to a file refuses it there.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> to_table(adadim.Greedy(dim=3))
-    {'kind': 'Greedy', 'ridge': 0.1, 'dim': 3, 'ties': 'random'}
-    >>> to_table(adadim.SmoothCorral(base=adadim.LinUCB(ridge=0.5)), defaults=False)
-    {'kind': 'SmoothCorral', 'base': {'kind': 'LinUCB', 'ridge': 0.5}}
     """
     kept = fields(value)
     if "kind" in kept:
@@ -65,16 +57,6 @@ def from_table(
     """Build what a table describes, of the given kinds; keys that are left out take their defaults.
 
     Lists become tuples. Strings such as ``"@dim"`` stand for ``parameters["dim"]``. Errors say `where` the table is.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> kinds = {"LinUCB": adadim.LinUCB, "Greedy": adadim.Greedy}
-    >>> from_table({"kind": "Greedy", "dim": "@intrinsic_dim"}, kinds, parameters={"intrinsic_dim": 4})
-    Greedy(ridge=0.1, dim=4, ties='random')
-    >>> from_table({"kind": "LinUCB", "rigde": 1.0}, kinds)
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
     """
 
     def built(value: Any, where: str) -> Any:
@@ -126,11 +108,6 @@ def plain(value: Any, defaults: bool = True) -> Any:
     """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down; nothing is shared.
 
     A table starts with its `kind`.
-
-    Examples
-    --------
-    >>> plain({"levels": np.array([2, 4]), "rate": (np.float64(0.5),)})
-    {'levels': [2, 4], 'rate': [0.5]}
     """
     if _is_dataclass_instance(value):
         return to_table(value, defaults)
@@ -143,13 +120,7 @@ def plain(value: Any, defaults: bool = True) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples.
-
-    Examples
-    --------
-    >>> finite({"mean": 1.5, "interval": (0.5, float("inf")), "name": "x"})
-    {'mean': 1.5, 'interval': [0.5, None], 'name': 'x'}
-    """
+    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -161,12 +132,6 @@ def without_none(table: Any, kinds: Kinds) -> Any:
     """A table without the parameters that are None and would be None if left out: TOML cannot write None.
 
     Tables inside it are treated alike; what names no known kind is left alone.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> without_none(to_table(adadim.Greedy()), {"Greedy": adadim.Greedy})
-    {'kind': 'Greedy', 'ridge': 0.1, 'ties': 'random'}
     """
     if isinstance(table, list):
         return [without_none(item, kinds) for item in table]
@@ -229,13 +194,6 @@ def parse_policy(text: str) -> dict[str, Any]:
     """The table of a policy as it is written on the command line; nothing is run to read it.
 
     Values are as in JSON, or else plain text, after a colon, and as in Python within brackets.
-
-    Examples
-    --------
-    >>> parse_policy("LinUCB:dim=5,bonus=norm") == parse_policy("LinUCB(dim=5, bonus='norm')")
-    True
-    >>> parse_policy("UCB")
-    {'kind': 'UCB'}
     """
     if text.rstrip().endswith(")"):
         return _parse_call(text)
@@ -285,13 +243,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
-    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write.
-
-    Examples
-    --------
-    >>> to_toml({"name": "mine", "policies": {"LinUCB++": {"kind": "LinUCB", "radius": 0.5}}})
-    'name = "mine"\n\n[policies."LinUCB++"]\nkind = "LinUCB"\nradius = 0.5\n'
-    """
+    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write."""
     lines = _toml_pairs({key: value for key, value in document.items() if not isinstance(value, Mapping)}, "")
     for section, tables in document.items():
         if not isinstance(tables, Mapping):
@@ -338,13 +290,6 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
     """What decides a result, as plain JSON: equal values give equal text, whoever wrote them and how.
 
     Code that is not in `kinds`, which are adadim's own, counts with its source, see `source_digest`.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> kinds = {"Greedy": adadim.Greedy}
-    >>> identity(adadim.Greedy(ridge=1), "here", kinds) == identity(adadim.Greedy(ridge=1.0), "here", kinds)
-    True
     """
     if _is_dataclass_instance(value):
         kind: type = type(value)
@@ -374,15 +319,6 @@ def source_digest(value: Any) -> str:
 
     Covers the text of the functions of the class, and of the functions, classes and constants of the same module that
     they use, directly or through one another. Other modules are taken to stay as they are.
-
-    Examples
-    --------
-    >>> def half(x):
-    ...     return x / 2
-    >>> def third(x):
-    ...     return x / 3
-    >>> source_digest(half) == source_digest(half), source_digest(half) == source_digest(third)
-    (True, False)
     """
     reader = _SourceReader(getattr(value, "__module__", None))
     reader.add("", value)

@@ -13,8 +13,6 @@ import numpy as np
 
 from adadim.core.arrays import Array, device_of, is_numpy, like
 
-__all__ = ["lane_kernels", "log_barrier_kernel"]
-
 
 def _triton(reference: Array) -> Any:
     """Return the module with the kernels, or None."""
@@ -36,21 +34,7 @@ def lane_kernels(
     mean: Array,
     width2: Array,
 ) -> Any:
-    """What `posterior.lanes` does to the chosen lane of every replication: `LaneKernels` over its memory, or None.
-
-    Parameters
-    ----------
-    base : array (R, K_0, d)
-        Features.
-    levels : sequence of int
-        Truncation levels of the arms.
-    dims, starts : sequence of int
-        Features of each lane, and where its matrix starts in a row of `w`.
-    w : array (R, sum d^2)
-        The matrices V^-1.
-    mean, width2 : array (R, M, K)
-        State of the arms.
-    """
+    """What the lanes of `models.tensors` do to the chosen one of each replication, on their memory; or None."""
     module = _triton(base)
     if module is None:
         return None

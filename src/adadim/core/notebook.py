@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-__all__ = ["card"]
-
 LONGEST = 300  # characters of a value
 
 
 def card(heading: str, rows: Mapping[str, Any]) -> str:
-    """A heading and a small table of names and values; what is None is left out.
-
-    Examples
-    --------
-    >>> card("Problem", {"arms": 20, "noise": None, "rule": "a < b"})
-    '<div><strong>Problem</strong><table><tr><th ...>arms</th><td ...>20</td></tr>...a &lt; b</td></tr></table></div>'
-    """
+    """A heading and a small table of names and values; what is None is left out."""
     left = 'style="text-align: left"'
     cells = "".join(
         f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_text(value))}</td></tr>"

@@ -16,8 +16,6 @@ from adadim.core.randomness import check_replications
 from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
 
-__all__ = ["NEVER", "Problem", "Sets"]
-
 NEVER = 2**62  # round in which arms arrive that nobody has added
 ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
 

@@ -7,8 +7,6 @@ import time
 from types import TracebackType
 from typing import Any
 
-__all__ = ["AFTER", "Bar", "somebody_looks"]
-
 AFTER = 2.0
 """Seconds after which a run shows a bar by itself."""
 
@@ -29,22 +27,7 @@ def in_notebook() -> bool:
 
 
 class Bar:
-    """A progress bar of rounds, with the time left.
-
-    Parameters
-    ----------
-    name : str
-        What is running.
-    wanted : bool, optional
-        True shows it at once, False never; by default it shows after two seconds. It shows only if `somebody_looks`.
-
-    Examples
-    --------
-    >>> with Bar("LinUCB") as bar:
-    ...     bar.update(50, 100)  # two seconds have not passed: nothing is shown
-    >>> bar.shown
-    False
-    """
+    """A progress bar of rounds, with the time left; `wanted` shows it at once (True) or never (False)."""
 
     def __init__(self, name: str, wanted: bool | None = None) -> None:
         self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."

@@ -18,9 +18,6 @@ from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
-
-
 BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
 
 
@@ -72,25 +69,8 @@ class Draws(Protocol):
 class Streams:
     """Independent streams, one for each replication of a batch.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run.
-    purpose : Purpose
-        Component that draws.
-    replications : sequence of int
-        Replication numbers of the batch.
-    path : tuple of int
-        Further key, for the parts of a composite policy (see `child`).
-    reference : array, optional
-        An array of the library and on the device that the numbers are for (see `source`); NumPy's by default.
-
-    Examples
-    --------
-    >>> batch = Streams(7, Purpose.NOISE, [3, 4])
-    >>> alone = Streams(7, Purpose.NOISE, [4])
-    >>> bool(batch.normals()[1] == alone.normals()[0])
-    True
+    `path` is a further key, for the parts of a composite policy (see `child`); the numbers are for the library and
+    device of `reference`, by default NumPy's (see `source`).
     """
 
     def __init__(
@@ -180,21 +160,10 @@ def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
 
 
 class DeviceDraws:
-    """The numbers of one or several batches of streams, made beforehand and kept on a device.
+    """The numbers of one or several batches of streams (lanes), made beforehand and kept on a device.
 
     How far each stream has come is known on the device only, so that a draw is a fixed sequence of operations there;
     after `draws` calls the numbers still unused are read back and more are made.
-
-    Parameters
-    ----------
-    lanes : sequence of Streams
-        The batches; a call draws from one of them in each replication.
-    reference : array
-        An array of the library and on the device to use.
-    draws : int
-        Numbers made at a time for each stream.
-    normal : bool
-        Standard normals instead of uniforms.
     """
 
     def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:

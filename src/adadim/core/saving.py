@@ -19,8 +19,6 @@ from adadim.core.problem import NEVER, Problem
 from adadim.core.state import State
 from adadim.errors import AdadimError, FileError, InvalidValueError
 
-__all__ = ["fingerprint", "read_learner", "write_learner"]
-
 FORMAT = 2
 """Version of the files: raise it when a release changes what a learner keeps or what it means."""
 

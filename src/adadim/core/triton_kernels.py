@@ -11,8 +11,6 @@ import triton.language as tl
 from adadim.core.arrays import Array
 from adadim.core.state import unchanging
 
-__all__ = ["LaneKernels", "log_barrier_step"]
-
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time

@@ -164,13 +164,7 @@ def already_there(present: BoolArray, unit: Unit) -> UnitStatus | None:
 
 
 def missing(spans: Iterable[Span], trials: int) -> list[int]:
-    """Replications below `trials` that no span covers.
-
-    Examples
-    --------
-    >>> missing([(0, 2), (3, 4)], 6)
-    [2, 4, 5]
-    """
+    """Replications below `trials` that no span covers."""
     present = covered(spans, trials)
     return [*np.flatnonzero(~present).tolist(), *range(len(present), trials)]
 
