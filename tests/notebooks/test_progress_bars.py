@@ -14,10 +14,10 @@ import pytest
 
 import adadim
 from adadim.core import progress
-from adadim.core.progress import Bar
+from adadim.core.display import Bar
 from adadim.study import Study, run
+from adadim.study.engines import reporter
 from adadim.study.executor import RoundCount, rounds_of
-from adadim.study.processes import reporter
 
 INSTANCE = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
 SPHERE = {"kind": "sphere", "arms": 12, "dim": 6, "intrinsic_dim": 2, "horizon": 40}
@@ -144,7 +144,7 @@ def test_a_worker_writes_no_more_often_than_the_bar_looks(monkeypatch, tmp_path)
     study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
     (unit,) = (adadim.study.Unit(cell, 0, 3) for cell in study.cells)
     now = [100.0]
-    monkeypatch.setattr("adadim.study.processes.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("adadim.study.engines.time.monotonic", lambda: now[0])
     report, written = reporter(tmp_path, unit), []
     for done, seconds in ((1, 0.0), (2, 0.1), (3, 0.3), (4, 0.4), (5, 0.6)):
         now[0] = 100.0 + seconds

@@ -103,9 +103,9 @@ def test_processes_write_to_s3(place, tmp_path):
 
 CHILD = """
 import pathlib, sys, time
-from adadim.study import Study, claims, processes, run
+from adadim.study import Study, claims, engines, run
 claims.LEASE, claims.BEAT = 2.0, 0.3
-real, count, at_work, deadline = processes.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
+real, count, at_work, deadline = engines.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
@@ -113,7 +113,7 @@ def counted(policy, instance, **options):
     while len(list(at_work.iterdir())) < int(sys.argv[5]) and time.monotonic() < deadline:
         time.sleep(0.01)  # until all have a block to compute
     return real(policy, instance, **options)
-processes.simulate = counted
+engines.simulate = counted
 study = Study.from_toml(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -45,10 +45,11 @@ def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
     kept = fields(value)
     if "kind" in kept:
         raise InvalidTypeError(f"{type(value).__name__} has a field 'kind', which names the class; call it otherwise")
-    if not defaults:
-        usual = _defaults(type(value))
-        kept = {key: item for key, item in kept.items() if key not in usual or not _same(item, usual[key])}
-    return {"kind": type(value).__name__, **{key: plain(item, defaults) for key, item in kept.items()}}
+    usual = {entry.name for entry in dataclasses.fields(value) if not defaults and _has_default(value, entry)}
+    return {
+        "kind": type(value).__name__,
+        **{key: plain(item, defaults) for key, item in kept.items() if key not in usual},
+    }
 
 
 def from_table(
@@ -159,34 +160,24 @@ def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
-    name = value[1:]
     if parameters is None:
         raise InvalidValueError(
             f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here"
         )
-    if name not in parameters:
-        hint = suggestion(name, parameters)
-        raise InvalidValueError(
-            f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}"
-        )
-    return parameters[name]
+    if value[1:] not in parameters:
+        hint = f"a parameter that the instance does not have; {suggestion(value[1:], parameters)}"
+        raise InvalidValueError(f"{where}: {shown(value)} stands for {hint}")
+    return parameters[value[1:]]
 
 
 def _is_dataclass_instance(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _defaults(kind: type) -> dict[str, Any]:
-    defaults: dict[str, Any] = {}
-    for entry in dataclasses.fields(kind):
-        if entry.default is not dataclasses.MISSING:
-            defaults[entry.name] = entry.default
-        elif entry.default_factory is not dataclasses.MISSING:
-            defaults[entry.name] = entry.default_factory()
-    return defaults
-
-
-def _same(value: Any, default: Any) -> bool:
+def _has_default(owner: Any, entry: dataclasses.Field[Any]) -> bool:
+    """Whether a field has its usual value."""
+    default = entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
+    value = getattr(owner, entry.name)
     return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown, suggestion
 from adadim.core.files import explained
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
-
-LIBRARIES = ("pandas", "polars")
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
@@ -140,7 +137,7 @@ def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.nda
 
 def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
     """Columns as numbers, (n, columns); a missing value is refused with its row."""
-    found: list[FloatArray] = []
+    numbers: list[FloatArray] = []
     for name in names:
         values = column(frame, name, what)
         if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
@@ -158,19 +155,14 @@ def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") 
             raise InvalidValueError(
                 f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
             )
-        found.append(values)
-    return np.stack(found, axis=1)
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame of pandas or polars."""
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
+        numbers.append(values)
+    return np.stack(numbers, axis=1)
 
 
 def without_frame(value: Any, what: str = "features") -> tuple[Any, tuple[str, ...] | None]:
     """A DataFrame as its numbers and the names of its columns; anything else as it is, without names."""
-    if not is_frame(value):
+    kind = type(value)
+    if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] not in ("pandas", "polars"):
         return value, None
     names = tuple(map(str, value.columns))
     if len(set(names)) < len(names):

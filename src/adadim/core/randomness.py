@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -52,18 +52,6 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
         twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
         raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
     return tuple(int(r) for r in numbers)
-
-
-class Draws(Protocol):
-    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
-
-    def uniforms(self, rows: Rows | None = None) -> Array:
-        """Next uniform of each replication in `rows` (by default all)."""
-        ...
-
-    def normals(self, rows: Rows | None = None) -> Array:
-        """Next standard normal of each replication in `rows`."""
-        ...
 
 
 class Streams:
@@ -204,3 +192,7 @@ class DeviceDraws:
         self.buffer[...] = like(left, self.buffer)
         self.cursor[...] = 0
         self.calls = 0
+
+
+Draws: TypeAlias = Streams | DeviceDraws
+"""Where numbers come from: the streams themselves, or what they give, moved to a device."""

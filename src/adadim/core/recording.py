@@ -1,4 +1,4 @@
-"""Recording the array operations of a round once and replaying them, where a device can (CUDA graphs).
+"""What CUDA does better: the operations of a round recorded once and replayed (graphs), and kernels of our own.
 
 A round is some fifty small operations, and starting one from Python costs several times what it takes on the device; a
 replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`.
@@ -13,6 +13,17 @@ from typing import Any
 from adadim.core.arrays import Array, device_of
 
 Action = Callable[[], None]
+
+
+def cuda_kernels(reference: Array) -> Any:
+    """The module `triton_kernels` where its kernels run: for arrays on CUDA, if there is Triton; otherwise None."""
+    if not str(device_of(reference)).startswith("cuda"):
+        return None
+    try:
+        from adadim.core import triton_kernels
+    except ImportError:
+        return None
+    return triton_kernels
 
 
 class _Recording(threading.local):

@@ -22,13 +22,12 @@ import joblib
 
 from adadim.core.arrays import check_device
 from adadim.core.checks import flag, integer, machine_bytes
+from adadim.core.display import Bar, somebody_looks
 from adadim.core.files import Place
-from adadim.core.progress import Bar, somebody_looks
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
 from adadim.study.claims import is_alive, line_of
-from adadim.study.device import GpuEngine, device_batch
-from adadim.study.processes import REPORT, SHARE, Engine, Processes, WorkersDiedError
+from adadim.study.engines import REPORT, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
 from adadim.study.results import Results
 from adadim.study.store import Store, missing
 from adadim.study.study import Study
@@ -147,9 +146,9 @@ def run(
 
 
 def _run(study: Study, store: Store, engine: Engine, progress: Progress | bool | None) -> Results:
-    manifest = store.open(study)
+    store.prepare(study)
     with store.claims.registered():
-        store.remove_damaged(study)
+        manifest = store.open(study)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
         elif progress is False or not somebody_looks():
@@ -255,7 +254,7 @@ def rounds_of(units: Iterable[Unit]) -> int:
 class RoundCount:
     """Counts the rounds of a run, those of blocks under way included, and shows them in a bar while it lasts.
 
-    Workers write the rounds of blocks under way into small files of a temporary folder (`processes.reporter`). It is
+    Workers write the rounds of blocks under way into small files of a temporary folder (`engines.reporter`). It is
     removed in the end, or after a kill by the next run. Where a worker writes none, being on another machine, its
     rounds are counted when its block is finished.
     """

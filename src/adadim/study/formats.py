@@ -68,11 +68,7 @@ def encode_manifest(content: Mapping[str, Any]) -> bytes:
 
 def decode_manifest(path: Place, data: bytes) -> dict[str, Any]:
     """What is in a manifest's file, checked."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise StoreError(f"{path}: not readable as JSON ({error}); {RESTORE}") from error
-    return check_manifest(_parse(text, path, RESTORE), path)
+    return check_manifest(_parse(data, path, RESTORE), path)
 
 
 def check_manifest(content: Any, path: Place) -> dict[str, Any]:
@@ -166,9 +162,9 @@ class _Checker:
             raise StoreError(f"{self.path}: {error}; {self.fix}") from error
 
 
-def _parse(text: str, path: Place, fix: str) -> Any:
+def _parse(text: str | bytes, path: Place, fix: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text if isinstance(text, str) else text.decode())
     except ValueError as error:
         raise StoreError(f"{path}: not readable as JSON ({error}); {fix}") from error
     except RecursionError:

@@ -5,7 +5,7 @@ A results folder holds
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
   are (replication, time, regret); its metadata repeat its name and what was run, and hold a digest;
-- ``blocks/.lock``, or in an object store ``claims/`` and ``runs/``: see `claims`.
+- ``blocks/.lock`` and ``blocks/.run ...``, or in an object store ``claims/`` and ``runs/``: see `claims`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
 day and no machine name: computing a block again gives the same bytes. Names are taken literally: no character of a
@@ -14,9 +14,10 @@ path stands for others.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,23 +57,31 @@ class Store:
         """What is the same for two names of one folder."""
         return str(self.folder if isinstance(self.folder, Url) else self.folder.resolve())
 
-    def open(self, study: Study) -> dict[str, Any]:
-        """Make the folder ready for a study: check what is there, write the manifest, remove temporary files."""
+    def prepare(self, study: Study) -> None:
+        """Make the folder, unless it holds another study."""
         if exists(self.manifest, StoreError) and (name := self.describe()["study"]["name"]) != study.name:
             raise StoreError(
                 f"{self.manifest}: this folder holds the results of the study {name!r}, not of {study.name!r}; choose "
                 "another folder, or give the study that name if it is the same one"
             )
         make_folder(self.blocks, StoreError)
+
+    def open(self, study: Study) -> dict[str, Any]:
+        """Write the manifest, remove temporary files of processes that are gone, and damaged blocks of the study."""
         content = formats.manifest_of(study)
         data = formats.encode_manifest(content)
-        with self.claims.exclusive():
-            for name in names(self.folder, StoreError):
-                if MANIFEST_PARTIAL.fullmatch(name):
-                    remove(self.folder / name, StoreError)
-            if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
-                write_atomic(self.manifest, data, StoreError)
-        self._remove_leftovers()
+        if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
+            write_atomic(self.manifest, data, StoreError)
+        partial = [name for name in names(self.folder, StoreError) if MANIFEST_PARTIAL.fullmatch(name)]
+        if partial and not self.claims.others():  # another run may be writing its own
+            for name in partial:
+                remove(self.folder / name, StoreError)
+        for name in names(self.blocks, StoreError):
+            if match := PARTIAL.fullmatch(name):
+                with self.claims.hold(match[1], _span(match)) as held:
+                    if held:
+                        remove(self.blocks / name, StoreError)
+        self._remove_damaged(study)
         return content
 
     def describe(self) -> dict[str, Any]:
@@ -116,11 +125,37 @@ class Store:
         formats.check_digest(path, data)
         write_atomic(path, data, StoreError)
 
-    def state(self, unit: Unit) -> UnitStatus | None:
-        """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
-        return already_there(covered(self.index().get(unit.cell.id, ()), unit.stop), unit)
+    def claim(self, units: Sequence[Unit]) -> list[tuple[Unit, UnitStatus | None]]:
+        """Claim units; gives each with what became of it, None for those to be computed, whose claims are now held.
 
-    def remove_damaged(self, study: Study) -> None:
+        One is "found" if all of it is stored, "busy" if another process computes a part of it or has stored it in
+        blocks of another size.
+        """
+        taken = self.claims.take([(unit.cell.id, unit.span) for unit in units])
+        try:
+            stored = self.index()  # after claiming: what another run stored before is in it
+        except BaseException:
+            self.claims.drop_all()
+            raise
+        last = max((unit.stop for unit in units), default=0)
+        present = {cell: covered(stored.get(cell, ()), last) for cell in {unit.cell.id for unit in units}}
+        claimed: list[tuple[Unit, UnitStatus | None]] = []
+        for unit, held in zip(units, taken, strict=True):
+            status: UnitStatus | None = "busy"
+            if held and not (there := int(present[unit.cell.id][unit.start : unit.stop].sum())):
+                status = None
+            elif held:
+                status = "found" if there == unit.stop - unit.start else "busy"
+                self.drop(unit)
+            claimed.append((unit, status))
+        return claimed
+
+    def drop(self, unit: Unit) -> None:
+        """Give the claim on a unit up; where that fails, it ends with the process or a while after it."""
+        with contextlib.suppress(StoreError):
+            self.claims.drop((unit.cell.id, unit.span))
+
+    def _remove_damaged(self, study: Study) -> None:
         """Remove the blocks of a study that are damaged, with a warning that names each."""
         stored = self.index()
         for cell in {cell.id: cell for cell in study.cells}.values():
@@ -134,14 +169,6 @@ class Store:
                     message = str(error).partition(";")[0]
                     warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=4)
 
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files of processes that are gone."""
-        for name in names(self.blocks, StoreError):
-            if match := PARTIAL.fullmatch(name):
-                with self.claims.hold(match[1], _span(match)) as held:
-                    if held:
-                        remove(self.blocks / name, StoreError)
-
 
 def encoded(unit: Unit, regret: FloatArray) -> bytes:
     """The file of a unit."""
@@ -150,17 +177,6 @@ def encoded(unit: Unit, regret: FloatArray) -> bytes:
 
 def _span(match: re.Match[str]) -> Span:
     return int(match[2]), int(match[3])
-
-
-def already_there(present: BoolArray, unit: Unit) -> UnitStatus | None:
-    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None).
-
-    `present` says which replications of its cell are, see `covered`.
-    """
-    here = int(present[unit.start : unit.stop].sum())
-    if not here:
-        return None
-    return "found" if here == unit.stop - unit.start else "busy"
 
 
 def missing(spans: Iterable[Span], trials: int) -> list[int]:
