@@ -177,14 +177,14 @@ def test_a_claim_keeps_other_runs_off_until_it_ends():
         assert first.take([(cell, (0, 4)), (cell, (8, 12))]) == [True, True]
         wanted = [(cell, (3, 5)), (cell, (4, 8)), ("1" * 20, (0, 4)), (cell, (11, 12))]
         assert second.take(wanted) == [False, True, True, False]
-        second.drop_all()
+        second.drop(*second.held)
         assert f"process {os.getpid()} on" in second.others()
         first.drop((cell, (0, 4)))
         with second.hold(cell, (0, 4)) as own:
             assert own
         with second.hold(cell, (8, 9)) as own:
             assert not own
-        first.drop_all()
+        first.drop(*first.held)
         with second.hold(cell, (8, 9)) as own:
             assert own
     assert left_over(str(folder)) == []

@@ -106,10 +106,7 @@ def check_table(
 
 
 def plain(value: Any, defaults: bool = True) -> Any:
-    """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down; nothing is shared.
-
-    A table starts with its `kind`.
-    """
+    """`value` with dataclasses as tables (`kind` first), arrays and tuples as lists, all the way; nothing is shared."""
     if _is_dataclass_instance(value):
         return to_table(value, defaults)
     if isinstance(value, Mapping):
@@ -130,10 +127,7 @@ def finite(value: Any) -> Any:
 
 
 def without_none(table: Any, kinds: Kinds) -> Any:
-    """A table without the parameters that are None and would be None if left out: TOML cannot write None.
-
-    Tables inside it are treated alike; what names no known kind is left alone.
-    """
+    """A table, and those in it, without parameters that are None and would be if left out: TOML cannot write None."""
     if isinstance(table, list):
         return [without_none(item, kinds) for item in table]
     if not isinstance(table, Mapping):
@@ -182,10 +176,7 @@ def _has_default(owner: Any, entry: dataclasses.Field[Any]) -> bool:
 
 
 def parse_policy(text: str) -> dict[str, Any]:
-    """The table of a policy as it is written on the command line; nothing is run to read it.
-
-    Values are as in JSON, or else plain text, after a colon, and as in Python within brackets.
-    """
+    """The table of a policy as on the command line: ``LinUCB:dim=5,bonus=norm`` or ``LinUCB(dim=5, bonus='norm')``."""
     if text.rstrip().endswith(")"):
         return _parse_call(text)
     kind, _, rest = text.strip().partition(":")

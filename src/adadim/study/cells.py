@@ -125,6 +125,11 @@ class Unit:
         return self.start, self.stop
 
     @property
+    def block(self) -> tuple[str, Span]:
+        """Identifier of the cell, and the replications."""
+        return self.cell.id, self.span
+
+    @property
     def cost(self) -> float:
         """Rough amount of work, to order units and to guess the time left."""
         return float(self.stop - self.start) * self.cell.horizon * self.cell.arms * self.cell.dim

@@ -66,8 +66,8 @@ class Claims(ABC):
         """Claim blocks; False for those of which another process is computing a part. Claims end with the process."""
 
     @abstractmethod
-    def drop(self, block: Block) -> None:
-        """Give a claim up, if it is held."""
+    def _release(self, block: Block, handle: int) -> None:
+        """Give a claim up."""
 
     @abstractmethod
     def registered(self) -> contextlib.AbstractContextManager[None]:
@@ -83,14 +83,14 @@ class Claims(ABC):
         try:
             yield self.take([(cell, span)])[0]
         finally:
-            with contextlib.suppress(StoreError):
-                self.drop((cell, span))
+            self.drop((cell, span))
 
-    def drop_all(self) -> None:
-        """Give all claims up; what cannot be given up now ends with the process, or a while after it."""
-        for block in list(self.held):
-            with contextlib.suppress(StoreError):
-                self.drop(block)
+    def drop(self, *blocks: Block) -> None:
+        """Give claims up, if they are held; what cannot be given up now ends with the process, or a while after it."""
+        for block in blocks:
+            if block in self.held:
+                with contextlib.suppress(StoreError):
+                    self._release(block, self.held.pop(block))
 
     def waiting(self, seconds: float) -> None:
         """Say now and then for whom this run waits, having waited for so long."""
@@ -123,11 +123,9 @@ class Locks(Claims):
                 _close(handle)
         return [block in self.held for block in wanted]
 
-    def drop(self, block: Block) -> None:
-        if block in self.held:
-            handle = self.held.pop(block)
-            _unlock(handle, *_range(block))
-            _close(handle)
+    def _release(self, block: Block, handle: int) -> None:
+        _unlock(handle, *_range(block))
+        _close(handle)
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
@@ -226,7 +224,7 @@ def is_alive(line: str) -> bool:
     number, _, host = line.partition(" ")
     if not number.isascii() or not number.isdigit() or not host or len(number) > 9:
         return False
-    if host != socket.gethostname():
+    if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
         return True
     try:
         os.kill(int(number), 0)
@@ -283,15 +281,11 @@ class Leases(Claims):
         if met:
             time.sleep(PAUSE)
             rivals |= self._rivals(met)
-        for block in free:
-            if rivals[block]:
-                self.drop(block)
+        self.drop(*(block for block in free if rivals[block]))
         return [block in self.held for block in wanted]
 
-    def drop(self, block: Block) -> None:
-        if block in self.held:
-            del self.held[block]
-            files.remove(self._object(block), StoreError)
+    def _release(self, block: Block, handle: int) -> None:
+        files.remove(self._object(block), StoreError)
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:

@@ -145,7 +145,7 @@ class Cluster(Engine):
                         unit = running.pop(future)
                         if isinstance(result, bytes):
                             self.store.write(unit, result)
-                        self.store.drop(unit)
+                        self.store.claims.drop(unit.block)
                         future.release()
                         self._done += 1
                         if isinstance(result, distributed.KilledWorker):
@@ -158,7 +158,7 @@ class Cluster(Engine):
                 with suppress(Exception):
                     self.client.cancel(list(running), force=True)
                 running.clear()
-            self.store.claims.drop_all()
+            self.store.claims.drop(*self.store.claims.held)
         if killed is not None:
             raise WorkersDiedError from killed
 
@@ -316,10 +316,7 @@ def describe(study: Study, cell: Cell) -> Description:
 
 
 def perform(described: Description, start: int, stop: int, device: str, folder: Place | None) -> bytes | None:
-    """Compute the replications from `start` to `stop` - 1 of a cell.
-
-    Gives the file of the block, or writes it to the results folder `folder` and gives None.
-    """
+    """Compute replications of a cell: gives the file of the block, or writes it to a results folder and gives None."""
     if reason := disagreement(versions(), described.versions):
         raise RunError(f"a worker has {reason}; install the same on both")
     unit = Unit(_cell(described), start, stop)

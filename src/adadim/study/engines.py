@@ -102,25 +102,19 @@ def _compute_in_worker(store: Store, unit: Unit, rounds: Path | None) -> tuple[s
 
 
 def compute(store: Store, unit: Unit, rounds: Path | None = None) -> UnitStatus:
-    """Compute and store a unit, unless it is stored by now or another process is computing it.
-
-    Meanwhile the folder `rounds` says how far it is, see `reporter`.
-    """
+    """Compute and store a unit, unless it is stored by now or another process is computing it; see `reporter`."""
     ((_, status),) = store.claim([unit])
     if status is not None:  # another run was faster, perhaps with other blocks
         return status
     try:
         store.write(unit, encoded(unit, regret_of(unit, lambda: _instance(unit), reporter(rounds, unit))))
     finally:
-        store.drop(unit)
+        store.claims.drop(unit.block)
     return "computed"
 
 
 def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
-    """What `simulate` takes as `progress` to write the rounds of a unit, now and then, into a file of `folder`.
-
-    False where there is no folder. A folder that is gone, or of another machine, is no error.
-    """
+    """What `simulate` takes as `progress` to write the rounds of a unit now and then into a file of `folder`."""
     if folder is None:
         return False
     written = -math.inf
@@ -130,7 +124,7 @@ def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bo
         if (now := time.monotonic()) - written < REPORT:
             return
         written = now
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the folder may be gone, or that of another machine
             (folder / unit.id).write_text(str(done * (unit.stop - unit.start)))
 
     return report
@@ -266,10 +260,7 @@ def device_regret(unit: Unit, device: str) -> Any:
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
-    """Replications that fit on the device in lock step, for the largest of the cells.
-
-    The GPU is one of this machine, or another with so many bytes free, and in all.
-    """
+    """Replications of the largest cell that fit on a GPU in lock step; one elsewhere has `memory` free, and in all."""
     free, total = gpu_memory(device) if memory is None else memory
     largest = max(cells, key=lambda cell: cell.replication_bytes)
     fit = int(GPU_SHARE * free / largest.replication_bytes)
@@ -307,8 +298,7 @@ class GpuEngine(Engine):
                             self.store.write(unit, encoded(unit, here))
                             yield unit, "computed"
                 finally:
-                    for unit in wanted:
-                        self.store.drop(unit)
+                    self.store.claims.drop(*(unit.block for unit in wanted))
 
 
 def _regret_on(device: str, group: Sequence[Unit], made: Mapping[InstanceKey, Instance]) -> Any:

@@ -183,16 +183,13 @@ def plan(
     batch: int | None = None,
     memory: float | None = None,
 ) -> list[Unit]:
-    """Units that compute what is missing, the longest first, those on the same instance one after the other.
-
-    Blocks begin at multiples of the batch, so that an interrupted run is completed with the files it would have
-    written itself.
-    """
+    """Units that compute what is missing, the longest first, those on the same instance one after the other."""
     different = {cell.id: cell for cell in study.cells}
     fair = math.ceil(len(different) * study.trials / jobs)
     units = []
     for cell in different.values():
         size = batch or min(batch_size(cell, jobs, memory), fair)
+        # Blocks begin at multiples of it: an interrupted run is completed with the files it would have written itself.
         units += [Unit(cell, *span) for span in _spans(missing(stored.get(cell.id, ()), study.trials), size)]
     return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
@@ -200,10 +197,7 @@ def plan(
 def _compute_missing(
     study: Study, store: Store, engine: Engine, progress: Progress, note: Callable[[list[Unit]], list[Unit]] = list
 ) -> None:
-    """Compute units until nothing is missing, what other processes are computing included.
-
-    `note` is told of each plan and gives it back.
-    """
+    """Compute units until nothing is missing, also what others compute; `note` hears of each plan and gives it back."""
 
     def planned() -> list[Unit]:
         return note(plan(study, store.index(), engine.jobs, engine.batch, engine.memory))
