@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.core import progress
+from adadim.core import display
 from adadim.core.display import Bar
 from adadim.study import Study, run
 from adadim.study.engines import reporter
@@ -32,7 +32,7 @@ def watched(monkeypatch, after):
     """Standard error that somebody looks at, and bars after so many seconds."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "AFTER", after)
+    monkeypatch.setattr(display, "AFTER", after)
     monkeypatch.setenv("TERM", "xterm")
     return terminal
 
@@ -54,7 +54,7 @@ def test_a_short_run_shows_nothing(monkeypatch):
 
 
 def test_no_bar_where_nobody_looks_or_wants_one(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "AFTER", 0.0)
+    monkeypatch.setattr(display, "AFTER", 0.0)
     adadim.simulate(adadim.UCB(), INSTANCE)
     assert capsys.readouterr() == ("", "")
     terminal = watched(monkeypatch, after=0.0)
@@ -65,7 +65,7 @@ def test_no_bar_where_nobody_looks_or_wants_one(monkeypatch, capsys):
 def test_a_bar_in_a_notebook_needs_no_widgets(monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(display, "in_notebook", lambda: True)
     with Bar("mine", wanted=True) as bar:
         bar.update(3, 7)
     assert "3 of 7 rounds" in terminal.getvalue()

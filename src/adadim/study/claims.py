@@ -45,7 +45,7 @@ SPEAK_AFTER, SPEAK_EVERY = 3.0, 60.0  # seconds
 POLL, REMOTE_POLL = 0.2, 2.0  # seconds between looks at what another run is computing
 # A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
 LOCK_BITS = 20
-RUN = ".run "
+RUN = re.compile(r"\.run ([0-9]{1,9}) (.+)")  # process and machine
 LEASE, BEAT = 30.0, 5.0  # seconds
 PAUSE = 1.0  # seconds in which another run, having seen a claim of ours, takes back its own
 CLAIM = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
@@ -129,7 +129,7 @@ class Locks(Claims):
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
-        listed = self._listed(line_of(os.getpid()))
+        listed = self._listed
         self.others()
         try:
             listed.touch()
@@ -144,19 +144,20 @@ class Locks(Claims):
     def others(self) -> list[str]:
         alive = []
         for name in files.names(self.path.parent, StoreError):
-            line = name.removeprefix(RUN)
-            if line == name or line == line_of(os.getpid()):
+            if not name.startswith(".run ") or name == self._listed.name:
                 continue
-            if is_alive(line):
-                number, _, host = line.partition(" ")
-                alive.append(f"process {number} on {host}{_stopped(number, host)}")
-            else:
-                _remove_shared(line)
-                files.remove(self._listed(line), StoreError)
+            run = RUN.fullmatch(name)
+            if run and is_alive(run[1], run[2]):
+                alive.append(f"process {run[1]} on {run[2]}{_stopped(run[1], run[2])}")
+                continue
+            if run:
+                _remove_shared(run[1])
+            files.remove(self.path.with_name(name), StoreError)
         return alive
 
-    def _listed(self, line: str) -> Path:
-        return self.path.with_name(f"{RUN}{line}")
+    @property
+    def _listed(self) -> Path:
+        return self.path.with_name(f".run {os.getpid()} {socket.gethostname()}")
 
 
 _guard = threading.Lock()
@@ -214,16 +215,8 @@ def _unlock(handle: int, start: int, length: int) -> None:
             fcntl.lockf(handle, fcntl.LOCK_UN, length, start)
 
 
-def line_of(process: int | str) -> str:
-    """How a process of this machine is called in the list of runs."""
-    return f"{process} {socket.gethostname()}"
-
-
-def is_alive(line: str) -> bool:
-    """Whether `line` names a run that may be under way; of other machines nothing is known."""
-    number, _, host = line.partition(" ")
-    if not number.isascii() or not number.isdigit() or not host or len(number) > 9:
-        return False
+def is_alive(number: str, host: str) -> bool:
+    """Whether a process may be there; of other machines nothing is known."""
     if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
         return True
     try:
@@ -235,11 +228,8 @@ def is_alive(line: str) -> bool:
     return True
 
 
-def _remove_shared(line: str) -> None:
+def _remove_shared(number: str) -> None:
     """Remove what joblib kept in shared memory for a run of this machine that was killed with all its processes."""
-    number, _, host = line.partition(" ")
-    if not number.isascii() or not number.isdigit() or host != socket.gethostname():
-        return
     for folder in {Path("/dev/shm"), Path(tempfile.gettempdir())}:
         for path in folder.glob(f"joblib_memmapping_folder_{number}_*"):
             shutil.rmtree(path, ignore_errors=True)

@@ -26,7 +26,7 @@ from adadim.core.display import Bar, somebody_looks
 from adadim.core.files import Place
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
-from adadim.study.claims import is_alive, line_of
+from adadim.study.claims import is_alive
 from adadim.study.engines import REPORT, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
 from adadim.study.results import Results
 from adadim.study.store import Store, missing
@@ -255,7 +255,7 @@ class RoundCount:
 
     def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:
         _remove_left_folders()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_folder_prefix()}{os.getpid()}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"adadim-rounds-{socket.gethostname()}-{os.getpid()}-"))
         self._bar, self._pace = Bar(name, wanted), pace
         self._finished, self._total, self._most = 0, 0, 0
         self._over = threading.Event()
@@ -302,13 +302,9 @@ class RoundCount:
             self._show()
 
 
-def _folder_prefix() -> str:
-    return f"adadim-rounds-{socket.gethostname()}-"
-
-
 def _remove_left_folders() -> None:
     """Remove the folders of runs of this machine that were killed."""
     for path in Path(tempfile.gettempdir()).glob("adadim-rounds-*"):
-        match = re.fullmatch(rf"{re.escape(_folder_prefix())}(\d+)-\w+", path.name)
-        if match and not is_alive(line_of(match[1])):
+        match = re.fullmatch(r"adadim-rounds-(.+)-([0-9]{1,9})-\w+", path.name)
+        if match and not is_alive(match[2], match[1]):
             shutil.rmtree(path, ignore_errors=True)
