@@ -16,8 +16,8 @@ import numpy as np
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.core.display import card
 from adadim.core.frames import to_pandas, to_polars, without_frame
-from adadim.core.notebook import card
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.factor import log_evidence
 from adadim.models.moments import Moments

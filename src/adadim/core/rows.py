@@ -19,54 +19,21 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
 from adadim.core.state import unchanging
 
-__all__ = ["EVERY", "MaskedRows", "Rows"]
-
 EVERY = slice(None)
 
 
 @unchanging
 class Rows:
-    """Some replications, by position.
+    """Some replications, by position: `index` is a slice, or an array of positions without repeats."""
 
-    Parameters
-    ----------
-    index : slice or integer array without repeats
-        The positions.
-    numbers : array
-        0, 1, ..., R - 1 in the library and on the device of the data.
-
-    Attributes
-    ----------
-    everyone : bool
-        Whether these are all replications, in their order.
-    features : array (n, K, d) or None
-        Features of this round's arms, where they come with the round.
-    allowed : bool array (n, K) or None
-        Which arms may be chosen; None for all.
-    costs : array (K,) or None
-        What choosing each arm costs, in units of the reward, the same in all replications.
-    scores : array (n, K) or None
-        Where there are costs: the scores less these, once an arm has been chosen by them.
-
-    Examples
-    --------
-    >>> rows = Rows.some(np.array([2, 0]), np.zeros((3, 4)))
-    >>> rows.of(np.array([10, 11, 12]))
-    array([12, 10])
-    >>> counts = np.zeros((3, 2))
-    >>> rows.add(counts, np.array([1, 0]), 5.0)
-    >>> counts
-    array([[5., 0.], [0., 0.], [0., 5.]])
-    """
-
-    features: Array | None = None
-    allowed: Array | None = None
-    costs: Array | None = None
-    scores: Array | None = None
+    features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
+    allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
+    costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
+    scores: Array | None = None  # (n, K), where there are costs: the scores less these, once an arm was chosen by them
     _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
 
     def __init__(self, index: Any, numbers: Array) -> None:
-        self.index, self._numbers = index, numbers
+        self.index, self._numbers = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
         self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
         # The positions, in the library and on the device of the data.
         self.positions = numbers[index] if isinstance(index, slice) else index

@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, like, zeros
 from adadim.core.checks import integer, one_of, positive
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows

@@ -22,7 +22,7 @@ from adadim.core.arrays import (
     to_torch,
 )
 from adadim.core.checks import integer, is_number, one_of, require
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows

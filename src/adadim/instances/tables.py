@@ -9,9 +9,9 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray
 from adadim.core.checks import flag, integer, require, shown
+from adadim.core.display import card
 from adadim.core.features import in_like_units, interactions
 from adadim.core.frames import Frame, checked_names, column, column_names, distinct, number_columns
-from adadim.core.notebook import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
 from adadim.core.rows import Rows

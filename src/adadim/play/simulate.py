@@ -14,9 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
+from adadim.core.display import Bar, card
 from adadim.core.frames import to_pandas, to_polars
-from adadim.core.notebook import card
-from adadim.core.progress import Bar
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
 from adadim.core.rows import Rows

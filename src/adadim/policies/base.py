@@ -15,7 +15,7 @@ import numpy as np
 
 from adadim.core.arrays import as_numpy, like
 from adadim.core.checks import check_fields
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import NEVER, Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.saving import write_learner

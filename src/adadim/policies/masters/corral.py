@@ -13,9 +13,9 @@ import numpy as np
 
 from adadim.core.arrays import Array, indices, is_numpy, like, namespace
 from adadim.core.checks import positive
-from adadim.core.kernels import log_barrier_kernel
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
+from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, loss
@@ -182,9 +182,9 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
     at the pole, where f is infinite, and falls back to bisection of a bracket of the root.
     """
-    kernel = log_barrier_kernel(p)
-    if kernel is not None:
-        return kernel(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
+    kernels = cuda_kernels(p)
+    if kernels is not None:
+        return kernels.log_barrier_step(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
     xp = namespace(p)
     inverse = 1.0 / p
     pole = xp.min(losses + inverse / eta, axis=-1)
