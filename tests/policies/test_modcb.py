@@ -13,7 +13,8 @@ from adadim import ModCB, estimate_residual
 from adadim.core.rows import Rows
 from adadim.policies.linear.modcb import Exp4IX, inverse_gap_weights
 from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
-from adadim.policies.linear.round_learner import Offers, class_dims, drawn_arm
+from adadim.policies.linear.round_learner import Offers, class_dims
+from adadim.policies.player import sampled
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets
@@ -308,4 +309,4 @@ def test_bad_hyper_parameters(changes):
 
 def test_dimensions_of_classes_and_arms_that_are_drawn():
     assert class_dims(None, 10) == (1, 2, 4, 8, 10)
-    assert drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0])).tolist() == [0, 1]
+    assert sampled(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0])).tolist() == [0, 1]

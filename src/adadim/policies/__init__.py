@@ -5,9 +5,7 @@ others, and `arms` those that ignore features.
 """
 
 from adadim.policies import released
-from adadim.policies.arms.moss import MOSS
-from adadim.policies.arms.ucb import UCB
-from adadim.policies.arms.uniform import Random
+from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.alb import ALBDim, ALBNorm
 from adadim.policies.linear.epoch_balancing import EpochBalancing
@@ -23,11 +21,10 @@ from adadim.policies.linear.residual import Residual, estimate_residual
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.linear.tapered import TaperedLinUCB
 from adadim.policies.linear.two_prior import TwoPriorLinUCB
-from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
+from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.bandit_combiner import BanditCombiner
+from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral
-from adadim.policies.masters.counting import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
-from adadim.policies.masters.data_driven import D3RB, ED2RB
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
 from adadim.policies.masters.smooth_corral import SmoothCorral

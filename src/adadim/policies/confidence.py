@@ -10,19 +10,6 @@ from adadim.core.checks import is_number, shown
 from adadim.errors import InvalidValueError
 from adadim.theory import confidence_radius
 
-__all__ = [
-    "Bonus",
-    "Index",
-    "Radius",
-    "fixed_radius",
-    "noise_radius",
-    "oful_radius",
-    "optimism",
-    "self_normalised_bonus",
-    "subgaussian_bonus",
-    "ucb1_bonus",
-]
-
 
 def check_radius_rule(value: Any, name: str) -> None:
     """Raise unless `value` is a known rule or a non-negative number."""
@@ -42,11 +29,6 @@ def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
     """sigma sqrt(2 ln(2 T^1.5 K)): the noise part of the width for confidence 1 / sqrt(T).
 
     Where there is no end, `horizon` is an array: the number of the round in each replication.
-
-    Examples
-    --------
-    >>> round(noise_radius(0.1, 2500, 1200), 6)
-    0.624809
     """
     return noise * _root(2 * _log(2 * horizon**1.5 * arms))
 
@@ -59,11 +41,6 @@ def fixed_radius(
     `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
     default), which bounds the norm of theta in "paper". In "full" theta_norm serves virtual dimensions too: they are
     orthogonal blocks.
-
-    Examples
-    --------
-    >>> round(fixed_radius("full", 0.1, 2500, 1200, ridge=0.1, theta_norm=1.0), 6)
-    0.941036
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise
@@ -78,14 +55,7 @@ def fixed_radius(
 
 
 def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
-    """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> oful_radius(0.1, 0.1, 1.0, 1 / 50, np.zeros(1)).round(6)
-    array([0.595943])
-    """
+    """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011)."""
     xp = namespace(logdet)
     return noise * xp.sqrt(2 * _log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 

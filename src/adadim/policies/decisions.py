@@ -1,16 +1,15 @@
-"""What a decision is: the arms chosen, and what its makers have to know when the rewards come."""
+"""What a decision is: the arms chosen, and what its makers have to know of it when the rewards come (its memo)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, like
-
-__all__ = ["Choice", "Decision", "Memo", "part_of_choice"]
+from adadim.core.arrays import Array, device_of, namespace
+from adadim.core.rows import EVERY
 
 Memo = Mapping[str, Array]
 """What a learner needs to remember of a decision: arrays with an entry for each replication that it concerns."""
@@ -49,8 +48,33 @@ class Decision:
     memo: Memo = field(repr=False)
 
 
-def part_of_choice(choice: Choice, which: np.ndarray[Any, Any]) -> Choice:
-    """Some of the replications of a choice."""
-    ids, arms, memo = choice
-    index = like(np.flatnonzero(which), arms)
-    return ids[which], arms[index], {key: values[index] for key, values in memo.items()}
+def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
+    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
+    if len(parts) == 1:
+        return parts[0][1]
+    whole: dict[str, Array] = {}
+    for at, memo in parts:
+        for key, values in memo.items():
+            if key not in whole:
+                shape, device = (count, *values.shape[1:]), device_of(values)
+                whole[key] = namespace(values).zeros(shape, dtype=values.dtype, device=device)
+            whole[key][at] = values
+    return whole
+
+
+def part_of(memo: Memo, at: Any) -> Memo:
+    """The memo of the replications at some positions."""
+    if at is EVERY:
+        return memo
+    return {key: values[at] for key, values in memo.items()}
+
+
+def marked(memo: Memo, mark: int) -> Memo:
+    """The memo with a number before every key, which tells it from those of other learners."""
+    return {f"{mark}.{key}": values for key, values in memo.items()}
+
+
+def unmarked(memo: Memo, mark: int) -> Memo:
+    """The part of a memo that `marked` made with this number."""
+    start = f"{mark}."
+    return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}

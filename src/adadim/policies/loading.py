@@ -14,8 +14,6 @@ from adadim.errors import AdadimError, FileError, InvalidTypeError
 from adadim.policies.base import Learner, Policy, revive
 from adadim.policies.inputs import checked_plugins
 
-__all__ = ["load"]
-
 
 def load(
     path: str | Path,

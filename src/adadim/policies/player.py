@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
-from adadim.core.arrays import Array, is_numpy, like, namespace, surely_all, zeros
+from adadim.core.arrays import Array, as_numpy, is_numpy, like, namespace, surely_all, zeros
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Rows
@@ -21,8 +21,6 @@ from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.moments import Moments
 from adadim.policies.assumptions import Need
 from adadim.policies.decisions import Memo
-
-__all__ = ["Clock", "Player", "largest"]
 
 
 class Player(ABC):
@@ -145,7 +143,13 @@ class Player(ABC):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers."""
-        return [{"replication": r} for r in self.problem.replications]
+        return self.described()
+
+    def described(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays or lists with an entry for each."""
+        lists = [values if isinstance(values, list) else as_numpy(values).tolist() for values in columns.values()]
+        each = zip(self.problem.replications, *lists, strict=True)
+        return [{"replication": number, **dict(zip(columns, values, strict=True))} for number, *values in each]
 
     @property
     def xp(self) -> Any:
@@ -179,19 +183,21 @@ def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
     return argmax(scores, draws.uniforms(rows) if ties == "random" else None)
 
 
+def sampled(probabilities: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
+    return drawn(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
+
+
+def drawn(steps: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of cumulative probabilities."""
+    xp = namespace(steps)
+    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
+
+
 class Clock:
     """Counts the rounds of each replication, where t takes the place of the horizon T.
 
     A round counts from its decision on, whether or not its reward is known; pulls from a log count as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> clock, pulls = Clock(np.zeros(2)), np.array([0, 4])
-    >>> rows = Rows.all(pulls)
-    >>> clock.tick(rows)
-    >>> clock.now(rows, pulls)
-    array([[2.], [5.]])
     """
 
     def __init__(self, reference: Array) -> None:

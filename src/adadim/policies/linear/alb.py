@@ -18,8 +18,9 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius, self_normalised_bonus
 from adadim.policies.linear.osom import BallRadius, LeastEigenvalue
-from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims, drawn_arm
+from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.player import sampled
 
 RIDGE = 1.0  # of ALB-Norm
 
@@ -129,7 +130,7 @@ class ALBDimLearner(RoundLearner):
             mean, width2 = regression.predict(features[at], members)
             scores[at] = mean + self.radius(phase, regression.logdet(members)) * np.sqrt(width2)
         greedy = self.pick(scores, rows, uniforms)
-        return np.where(self.exploring(rows), drawn_arm(allowed.astype(float), uniforms), greedy), {}
+        return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
 
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         exploring = self.exploring(rows)

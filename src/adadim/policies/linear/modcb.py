@@ -20,6 +20,7 @@ from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
+from adadim.policies.decisions import marked, merged, unmarked
 from adadim.policies.linear.residual import ExploredSums
 from adadim.policies.linear.round_learner import (
     ClassDims,
@@ -27,10 +28,9 @@ from adadim.policies.linear.round_learner import (
     RoundLearner,
     RoundRegression,
     class_dims,
-    drawn_arm,
 )
-from adadim.policies.memos import marked, merged, unmarked
 from adadim.policies.parameters import Delta, LossRange, Ridge
+from adadim.policies.player import sampled
 
 LEAST_EXPLORED = 20
 
@@ -179,7 +179,7 @@ class ModCBLearner(RoundLearner):
         for label in np.unique(labels).tolist():
             at = np.flatnonzero(labels == label)
             if label < 0:
-                arms[at] = drawn_arm(allowed[at].astype(float), uniforms[at])
+                arms[at] = sampled(allowed[at].astype(float), uniforms[at])
                 parts.append((at, {}))
                 continue
             seen = features[..., : self.dims[label]]  # a copy of all features would be dear
@@ -270,7 +270,7 @@ class SquareCB:
 
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         predicted = self.regression.means(features, rows)
-        arms = drawn_arm(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
+        arms = sampled(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
         return arms, {"arm": arms}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
@@ -329,7 +329,7 @@ class LinearPolicies:
         advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
         q, probabilities = self.master.weights(rows), np.zeros((len(rows), features.shape[1]))
         np.add.at(probabilities, (np.arange(len(rows))[:, None], advice), q)
-        arms = drawn_arm(probabilities, uniforms)
+        arms = sampled(probabilities, uniforms)
         return arms, {
             "advised": (advice == arms[:, None]).astype(float),
             "probability": probabilities[np.arange(len(rows)), arms],

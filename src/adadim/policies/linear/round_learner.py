@@ -50,13 +50,6 @@ def check_class_dims(value: Any, name: str) -> None:
 ClassDims = Annotated[tuple[int, ...], check_class_dims]
 
 
-def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
-    steps = np.cumsum(probabilities, axis=-1)
-    found: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
-    return found
-
-
 @unchanging
 class Offers:
     """The arms of a problem in every round: those that come with it, or those that stay."""
@@ -211,16 +204,6 @@ class RoundLearner(Learner):
             scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
         chosen: IntArray = argmax(scores, uniforms)
         return chosen
-
-    def described(self, **columns: Any) -> list[dict[str, Any]]:
-        """One dict per replication; `columns` are arrays or lists with an entry for each."""
-        shown = {
-            name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()
-        }
-        return [
-            {"replication": number, **{name: values[r] for name, values in shown.items()}}
-            for r, number in enumerate(self.problem.replications)
-        ]
 
     def _shared(self, values: Any) -> Array:
         return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

@@ -18,9 +18,10 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.decisions import marked, unmarked
 from adadim.policies.masters.base import Master, MasterLearner, loss
-from adadim.policies.memos import marked, unmarked
 from adadim.policies.parameters import LossRange
+from adadim.policies.player import sampled
 
 Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
@@ -104,7 +105,7 @@ class CorralLearner(MasterLearner):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         probabilities = self.master.probabilities(rows)
-        chosen = sample(probabilities, self.draws.uniforms(rows))
+        chosen = sampled(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
             return self.bases.choose(chosen, rows)
         proposals = [learner.choose(rows) for learner in self.bases.learners]
@@ -210,10 +211,3 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
             break
         multiplier = following
     return terms / total[:, None], multiplier
-
-
-def sample(probabilities: Array, uniforms: Array) -> Array:
-    """Index drawn from each row of `probabilities`."""
-    xp = namespace(probabilities)
-    steps = xp.cumulative_sum(probabilities, axis=-1)
-    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)

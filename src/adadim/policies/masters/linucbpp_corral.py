@@ -11,7 +11,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties, argmax
-from adadim.policies.arms.ucb import UCB, ArmStatistics
+from adadim.policies.arms import UCB, UCBStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
 from adadim.policies.linear.linucb import LinUCB
@@ -127,7 +127,7 @@ class _MixtureUCB:
     def __init__(self, learner: LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
         policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
         self.real, self.ties, self.streams, self.horizon = problem.arms, policy.ties, streams, iteration.length
-        self.statistics = ArmStatistics(
+        self.statistics = UCBStatistics(
             UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
         )
 

@@ -21,10 +21,10 @@ from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
+from adadim.policies.decisions import merged, part_of, unmarked
 from adadim.policies.linear.linucb import LinUCBLearner
 from adadim.policies.masters.base import Bases, loss
-from adadim.policies.masters.corral import sample
-from adadim.policies.memos import merged, part_of, unmarked
+from adadim.policies.player import sampled
 
 RoundFeedback = Literal["step2", "mean", "sum"]
 
@@ -121,7 +121,7 @@ class SmoothedBases:
 
     def _propose(self, rows: Rows) -> tuple[Array, Memo]:
         """Step 1: what a base drawn by the master proposes."""
-        return self.bases.choose(sample(self.master.probabilities(rows), self._draw(rows)), rows)
+        return self.bases.choose(sampled(self.master.probabilities(rows), self._draw(rows)), rows)
 
     def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
         base = memo["base"]

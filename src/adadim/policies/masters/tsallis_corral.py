@@ -17,9 +17,9 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.decisions import part_of, unmarked
 from adadim.policies.masters.base import dims_of, loss
 from adadim.policies.masters.corral import CorralLearner, CorralMaster, Feedback, LearningRate
-from adadim.policies.memos import part_of, unmarked
 from adadim.policies.parameters import LossRange
 
 ACCURACY = 1e-13
