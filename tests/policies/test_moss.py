@@ -11,7 +11,7 @@ import adadim
 from adadim import MOSS, EmpMOSSPlusPlus, MOSSPlusPlus, ParallelMOSS, instances
 from adadim.core.rows import Rows
 from adadim.policies.arms import ArmStatistics, moss_width
-from adadim.policies.masters.parallel_moss import parallel_sizes
+from adadim.policies.masters.optimistic import parallel_sizes
 from adadim.theory import schedule
 from reference.moss import MOSSPlusPlus as Reference
 from small_problems import in_torch, small

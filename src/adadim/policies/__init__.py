@@ -1,4 +1,4 @@
-"""Algorithms, one file for each or for those of one paper; what they share is in files of the learner's protocol.
+"""Algorithms, those of one idea in one file; `base` says what a policy is, and `player` what every learner has.
 
 `linear` has those for rewards linear in the features, `plusplus` those with mixture-arms, `masters` those that run
 others, and `arms` those that ignore features.
@@ -8,7 +8,7 @@ from adadim.policies import released
 from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.alb import ALBDim, ALBNorm
-from adadim.policies.linear.epoch_balancing import EpochBalancing
+from adadim.policies.linear.balancing import EpochBalancing, RegretBalancingLinear
 from adadim.policies.linear.evidence import EvidenceLinUCB
 from adadim.policies.linear.greedy import Greedy
 from adadim.policies.linear.lints import LinTS
@@ -16,23 +16,18 @@ from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.linear.modcb import ModCB
 from adadim.policies.linear.osom import OSOM
 from adadim.policies.linear.prefix_linucb import PrefixLinUCB
-from adadim.policies.linear.regret_balancing_linear import RegretBalancingLinear
 from adadim.policies.linear.residual import Residual, estimate_residual
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.linear.tapered import TaperedLinUCB
 from adadim.policies.linear.two_prior import TwoPriorLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
-from adadim.policies.masters.bandit_combiner import BanditCombiner
 from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
-from adadim.policies.masters.corral import Corral
+from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
-from adadim.policies.masters.parallel_moss import ParallelMOSS
+from adadim.policies.masters.optimistic import BanditCombiner, ParallelMOSS, UCBCorral
 from adadim.policies.masters.smooth_corral import SmoothCorral
-from adadim.policies.masters.tsallis_corral import TsallisCorral
-from adadim.policies.masters.ucb_corral import UCBCorral
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
-from adadim.policies.plusplus.medzo import MeDZO
-from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MOSSPlusPlus
+from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MeDZO, MOSSPlusPlus
 from adadim.policies.single import Single
 
 __all__ = [
@@ -84,13 +79,7 @@ __all__ = [
 
 
 def kinds() -> dict[str, type[Policy]]:
-    """Every policy class of the library by name, those of `released` included: what a file may name.
-
-    Examples
-    --------
-    >>> kinds()["UCB"](delta=0.1)
-    UCB(index='self-normalised', delta=0.1, scale=1.0, ties='random')
-    """
+    """Every policy class of the library by name, those of `released` included: what a file may name."""
     own = [name for name in dir(released) if name.startswith("Released")]
     public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in own}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
@@ -98,11 +87,5 @@ def kinds() -> dict[str, type[Policy]]:
 
 
 def parts() -> dict[str, type[Bound]]:
-    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters.
-
-    Examples
-    --------
-    >>> parts()["SqrtBound"](c=0.5)
-    SqrtBound(c=0.5)
-    """
+    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters."""
     return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}

@@ -47,16 +47,10 @@ def check_bound_rule(value: Any, name: str) -> None:
         raise InvalidValueError(f"{name} must be 'log', 'sqrt' or a callable, got {shown(value)}")
 
 
-def check_scalings(value: Any, name: str) -> None:
-    """Raise unless `value` is a sequence of positive numbers."""
-    if not all(x > 0 for x in numbers(value, name)):
-        raise InvalidValueError(f"{name} must be positive, got {shown(value)}")
-
-
-def check_biases(value: Any, name: str) -> None:
-    """Raise unless `value` is a sequence of numbers of at least 0."""
-    if not all(x >= 0 for x in numbers(value, name)):
-        raise InvalidValueError(f"{name} must not be negative, got {shown(value)}")
+def check_each(value: Any, name: str, zero: bool) -> None:
+    """Raise unless `value` is a sequence of positive numbers; with `zero` they may be 0."""
+    if not all(x > 0 or (zero and x == 0) for x in numbers(value, name)):
+        raise InvalidValueError(f"{name} must {'not be negative' if zero else 'be positive'}, got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -104,8 +98,8 @@ class DynamicBalancing(Master):
 
     bound: Annotated[Literal["log", "sqrt"] | BoundFunction, check_bound_rule] = "log"
     beta: Beta = 0.5
-    scalings: Annotated[tuple[float, ...], check_scalings] | None = None
-    biases: Annotated[tuple[float, ...], check_biases] | None = None
+    scalings: Annotated[tuple[float, ...], partial(check_each, zero=False)] | None = None
+    biases: Annotated[tuple[float, ...], partial(check_each, zero=True)] | None = None
     delta: Delta | None = None
     c: WidthScale = 1.0
     reference: Literal["lower", "upper"] = "lower"
@@ -458,11 +452,8 @@ class ED2RB(DataDriven):
     ----------
     bases, base, ambient
         As in `Corral`.
-    d_min, delta, c, reward_scale
-        As in `D3RB`.
-    variant : {"printed", "released"}
-        The algorithm as published, or as the authors' code has it: another width, and sums divided by sqrt(n) in the
-        estimate. The released one is far quicker to give up a base, and nothing is proved of it.
+    d_min, delta, c, reward_scale, variant
+        As in `D3RB`; the released variant has the sums divided by sqrt(n) in the estimate.
 
     Notes
     -----

@@ -26,8 +26,8 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.decisions import marked, merged, part_of, unmarked
 from adadim.policies.linear.linucb import LinUCB
+from adadim.policies.player import marked, merged, part_of, unmarked
 from adadim.policies.plusplus.iterations import Solver
 
 
