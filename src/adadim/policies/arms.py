@@ -259,7 +259,8 @@ class MOSSLearner(ArmLearner):
         return self.largest(self.statistics.index(rows, width), rows, self.policy.ties), {}
 
     def descriptions(self) -> list[dict[str, Any]]:
-        return [{**row, "arms_in_play": self.count} for row in super().descriptions()]
+        rows = super().descriptions()
+        return [{"replication": row["replication"], "arms_in_play": self.count, **row} for row in rows]
 
 
 class SampledMOSSLearner(MOSSLearner):

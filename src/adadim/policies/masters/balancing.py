@@ -160,7 +160,7 @@ class BalancingLearner(ClaimsLearner):
 
     def next_base(self, rows: Rows) -> Array:
         xp, potential, active = self.xp, rows.of(self.potential), rows.of(self.active)
-        least = -xp.max(self.scores(rows), axis=-1)
+        least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
         # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
         tied = xp.abs(potential - least[:, None]) <= TOLERANCE * least[:, None]
         rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
@@ -168,14 +168,14 @@ class BalancingLearner(ClaimsLearner):
         return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
-        policy, plays = self.policy, rows.of(self.plays)
+        xp, policy, plays = self.xp, self.policy, rows.of(self.plays)
         played, n = plays > 0, clamp(plays, 1.0)
         bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
         rows.put(self.potential, self.scalings * bound)
-        value = self.means(rows) - self.biases
+        value = rows.of(self.rewards) / n - self.biases
         width = policy.confidence(n, len(self.bases), self.delta)
         achieved = value - width if policy.reference == "lower" else value + width
-        best = self.xp.max(self.only(played, achieved), axis=-1)
+        best = xp.max(xp.where(played, achieved, xp.full_like(achieved, -math.inf)), axis=-1)
         rows.put(self.active, ~played | (value + width + bound / n >= best[:, None]))
 
     def sequence(self) -> Hashable:

@@ -390,7 +390,8 @@ class CountingMasterLearner(MasterLearner):
 
     def only(self, which: Array, values: Array) -> Array:
         """The values of some bases, minus infinity for the others."""
-        return self.xp.where(which, values, self.xp.full_like(values, -math.inf))
+        xp = self.xp
+        return xp.where(which, values, xp.full_like(values, -math.inf))
 
     def complexities(self, given: tuple[float, ...] | None) -> Array:
         """d_i of each base (M,): as given, or its dimension, or the problem's."""
