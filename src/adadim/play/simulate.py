@@ -25,7 +25,7 @@ from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
 from adadim.instances.instance import Instance
 from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.memos import merged, part_of
+from adadim.policies.player import merged, part_of
 
 if TYPE_CHECKING:
     import pandas

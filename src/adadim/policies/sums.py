@@ -12,7 +12,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.models.moments import Moments
-from adadim.policies.decisions import Memo
+from adadim.policies.player import Memo
 
 
 @runtime_checkable
