@@ -1,4 +1,7 @@
-"""The page: studies, tables and heat maps as data, put with template, style and script into one HTML file.
+"""Results as one web page: a single file without network, to send around.
+
+`write_page` puts studies, tables and a heat map into an HTML file that holds everything it needs; how it looks and
+behaves is in the files page.html, page.css and *.js beside this one.
 
 Names of policies and studies come from outside. They travel as JSON, in which no character can end the element
 that holds it, and the script puts them on the page as text and never as HTML. A content security policy admits this one
@@ -29,9 +32,11 @@ from adadim.core.codec import finite, to_toml
 from adadim.core.files import write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.report.looks import looks_of
-from adadim.report.text import instance_label, policy_label, title
+from adadim.report.text import name_of, policy_label, title
 from adadim.study import Results
 from adadim.theory import hardness
+
+__all__ = ["Column", "HeatMap", "Table", "html_page", "write_page"]
 
 SCRIPTS = ("elements.js", "charts.js", "tables.js", "page.js")
 PACKAGES = ("adadim", "numpy", "scipy", "polars", "joblib", "torch")
@@ -43,16 +48,9 @@ Cell = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table: its heading, and what it holds, in a sentence that is shown with the heading.
 
-    Attributes
-    ----------
-    name : str
-        Its heading.
-    means : str
-        What it holds, in a sentence; shown with the heading.
-    kind : {"text", "number", "verdict"}
-        Numbers are written with four digits, verdicts in colour.
+    By its kind numbers are written with four digits, verdicts in colour.
     """
 
     name: str
@@ -62,22 +60,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page, which readers can sort by any column.
+    """A table of a page, which readers can sort by any column, under a title and paragraphs of text.
 
-    Attributes
-    ----------
-    title : str
-        Heading of the section.
-    text : sequence of str
-        Paragraphs above the table.
-    columns : sequence of Column
-        Its columns.
-    rows : sequence of sequence
-        Its rows, a cell for each column.
-    choose : str
-        Name of the column by whose values readers can narrow the table down, or "".
-    meanings : mapping
-        What words in the table mean, as a list above it.
+    Each row has a cell for each column. `choose` is the name of the column by whose values readers can narrow the table
+    down, if any; `meanings`, of words in the table, are listed above it.
     """
 
     title: str
@@ -89,35 +75,16 @@ class Table:
 
     def plain(self) -> dict[str, Any]:
         """The table as plain data."""
-        return {
-            "kind": "table",
-            "title": self.title,
-            "text": list(self.text),
-            "choose": self.choose,
-            "columns": [asdict(column) for column in self.columns],
-            "rows": finite([list(row) for row in self.rows]),
-            "meanings": list((self.meanings or {}).items()),
-        }
+        rows, meanings = finite([list(row) for row in self.rows]), list((self.meanings or {}).items())
+        return {"kind": "table", **asdict(self), "rows": rows, "meanings": meanings}
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Ratios of families (rows) and policies (columns), for one or several references.
+    """Ratios of families (rows, each a group and a name) and policies (columns), for one or several references.
 
-    Attributes
-    ----------
-    title : str
-        Heading of the section.
-    text : sequence of str
-        Paragraphs above it.
-    families : sequence of (str, str)
-        Group and name of each row.
-    policies : sequence of str
-        Names of the columns.
-    ratios : mapping
-        Reference to {(row, column): (ratio, low, high)}; what is missing stays empty.
-    regrets : mapping
-        Mean regret of (row, column).
+    `ratios` maps a reference to {(row, column): (ratio, low, high)}, `regrets` (row, column) to the mean regret; what
+    is missing stays empty.
     """
 
     title: str
@@ -180,60 +147,37 @@ def html_page(
 ) -> str:
     """Text of a page. The same results on the same machine give the same text: no date goes in.
 
-    Parameters
-    ----------
-    studies : sequence of Results
-        What to show; studies without a finished trial are named and left out.
-    title : str
-        Heading of the page.
-    blocks : sequence of Table or HeatMap
-        What to show before the studies.
-    reruns : mapping, optional
-        Name of a study to the commands that run it again; by default its TOML file is printed to run.
+    Studies without a finished trial are named and left out; blocks stand before the studies. `reruns` has the name of a
+    study and the commands that run it again; by default its TOML file is printed to run.
     """
     reruns = reruns or {}
     share = FLOATS // max(len(studies), 1)
     sizes = [sum(results.curves(*cell)[1].size for cell in results.cells()) for results in studies]
     spare = max(0, FLOATS - sum(min(size, share) for size in sizes))
-    contents: list[dict[str, Any]] = []
-    empty: list[str] = []
+    contents = []
     for results, size in zip(studies, sizes, strict=True):
         allowed = min(size, share + spare)  # what small studies leave goes to the large ones, first come, first served
         spare -= max(0, allowed - share)
-        content = study_content(results, reruns.get(results.name, ()), max(allowed, 1))
-        if content is None:
-            empty.append(results.name)
-        else:
-            contents.append(content)
-    if not contents:
+        contents.append(study_content(results, reruns.get(results.name, ()), max(allowed, 1)))
+    if not any(contents):
         folders = ", ".join(str(results.folder) for results in studies)
         raise StoreError(f"{folders}: nothing is finished yet, so there is nothing to report; run the study first")
     data = {
         "title": title,
-        "studies": contents,
-        "empty": empty,
+        "studies": [content for content in contents if content],
+        "empty": [results.name for results, content in zip(studies, contents, strict=True) if not content],
         "machine": _machine(),
         "blocks": [block.plain() for block in blocks],
     }
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":  # may not stand in a script element
+        text = text.replace(character, f"\\u{ord(character):04x}")
     script = "\n".join(_part(name) for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    values = {
-        "TITLE": html.escape(title),
-        "SCRIPT_HASH": f"sha256-{digest}",
-        "STYLE": _part("page.css"),
-        "DATA": _json(data),
-        "SCRIPT": script,
-    }
+    values = {"TITLE": html.escape(title), "SCRIPT_HASH": f"sha256-{digest}", "STYLE": _part("page.css")}
+    values |= {"DATA": text, "SCRIPT": script}
     parts = _part("page.html").split("%%")  # text, name, text, name, ...: values are never looked into
     return "".join(values[part] if i % 2 else part for i, part in enumerate(parts))
-
-
-def _json(data: Any) -> str:
-    """JSON that can stand in a script element: no < > & and no line separators."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _part(name: str) -> str:
@@ -252,6 +196,10 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
     policies = [name for name in results.policies if any(name == policy for _, policy in cells)]
     keep, most_trials, note = _what_fits(results, cells, floats)
     looks = looks_of(results.study["policies"], results.labels.get("looks"))
+    try:
+        toml = to_toml(results.study)
+    except StudyError as error:  # TOML cannot say all of it
+        toml = f"# {error}\n"
     return {
         "name": results.name,
         "title": title(results),
@@ -260,34 +208,24 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
         "version": results.version,
         "policies": [_policy(results, name, looks[name], cells) for name in policies],
         "instances": [
-            {"name": instance_label(results, name), "parameters": _parameters(results, name)} for name in instances
+            {"name": name_of(results, "panels", name), "parameters": _parameters(results, name)} for name in instances
         ],
         "cells": [
             {"instance": instances.index(i), "policy": policies.index(p), **_curves(results, (i, p), keep, most_trials)}
             for i, p in cells
         ],
         "note": note,
-        "toml": _toml(results),
+        "toml": toml,
         "rerun": list(rerun),
     }
-
-
-def _toml(results: Results) -> str:
-    """The study as a file; where TOML cannot say all of it, a comment tells why."""
-    try:
-        return to_toml(results.study)
-    except StudyError as error:
-        return f"# {error}\n"
 
 
 def _what_fits(results: Results, cells: Sequence[tuple[str, str]], floats: int) -> tuple[int, int, str]:
     """Rounds and trials to keep of each cell, and what to tell readers of what was left out."""
     shapes = [(len(results.replications(*cell)), len(results.curves(*cell)[0])) for cell in cells]
-    widest, most = max(n for _, n in shapes), max(r for r, _ in shapes)
-    keep = widest
+    keep, trials = widest, most = max(n for _, n in shapes), max(r for r, _ in shapes)
     while keep > 1 and sum(r * min(n, keep) for r, n in shapes) > floats:
         keep = keep * 3 // 4
-    trials = most
     while trials > 1 and sum(min(r, trials) * min(n, keep) for r, n in shapes) > floats:
         trials = trials * 3 // 4
     parts = []
@@ -353,14 +291,9 @@ def _machine() -> list[tuple[str, str]]:
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions.append((package, metadata.version(package)))
-    system = f"{platform.system()} {platform.machine()}"
-    return [*versions, ("Python", platform.python_version()), ("system", system), ("processor", _processor())]
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return f"{names[0] if names else platform.processor() or 'unknown'}, {os.cpu_count()} cores"
+    name = platform.processor() or "unknown"
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    system, processor = f"{platform.system()} {platform.machine()}", f"{name}, {os.cpu_count()} cores"
+    return [*versions, ("Python", platform.python_version()), ("system", system), ("processor", processor)]
