@@ -96,8 +96,7 @@ def regret(
     paths = []
     for name, (figure, shown) in figures.items():
         paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
-    text = comparison.comparison_markdown(rows, summaries)
-    paths += kit.write_texts(out, {"regret.md": text, "regret.json": kit.as_json_text(summaries) + "\n"})
+    paths += kit.write_rows(out, "regret.md", comparison.comparison_markdown(rows, summaries), summaries)
     if not how.quiet:
         kit.print_written(paths)
         for plan in plans:

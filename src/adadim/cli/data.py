@@ -67,18 +67,10 @@ def dimension(
     if out_file is not None:
         _draw(answer, out_file)
     if as_json:
-        entry = {
-            "features": names,
-            "levels": answer.levels,
-            "choices": answer.choices,
-            "support": answer.support.tolist(),
-            "probabilities": answer.probabilities.tolist(),
-            "tail": answer.tail.tolist(),
-            "mode": answer.mode,
-            "median": answer.median,
-            "interval90": answer.interval(0.9),
-            "noise": None if np.isnan(answer.noise) else answer.noise,
-        }
+        entry = {"features": names, "levels": answer.levels, "choices": answer.choices}
+        entry |= {name: getattr(answer, name).tolist() for name in ("support", "probabilities", "tail")}
+        entry |= {"mode": answer.mode, "median": answer.median, "interval90": answer.interval(0.9)}
+        entry |= {"noise": None if np.isnan(answer.noise) else answer.noise}
         typer.echo(json.dumps(entry, indent=2))
     else:
         typer.echo(str(answer))
@@ -180,7 +172,7 @@ def _show(name: str, result: Evaluation) -> None:
         soft_wrap=True,
     )
     for text in result.warnings:
-        console.print(Text.assemble(("warning:", "yellow"), " ", text), soft_wrap=True)
+        kit.notice(console, "warning", "yellow", text)
     console.print()
 
 
