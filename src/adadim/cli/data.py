@@ -159,12 +159,11 @@ def evaluate(
 
 
 def _show(name: str, result: Evaluation) -> None:
-    table = kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), wraps="")
-    for key, e in {**result.estimates, "logged": result.logged}.items():
-        table.add_row(ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}")
+    estimates = {**result.estimates, "logged": result.logged}
+    lines = [[ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}"] for key, e in estimates.items()]
     console = kit.stdout()
     console.print(Text(name, style="bold"))
-    console.print(table)
+    console.print(kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), lines, wraps=""))
     console.print(
         f"{result.rows} rows judged, the policy agrees with {result.matched}; effective sample size "
         f"{result.effective:.0f}, mean weight {result.mean_weight:.3g}",

@@ -96,7 +96,8 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, tuple[Any, list[str]]] = {}  # by parameter: the dataclass and the names of its options
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         options = {parameter.name: parameter}
-        if is_dataclass(group := parameter.annotation):
+        if is_dataclass(parameter.annotation):
+            group: Any = parameter.annotation
             options = dict(inspect.signature(group, eval_str=True).parameters)
             groups[parameter.name] = group, list(options)
         parameters += options.values()
@@ -268,9 +269,18 @@ def summary_table(results: study.Results) -> Table:
     return table
 
 
-def compact_table(title: str, headings: Sequence[str], wraps: str, least: int = 0) -> Table:
-    """An empty table narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
+def compact_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], wraps: str, least: int = 0
+) -> Table:
+    """A table of texts, narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
         table.add_column(heading, no_wrap=heading != wraps, min_width=least if heading == wraps else None)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+def coloured(verdict: str) -> Text:
+    """A verdict in its colour."""
+    return Text(verdict, style=VERDICT_COLOURS[verdict])

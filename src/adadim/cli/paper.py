@@ -220,11 +220,11 @@ def footnote(
     headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
     for v, line in points.items():
         title = f"LinUCB++ at both betas, {v}, {line[0].trials} trials"
-        shown = kit.compact_table(title, headings, wraps="T", least=5)
+        rows = []
         for p in line:
             numbers = (str(p.horizon), str(p.dim), str(p.intrinsic_dim), f"{p.half:.4g}", f"{p.footnote:.4g}")
-            shown.add_row(*numbers, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}")
-        kit.stdout().print(shown)
+            rows.append([*numbers, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}"])
+        kit.stdout().print(kit.compact_table(title, headings, rows, wraps="T", least=5))
         where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends[v].items())
         kit.say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(verdicts)
@@ -347,16 +347,13 @@ def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
 def _show_rows(name: str, rows: Sequence[field.Row]) -> None:
     """Print a table of another paper, and its remarks."""
     title = f"{name}: {rows[0].source}, {rows[0].trials} trials"
-    table = kit.compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
+    lines = []
     for row in rows:
-        table.add_row(
-            Text(row.instance),
-            Text(row.policy.removeprefix(f"{row.instance}-")),
-            f"{row.reported:g} ± {row.error:.0f}",
-            f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]",
-            Text(row.verdict, style=kit.VERDICT_COLOURS[row.verdict]),
-        )
-    kit.stdout().print(table)
+        learner, reported = row.policy.removeprefix(f"{row.instance}-"), f"{row.reported:g} ± {row.error:.0f}"
+        ours = f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]"
+        lines.append([row.instance, learner, reported, ours, kit.coloured(row.verdict)])
+    headings = ("experiment", "learner", "reported", "ours", "verdict")
+    kit.stdout().print(kit.compact_table(title, headings, lines, "learner", 9))
     for remark in dict.fromkeys(row.remark for row in rows):
         about = dict.fromkeys(row.policy for row in rows if row.remark == remark)
         kit.stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)
