@@ -46,9 +46,9 @@ def summary(results: Results) -> pl.DataFrame:
     >>> import tempfile
     >>> from adadim.study import Study, run
     >>> sphere = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
+    >>> plan = Study("small", {"easy": sphere}, {"LinUCB": {"kind": "LinUCB"}}, trials=3)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     results = run(Study("small", {"easy": sphere}, {"LinUCB": {"kind": "LinUCB"}}, trials=3), folder, jobs=1)
-    >>> summary(results).columns
+    ...     summary(run(plan, folder, jobs=1)).columns
     ['instance', 'policy', 'time', 'trials', 'mean', 'std', 'ci_low', 'ci_high']
     """
     parts = []
