@@ -143,7 +143,7 @@ class ContextPosterior(CountsOpenPulls):
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
     def without_rewards(self) -> ContextPosterior:
-        same = ContextPosterior(len(self.ridge), self.dim, 1.0)
+        same = type(self)(len(self.ridge), self.dim, 1.0)
         for r, ridge in enumerate(self.ridge.tolist()):
             self._fold(r)
             same._second[r] = self._second[r]
