@@ -309,3 +309,44 @@ def test_features_ruled_out_are_left_out(monkeypatch):
     assert described["dim"] == 2
     assert described["features_in_use"] < 30
     assert learner.dimension().mode[0] == 2
+
+
+BOTH = [adadim.PrefixLinUCB(), adadim.PrefixLinUCB(rule="thompson"), adadim.TwoPriorLinUCB()]
+
+
+@every_kind
+@pytest.mark.parametrize("policy", BOTH)
+def test_saved_while_decisions_are_open(kind, policy, tmp_path):
+    problem, rng = problem_of(kind), np.random.default_rng(7)
+    learner = policy.start(problem, seed=2)
+    waiting = [learner.ask(offer_of(kind, rng)) for _ in range(9)]
+    for decision in waiting[:5]:
+        learner.tell(decision, float(rng.standard_normal()))
+    learner.ask(offer_of(kind, rng))
+    learner.save(tmp_path / "learner.npz")
+    restored = adadim.load(tmp_path / "learner.npz", problem)
+    assert restored.describe() == learner.describe()
+    for decision in waiting[5:]:
+        offer = offer_of(kind, rng)
+        assert restored.ask(offer).arms == learner.ask(offer).arms
+        for each in (learner, restored):
+            each.tell(decision, 0.3)
+    assert restored.describe() == learner.describe()
+
+
+@every_kind
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_replication_depends_on_its_number_alone(kind, policy):
+    """The same in a batch, of which others answer late, as on its own."""
+    rng = np.random.default_rng(8)
+    both, alone = (policy.start(problem_of(kind, replications=numbers), seed=1) for numbers in ([4, 7], [7]))
+    for t in range(40):
+        offers = np.stack([offer_of(kind, rng) for _ in range(2)])
+        if t % 3:
+            both.ask(offers[:1], rows=[0])
+        decision, other = both.ask(offers[1:], rows=[1]), alone.ask(offers[1:])
+        assert decision.arms.tolist() == other.arms.tolist()
+        reward = [mean_reward(kind, offers[1], int(decision.arms[0])) + 0.1 * math.sin(t)]
+        both.tell(decision, reward)
+        alone.tell(other, reward)
+    assert both.describe()[1] == alone.describe()[0]
