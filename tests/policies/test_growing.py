@@ -19,6 +19,8 @@ PLAY = {
     "LinUCB dim": adadim.LinUCB(dim=3, radius="oful"),
     "tapered": adadim.TaperedLinUCB(),
     "evidence": adadim.EvidenceLinUCB(),
+    "prefix": adadim.PrefixLinUCB(),
+    "two priors": adadim.TwoPriorLinUCB(),
     "UCB": adadim.UCB(),
     "LinTS": adadim.LinTS(),
     "Random": adadim.Random(),
