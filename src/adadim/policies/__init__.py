@@ -25,6 +25,7 @@ from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, Dynam
 from adadim.policies.masters.bandit_combiner import BanditCombiner
 from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral
+from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
 from adadim.policies.masters.smooth_corral import SmoothCorral
@@ -53,6 +54,7 @@ __all__ = [
     "EpochBalancing",
     "EvidenceLinUCB",
     "Greedy",
+    "Guarded",
     "Learner",
     "LinTS",
     "LinUCB",
