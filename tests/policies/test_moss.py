@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import adadim
 from adadim import MOSS, EmpMOSSPlusPlus, MOSSPlusPlus, ParallelMOSS, instances
 from adadim.core.rows import Rows
-from adadim.policies.arms import ArmStatistics, moss_width
+from adadim.policies.arms.moss import moss_width
+from adadim.policies.arms.statistics import ArmStatistics
 from adadim.policies.masters.parallel_moss import parallel_sizes
 from adadim.theory import schedule
 from reference.moss import MOSSPlusPlus as Reference

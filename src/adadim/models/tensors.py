@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, indices, squared_lengths, zeros
-from adadim.core.kernels import lane_kernels
-from adadim.core.recording import on_host
+from adadim.core.recording import cuda_kernels, on_host
 from adadim.core.rows import EVERY, MaskedRows, Rows
 from adadim.models.fixed import BLOCK, Posterior
 
@@ -58,9 +57,8 @@ class Lanes:
             for block, level in enumerate(actions.levels):
                 here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
                 self.width2[:, lane, here] = squared_lengths(base[:, :, : min(level, d)]) / ridge
-        self._kernels = lane_kernels(
-            actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
-        )
+        kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2)
+        self._kernels = kernels and kernels.LaneKernels(actions.base, actions.levels, self.dims, self._starts, *state)
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; gives a_x^T V^-1 a_x, (R,)."""

@@ -1,11 +1,13 @@
-"""Algorithms, one file for each or for those of one paper; what they share is in files of the learner's protocol.
+"""Algorithms, those of one idea in one file; `base` says what a policy is, and `player` what every learner has.
 
 `linear` has those for rewards linear in the features, `plusplus` those with mixture-arms, `masters` those that run
 others, and `arms` those that ignore features.
 """
 
 from adadim.policies import released
-from adadim.policies.arms import MOSS, UCB, Random
+from adadim.policies.arms.moss import MOSS
+from adadim.policies.arms.ucb import UCB
+from adadim.policies.arms.uniform import Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.alb import ALBDim, ALBNorm
 from adadim.policies.linear.epoch_balancing import EpochBalancing
@@ -21,10 +23,11 @@ from adadim.policies.linear.residual import Residual, estimate_residual
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.linear.tapered import TaperedLinUCB
 from adadim.policies.linear.two_prior import TwoPriorLinUCB
-from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
+from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.bandit_combiner import BanditCombiner
 from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral
+from adadim.policies.masters.data_driven import D3RB, ED2RB
 from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
@@ -86,13 +89,7 @@ __all__ = [
 
 
 def kinds() -> dict[str, type[Policy]]:
-    """Every policy class of the library by name, those of `released` included: what a file may name.
-
-    Examples
-    --------
-    >>> kinds()["UCB"](delta=0.1)
-    UCB(index='self-normalised', delta=0.1, scale=1.0, ties='random')
-    """
+    """Every policy class of the library by name, those of `released` included: what a file may name."""
     own = [name for name in dir(released) if name.startswith("Released")]
     public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in own}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
@@ -100,11 +97,5 @@ def kinds() -> dict[str, type[Policy]]:
 
 
 def parts() -> dict[str, type[Bound]]:
-    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters.
-
-    Examples
-    --------
-    >>> parts()["SqrtBound"](c=0.5)
-    SqrtBound(c=0.5)
-    """
+    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters."""
     return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}

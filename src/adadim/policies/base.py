@@ -15,7 +15,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, is_numpy, like
 from adadim.core.checks import check_fields, shown
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import NEVER, Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
@@ -24,9 +24,6 @@ from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
-from adadim.policies.decisions import Choice, part_of
-from adadim.policies.decisions import Decision as Decision
-from adadim.policies.decisions import Memo as Memo
 from adadim.policies.inputs import (
     checked_arms,
     checked_new_arms,
@@ -35,7 +32,9 @@ from adadim.policies.inputs import (
     checked_rows,
     in_library,
 )
-from adadim.policies.player import Player
+from adadim.policies.player import Choice, Player, part_of
+from adadim.policies.player import Decision as Decision
+from adadim.policies.player import Memo as Memo
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
 
     Where there is no end, `horizon` is an array: the number of the round in each replication.
     """
-    return noise * _root(2 * _log(2 * horizon**1.5 * arms))
+    return noise * _root(2 * log_of(2 * horizon**1.5 * arms))
 
 
 def fixed_radius(
@@ -46,7 +46,7 @@ def fixed_radius(
         return rule + 0.0 * noise
     if rule == "paper" and is_array(horizon):
         t = clamp(horizon, 2.0)
-        return 2 * _root(_log(2 * t**1.5 * arms)) + 2 * _log(t)
+        return 2 * _root(log_of(2 * t**1.5 * arms)) + 2 * log_of(t)
     if rule == "paper":
         bound = 2 * math.log(max(2, horizon) if total is None else total)
         return confidence_radius(max(2, horizon), arms, norm_bound=bound) + 0.0 * noise
@@ -57,7 +57,7 @@ def fixed_radius(
 def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
     """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011)."""
     xp = namespace(logdet)
-    return noise * xp.sqrt(2 * _log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
+    return noise * xp.sqrt(2 * log_of(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 
 
 def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
@@ -79,7 +79,7 @@ def ucb1_bonus(n: Array, t: Array) -> Array:
 
 def subgaussian_bonus(n: Array, scale: Array, delta: float | Array) -> Array:
     """sigma sqrt(2 ln(1/delta) / n)."""
-    return scale * namespace(n).sqrt(2 * _log(1 / delta) / n)
+    return scale * namespace(n).sqrt(2 * log_of(1 / delta) / n)
 
 
 def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float | Array, released: bool = False) -> Array:
@@ -94,7 +94,8 @@ def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float | Arra
     return scale * xp.sqrt(spread * (1 + 2 * xp.log(arms * xp.sqrt(1 + n) / delta)))
 
 
-def _log(value: Any) -> Any:
+def log_of(value: Any) -> Any:
+    """Natural logarithm of a number or an array."""
     return namespace(value).log(value) if is_array(value) else math.log(value)
 
 

@@ -74,7 +74,6 @@ class LinTSLearner(Learner):
     no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
-    draws_scores = True
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -179,10 +178,14 @@ class LinTSLearner(Learner):
         """Count a pull of features (d,) whose reward is not known yet."""
         self.factor.expect(features[None, : self.dim], self.everyone)
 
-    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
-        """Means of arms (K, d) by parameters drawn from the posterior, (draws, K)."""
-        spread = self.deviation * generator.standard_normal((draws, self.dim))
-        return self._parameters(spread[None], self.everyone)[0] @ features[:, : self.dim].T
+    def resume(self, decided: int, streams: Streams) -> None:
+        super().resume(decided, streams)
+        self.normal_streams = streams.child(0)
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        assert rows.features is not None
+        spread = self.deviation * self.normal_streams.generators[0].standard_normal((draws, self.dim))
+        return self._parameters(spread[None], rows)[0] @ rows.features[0, :, : self.dim].T
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
         """Estimated mean (K,) of arms (K, d) and its standard deviation."""

@@ -125,7 +125,6 @@ class LinUCBLearner(Learner):
     no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
-    draws_scores = False
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
         super().__init__(problem, streams)
@@ -235,11 +234,10 @@ class LinUCBLearner(Learner):
         """Count a pull of features (d,) whose reward is not known yet."""
         self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged(features[None]))
 
-    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
-        """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
+    def resume(self, decided: int, streams: Streams) -> None:
+        super().resume(decided, streams)
         if self.clock is not None:
-            self.clock.set(self.everyone, rounds)
-        return self.scores(self.everyone.offering(features[None], None))
+            self.clock.set(self.everyone, decided)
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
         """Estimated mean (K,) of arms (K, d) and its standard deviation."""

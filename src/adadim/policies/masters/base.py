@@ -26,8 +26,8 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.decisions import marked, merged, part_of, unmarked
 from adadim.policies.linear.linucb import LinUCB
+from adadim.policies.player import marked, merged, part_of, unmarked
 from adadim.policies.plusplus.iterations import Solver
 
 
@@ -390,7 +390,8 @@ class CountingMasterLearner(MasterLearner):
 
     def only(self, which: Array, values: Array) -> Array:
         """The values of some bases, minus infinity for the others."""
-        return self.xp.where(which, values, self.xp.full_like(values, -math.inf))
+        xp = self.xp
+        return xp.where(which, values, xp.full_like(values, -math.inf))
 
     def complexities(self, given: tuple[float, ...] | None) -> Array:
         """d_i of each base (M,): as given, or its dimension, or the problem's."""

@@ -13,9 +13,11 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.policies.arms import MOSS, MOSSScale
+from adadim.policies.arms.moss import MOSS, MOSSScale
 from adadim.policies.base import Learner, Policy
-from adadim.policies.masters.base import CountingMasterLearner
+from adadim.policies.masters.base import (
+    CountingMasterLearner,
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,8 @@ class ParallelMOSS(Policy):
     ----------
     best_mean : float
         Mean reward mu* of a best arm; what the copies have lost is measured against it.
-    scale : float, optional
-        Factor on the width of MOSS, 1 for rewards in [0, 1]; 2 sigma by default.
-    ties : {"random", "lowest"}
-        How equal scores of arms are resolved.
+    scale, ties
+        Of the copies, as in `MOSS`.
 
     Notes
     -----

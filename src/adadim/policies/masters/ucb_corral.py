@@ -29,7 +29,11 @@ from adadim.policies.masters.base import (
 )
 
 RELEASED_COPIES = 5
+
+
 MOST_COPIES = 1000  # each is a learner of its own; 2 ln T is 138 for T = 10^30
+
+
 RELEASED_QUANTILE = 0.51
 
 

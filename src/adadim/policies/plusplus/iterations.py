@@ -20,8 +20,7 @@ from adadim.core.rows import Rows
 from adadim.core.state import saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
-from adadim.policies.decisions import merged, part_of
-from adadim.policies.player import drawn
+from adadim.policies.player import drawn, merged, part_of
 from adadim.theory import Iteration, schedule
 
 

@@ -1,4 +1,4 @@
-"""MOSS++ and empMOSS++ (Zhu and Nowak 2020): MOSS on ever fewer arms, remembering by mixture-arms."""
+"""MOSS++ and empMOSS++ (Zhu and Nowak 2020): MOSS in iterations on ever fewer arms, remembering by mixture-arms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.policies.arms import ArmStatistics, MOSSScale, moss_width, sampled_arms
+from adadim.policies.arms.moss import MOSSScale, moss_width, sampled_arms
+from adadim.policies.arms.statistics import ArmStatistics
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.parameters import Beta
 from adadim.policies.player import largest
@@ -49,8 +50,8 @@ class MOSSPlusPlus(IteratedMOSS):
     scale : float, optional
         Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
         scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
+    ties
+        As in `MOSS`.
 
     Notes
     -----
@@ -94,7 +95,6 @@ class IteratedMOSSLearner(IteratedLearner):
         return sampled_arms(self.streams.child(index), count, self.problem.arms, self.problem.reference)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Iteration, arms in play, and how often each mixture-arm was drawn, in each replication."""
         rows = super().descriptions()
         for row in rows:
             del row["dim"]
