@@ -141,7 +141,7 @@ class GuardedLearner(CountingMasterLearner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
         learner = self.bases.learners[POLICY]
-        if learner.takes_any_arm:
+        if isinstance(learner, Learner) and learner.takes_any_arm:
             for base, members, at in rows.split(as_numpy(memo["base"])):
                 if base == PROBES:
                     learner.absorb(arms[at], rewards[at], members, {})
