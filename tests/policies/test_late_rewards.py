@@ -154,7 +154,7 @@ def check_fixed(name, learner, features, raw=None):
     def sampled(part):
         def look(asked, newest):
             _, v, theta = asked.regression(RIDGE, np.ones(DIM), but=[newest])
-            factor = part.factor
+            factor = part.model.state
             root = (factor if factor.asked is None else factor.asked).inverse[0]
             scale = as_numpy(factor.weights)
             close(scale[:, None] * as_numpy(root).T @ as_numpy(root) * scale, np.linalg.inv(v))

@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 
-__all__ = ["Moments"]
+FORGOTTEN = 1e-9  # pulls; less than that is nothing
 
 
 @dataclass
