@@ -37,7 +37,8 @@ def moments_of(state: Any, pulls: Array) -> list[Moments]:
 class FactorModel(ContextModel):
     """What is offered does not matter here: fixed arms, features of the round, or a context with a parameter per arm.
 
-    Where each arm has a parameter of its own, arm k of replication r is number r K + k in `state`.
+    Where each arm has a parameter of its own, arm k of replication r is number r K + k in `state`. `weights` are for
+    features that come with the round.
     """
 
     fixed_operations = False

@@ -23,7 +23,7 @@ import numpy as np
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, zeros
-from adadim.core.checks import positive
+from adadim.core.checks import check_fits, positive
 from adadim.core.problem import Problem
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError, PrecisionWarning
@@ -53,6 +53,7 @@ class FadingRegression(CountsOpenPulls):
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float) -> None:
         count, xp = len(reference), namespace(reference)
         self.dim, self.memory = dim, memory
+        check_fits(16.0 * count * dim**2, dim=dim, replications=count)
         self.ridge = zeros(reference, count) + positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
         self.second, self.b = zeros(reference, count, dim, dim), zeros(reference, count, dim)
         self.squares, self.weight, self.epoch = (zeros(reference, count) for _ in range(3))
