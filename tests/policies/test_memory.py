@@ -11,8 +11,10 @@ from adadim import policies
 from adadim.core.arrays import as_numpy
 from adadim.core.codec import from_table, identity, parse_policy, to_table, to_toml, without_none
 from adadim.core.randomness import Purpose, Streams
+from adadim.dimension import dimension_of_sums
 from adadim.errors import InvalidTypeError
 from adadim.models.evidence import RIDGES
+from adadim.models.moments import Moments
 from policy_examples import play
 from small_problems import small
 
@@ -391,6 +393,28 @@ def test_masters_run_bases_that_forget():
     rounds = adadim.Problem(arms=5, dim=8, horizon=40, noise=0.1, reward_range=1.0)
     with pytest.raises(adadim.InvalidValueError, match="forget nothing"):
         adadim.SmoothCorral(base=base, ambient=True).start(rounds)
+
+
+@forgetful
+@pytest.mark.parametrize("offer", ["fixed", "contexts"])
+def test_how_many_features_matter_by_the_weighted_data(policy, offer):
+    """As of sums in which decision n of N counts 2^(-(N - n) / memory)."""
+    rng = np.random.default_rng(1)
+    problem, fixed = problem_of(offer, "numpy", rng)
+    learner = policy.start(problem)
+    sums = [Moments.zeros(DIM) for _ in REPLICATIONS]
+    for n in range(1, 41):
+        offered = fixed if offer == "fixed" else unit(rng, 2, ARMS, DIM)
+        arms = learner.select(*([] if offer == "fixed" else [offered]))
+        rewards = offered[[0, 1], arms, 0] + 0.2 * rng.standard_normal(2)
+        learner.update(arms, rewards)
+        for r in range(2):
+            weight = np.array([2.0 ** (-(40 - n) / HALF_LIFE)])
+            sums[r].add(offered[r, arms[r]][None], rewards[[r]], weight)
+    found = learner.dimension()
+    for r in range(2):
+        expected = dimension_of_sums(sums[r], None, "uniform")
+        np.testing.assert_allclose(found.probabilities[r], expected.probabilities, atol=1e-8)
 
 
 def test_what_it_says_of_itself():
