@@ -11,6 +11,8 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 
+FORGOTTEN = 1e-9  # pulls; less than that is nothing
+
 
 @dataclass
 class Moments:
