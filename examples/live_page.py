@@ -78,7 +78,7 @@ def picture(url: str, path: Path) -> None:
     options.binary_location = shutil.which("chromium") or ""
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
-        shape = {"width": 1200, "height": 885, "deviceScaleFactor": 1, "mobile": False}
+        shape = {"width": 1200, "height": 945, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
         browser.get(url)
         WebDriverWait(browser, 30).until(lambda b: b.find_element("id", "stateText").text == "live")
