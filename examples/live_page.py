@@ -104,7 +104,7 @@ def main() -> int:
         history(path, shop, options.days)
         settings = Settings(port=0 if options.picture else options.port)
         with Service(path, settings) as service, Client(service.url) as client:
-            for _ in range(20):
+            for _ in range(60):
                 visit(client, shop)
             if options.picture:
                 picture(service.url, options.picture)
