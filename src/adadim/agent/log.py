@@ -182,6 +182,19 @@ class DayRewards(NamedTuple):
     squares: float
 
 
+class Answer(NamedTuple):
+    """A reward of one of the agent's decisions, when that was made, and when the reward came.
+
+    `told` is None where the reward stands for one that did not come in time; `first` is False for corrections.
+    """
+
+    number: int
+    decided: float
+    told: float | None
+    reward: float
+    first: bool
+
+
 class Log(ABC):
     """The log of one agent, opened by one process, to which rows are appended; only compaction drops any.
 
@@ -294,6 +307,10 @@ class Log(ABC):
     @abstractmethod
     def day_rewards(self, since: int) -> list[DayRewards]:
         """What rewards after a row of theirs add to each day of the agent's decisions."""
+
+    @abstractmethod
+    def answers(self, since: int, last: int) -> list[Answer]:
+        """The last rewards of the agent's decisions after a row of theirs, in their order."""
 
     @abstractmethod
     def choices(self, last: int) -> dict[str, int]:

@@ -17,6 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from adadim.agent.log import (
+    Answer,
     Arm,
     Counts,
     DayRewards,
@@ -194,6 +195,12 @@ DAY_REWARDS = """
         sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
     FROM rewards r JOIN decisions d ON d.number = r.decision
     WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1
+"""
+ANSWERS = """
+    SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
+    FROM rewards r JOIN decisions d ON d.number = r.decision
+        LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
+    WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?
 """
 CHOICES = """
     SELECT arm, count(*) AS n FROM (
@@ -458,6 +465,10 @@ class SqliteLog(Log):
 
     def day_rewards(self, since: int) -> list[DayRewards]:
         return [DayRewards(*row) for row in self._rows(DAY_REWARDS, since)]
+
+    def answers(self, since: int, last: int) -> list[Answer]:
+        rows = self._rows(ANSWERS, since, last)
+        return [Answer(number, at, told, reward, bool(first)) for number, at, told, reward, first in reversed(rows)]
 
     def choices(self, last: int) -> dict[str, int]:
         return dict(self._rows(CHOICES, last))
