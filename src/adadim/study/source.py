@@ -16,8 +16,15 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1]
 ROOMS = ("core", "instances", "models", "play", "policies", "theory.py")
 # What only shows, stores or evaluates from logs; all else in these rooms counts.
-WITHOUT = ("core/display.py", "core/files.py", "core/on_demand.py", "core/saving.py")
-WITHOUT += ("play/evaluation.py", "play/logs.py", "policies/loading.py")
+WITHOUT = (
+    "core/display.py",
+    "core/files.py",
+    "core/on_demand.py",
+    "core/saving.py",
+    "play/evaluation.py",
+    "play/logs.py",
+    "policies/loading.py",
+)
 LETTERS = 12  # of a digest that are kept
 
 
