@@ -233,9 +233,12 @@ def column_names(given: Any, part: str, least: int, before: Sequence[str] = ()) 
     if is_integer(given):
         count = integer(given, part, least, MOST_COLUMNS, meaning=f"the number of columns of {part}")
         return (*before, *(f"{part} {k}" for k in range(len(before) + 1, count + 1)))
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
+    try:
+        names = None if isinstance(given, str | bytes | Mapping) else list(given)
+    except TypeError:
+        names = None
+    if names is None:
         raise InvalidTypeError(f"{part} must be a number of columns, or their names, got {shown(given)}")
-    names = list(given)
     for name in names:
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise InvalidValueError(
