@@ -1,5 +1,6 @@
 """What is and is not an agent's file, and files of earlier and later versions."""
 
+import contextlib
 import multiprocessing
 import sqlite3
 import zlib
@@ -104,7 +105,8 @@ def as_before(old):
         seal = sqlite.checksum(*values.values())
         old.execute("UPDATE decisions SET features = ?, seal = ? WHERE number = ?", (values["features"], seal, row[0]))
     for offer, features in old.execute("SELECT id, features FROM offers").fetchall():
-        old.execute("UPDATE offers SET features = ? WHERE id = ?", (zlib.decompress(features), offer))
+        with contextlib.suppress(zlib.error):  # some are not compressed
+            old.execute("UPDATE offers SET features = ? WHERE id = ?", (zlib.decompress(features), offer))
     old.execute("DELETE FROM settings WHERE key IN ('keep', 'designs')")
 
 

@@ -329,6 +329,7 @@ class Agent:
                         self._model.count_decision(row.number, row.features)
                         decisions.append(decision)
                         made.append(row)
+                    self._model.add_batch()
                     self._log.append_decisions(made)
             except BaseException:
                 self._model.unlearn()  # it has counted decisions that were not written

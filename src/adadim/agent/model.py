@@ -222,6 +222,7 @@ class Model:
         self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
         self.expected: list[FloatArray] = []
+        self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
 
     @property
     def dim(self) -> int:
@@ -239,6 +240,7 @@ class Model:
     def unlearn(self) -> None:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
+        self._batch.clear()
 
     def _refresh(self) -> None:
         place = self.log.place()
@@ -315,10 +317,27 @@ class Model:
             self._changed()  # other scales are no small step; and so many steps cost more than to start again
 
     def count_decision(self, number: int, features: FloatArray) -> None:
-        """Count the next decision, which this process is about to write."""
-        self.expect(np.array([number]), features[None])
-        self.place = self.place._replace(number=number)
-        self.sums.forget(number)
+        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
+        self.place, asked = self.place._replace(number=number), self.sums.asked
+        if (
+            asked is None
+            or self.half_life is not None
+            or features @ features > asked.longest
+            or (np.abs(features) > asked.extent).any()
+        ):
+            self.add_batch()
+            self.expect(np.array([number]), features[None])
+            self.sums.forget(number)
+        else:  # the scales stay what they are, so that the sums can wait for the rest of the batch
+            self._batch.append((number, features))
+            self.expected.append(features)
+
+    def add_batch(self) -> None:
+        """Add the decisions of the batch to the sums."""
+        if self._batch:
+            numbers, features = zip(*self._batch, strict=True)
+            self._batch.clear()
+            self.sums.expect(np.array(numbers), np.array(features))
 
     def replace_features(self, settings: Settings) -> None:
         """Go over to settings with appended features, in which all decisions so far count 0."""

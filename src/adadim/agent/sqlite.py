@@ -49,6 +49,8 @@ BUSY_SECONDS = 30.0  # to wait for another process that is writing
 BATCH = 20_000  # rows read at a time
 FOLDED = "sums of compacted decisions"
 COMPRESSION = 1  # zlib's quickest
+SAMPLE = 1024  # bytes by which to see whether compressing the rest is worth its time
+WORTHWHILE = 0.9  # what compression must leave of the sample at most
 
 LOG = """
 -- A seal is a checksum of the rest of its row: SQLite does not notice every flipped bit.
@@ -340,8 +342,8 @@ class SqliteLog(Log):
         row = self._row("SELECT id FROM offers WHERE digest = ?", digest)
         if row is not None:
             return int(row[0])
-        query = "INSERT INTO offers (digest, arms, features, packed) VALUES (?, ?, ?, 1)"
-        return self._connection.execute(query, (digest, names, compress(features, COMPRESSION))).lastrowid
+        query = "INSERT INTO offers (digest, arms, features, packed) VALUES (?, ?, ?, ?)"
+        return self._connection.execute(query, (digest, names, *_packed(features))).lastrowid
 
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
         self._append("rewards", rewards)
@@ -639,6 +641,14 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any
 
 def _offer_digest(names: str, features: bytes) -> bytes:
     return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
+
+
+def _packed(features: bytes) -> tuple[bytes, int]:
+    """Features as they are stored, and whether they are compressed: digits of measured numbers are like noise."""
+    sample = features[:SAMPLE]
+    if len(compress(sample, COMPRESSION)) > WORTHWHILE * len(sample):
+        return features, 0
+    return compress(features, COMPRESSION), 1
 
 
 def _setting_rows(settings: Settings) -> list[tuple[str, str]]:
