@@ -551,7 +551,8 @@ class Agent:
         context, arm : int or names, optional
             How many numbers a context, and an arm, has now; or all their names, those of before first.
         levels : dict or list, optional
-            Names for groups of leading features; by default those of `create`.
+            Names for groups of leading features; by default "arm", "context", "products" and "own", whatever
+            they were before.
 
         Examples
         --------
