@@ -142,9 +142,10 @@ def study(
 
     Parameters
     ----------
-    split : {"development", "held-out", "paper", "contexts", "contexts-held-out", "late", "late-held-out"}
-        Which families. In the two of "contexts" features come with each round, in the two of "late" rewards come late,
-        and the policies are those that can play so; in the latter some can play the families of fixed arms alone.
+    split : str
+        Which families, one of `SPLITS`. In the two of "contexts" features come with each round, in the two of "late"
+        rewards come late, in the two of "everyday" both happen, and the policies are those that can play so; where
+        only some families have features that come with each round, some policies play the others alone.
     trials, seed
         As in `Study`.
     policy : sequence of str, optional
