@@ -31,6 +31,7 @@ MADE_WITH = {
         adadim.LinUCB(radius="oful", form="feature"),
         adadim.LinUCB(only_supported=True, dim=4),
     ],
+    "EvidenceLinUCB": [adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2)],
     "SupLinUCB": [adadim.SupLinUCB(radius=0.1, dim=3, ties="lowest")],
     "UCB": [adadim.UCB(index=index) for index in ("subgaussian", "ucb1", "released")],
     "LinUCBPlusPlus": [

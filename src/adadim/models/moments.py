@@ -33,6 +33,10 @@ class Moments:
     asked : array (d, d), optional
         sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them. By default every
         reward is known, and this is `second`.
+    first, total : array (d,) and float
+        sum w x and sum w r, for models with a constant; zero where nobody kept them.
+    asked_first, asked_weight : array (d,) and float, optional
+        sum w x and sum w over the pulls of `asked`.
 
     Examples
     --------
@@ -52,6 +56,14 @@ class Moments:
     longest: float
     extent: FloatArray
     asked: FloatArray | None = None
+    first: FloatArray = None  # type: ignore[assignment]  # zeros then
+    total: float = 0.0
+    asked_first: FloatArray | None = None
+    asked_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.first is None:  # nobody kept it
+            self.first = np.zeros(len(self.moment))
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
@@ -65,20 +77,35 @@ class Moments:
 
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
-        sums = (self.squares, self.weight, self.longest)
-        asked = None if self.asked is None else self.asked.copy()
-        return Moments(self.second.copy(), self.moment.copy(), *sums, self.extent.copy(), asked)
+        parts = vars(self).items()
+        return Moments(**{name: value.copy() if isinstance(value, np.ndarray) else value for name, value in parts})
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, as if they had all earned nothing."""
-        second = self.second if self.asked is None else self.asked
-        return Moments(second, np.zeros_like(self.moment), 0.0, self.weight, self.longest, self.extent)
+        known = (self.second, self.first, self.weight)
+        if self.asked is not None and self.asked_first is not None:
+            known = (self.asked, self.asked_first, self.asked_weight)
+        elif self.asked is not None:
+            known = (self.asked, self.first, self.weight)
+        second, first, weight = known
+        return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
+
+    def with_constant(self) -> Moments:
+        """The same sums of features (1, x)."""
+        moment = np.concatenate([[self.total], self.moment])
+        extent = np.concatenate([[1.0], self.extent])
+        second = _bordered(self.second, self.first, self.weight)
+        asked = None if self.asked is None else _bordered(self.asked, self.asked_first, self.asked_weight)
+        first = second[0]
+        return Moments(second, moment, self.squares, self.weight, self.longest, extent, asked, first, self.total)
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
         weighted = features if weights is None else features * weights[:, None]
         self.second += weighted.T @ features
         self.moment += weighted.T @ rewards
+        self.first += weighted.sum(axis=0)
+        self.total += float(rewards.sum() if weights is None else rewards @ weights)
         self.squares += float(rewards @ (rewards if weights is None else rewards * weights))
         self.weight += float(len(rewards) if weights is None else weights.sum())
         self.longest = max(self.longest, float(np.vecdot(features, features).max(initial=0.0)))
@@ -90,17 +117,19 @@ class Moments:
         """Put the rewards `new` (n,) in the place of `old`, of pulls that were added before."""
         weighted = features if weights is None else features * weights[:, None]
         self.moment += weighted.T @ (new - old)
+        self.total += float((new - old).sum() if weights is None else (new - old) @ weights)
         change = (new - old) * (new + old)
         self.squares = max(self.squares + float(change.sum() if weights is None else change @ weights), 0.0)
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
-        self.second *= factor
-        if self.asked is not None:
-            self.asked *= factor
-        self.moment *= factor
+        for sums in (self.second, self.moment, self.first, self.asked, self.asked_first):
+            if sums is not None:
+                sums *= factor
         self.squares *= factor
+        self.total *= factor
         self.weight *= factor
+        self.asked_weight *= factor
 
     def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
@@ -108,3 +137,9 @@ class Moments:
         if weights is None:
             return second.copy(), moment.copy()
         return second * np.outer(weights, weights), moment * weights
+
+
+def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> FloatArray:
+    """sum w (1, x) (1, x)^T."""
+    row = np.zeros(len(second)) if first is None else first
+    return np.block([[np.array([[weight]]), row[None, :]], [row[:, None], second]])

@@ -15,6 +15,7 @@ import numpy as np
 
 from adadim.core.arrays import as_numpy, like
 from adadim.core.checks import check_fields
+from adadim.core.codec import text_of
 from adadim.core.notebook import card
 from adadim.core.problem import NEVER, Problem
 from adadim.core.randomness import Purpose, Streams
@@ -40,6 +41,11 @@ class Policy(ABC):
     >>> adadim.LinUCB(dim=3) == adadim.LinUCB(dim=3), adadim.LinUCB(dim=3) == adadim.LinUCB(dim=4)
     (True, False)
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
+            cls.__repr__ = text_of  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -50,6 +50,7 @@ from adadim.policies import (
     kinds,
 )
 from adadim.policies.base import Policy
+from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 
@@ -87,7 +88,8 @@ def policies() -> dict[str, Any]:
     named: dict[str, Any] = {
         ORACLE: {**to_spec(LinUCB(dim=1)), **true_dim},
         PUBLISHED: LinUCBPlusPlus(),
-        "recommended": EvidenceLinUCB(),
+        "recommended": RECOMMENDED,
+        "evidence": EvidenceLinUCB(),
         "two-prior": TwoPriorLinUCB(),
         "prefix": PrefixLinUCB(),
         "prefix-thompson": PrefixLinUCB(rule="thompson"),
