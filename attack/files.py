@@ -15,7 +15,8 @@ import numpy as np
 import adadim
 from adadim import policies
 from adadim.core.codec import to_toml
-from adadim.study import Study, formats, load, status
+from adadim.study import Study, load, status
+from adadim.study.store import manifest_digest
 from attack.damage import changed, damaged, generator
 from attack.tally import Tally
 from attack.worlds import TABLE, contents, small_folder, study
@@ -81,7 +82,7 @@ def results_folders(count: int, folder: Path) -> Tally:
 
 def _sign(content: Any) -> None:
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-        content["digest"] = formats.manifest_digest(content)
+        content["digest"] = manifest_digest(content)
 
 
 def _litter(here: Path, draw: np.random.Generator) -> None:

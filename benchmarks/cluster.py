@@ -48,17 +48,17 @@ class CountedStore:
 
     def __enter__(self) -> Counter[str]:
         counts: Counter[str] = Counter()
-        self.real = Store.write_encoded
+        self.real = Store.write
 
         def counted(store: Store, unit: Any, data: bytes) -> None:
             counts[unit.id] += 1
             self.real(store, unit, data)
 
-        Store.write_encoded = counted  # type: ignore[method-assign]
+        Store.write = counted  # type: ignore[method-assign]
         return counts
 
     def __exit__(self, *_: object) -> None:
-        Store.write_encoded = self.real  # type: ignore[method-assign]
+        Store.write = self.real  # type: ignore[method-assign]
 
 
 def same_bytes(study: Study, folder: Path, batch: int | None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from _report import ROOT, arguments, table, write_json
-from adadim.study import formats
+from adadim.study.store import encode_block
 
 MEASURED = ROOT / "docs" / "measured" / "cpu-cluster.json"
 WORKERS = (10, 100, 1_000, 4_000)
@@ -157,7 +157,7 @@ def result_bytes(replications: int = 25, points: int = 100) -> float:
     regret = np.random.default_rng(0).exponential(1.0, (replications, points)).cumsum(axis=1)
     times = list(range(25, 25 * points + 1, 25))
     identity = {"instance": {"kind": "sphere", "params": {}}, "policy": {}, "seed": 0, "times": times, "format": 2}
-    return float(len(formats.encode_block("0" * 20 + "-000000-000025", identity, (0, replications), times, regret)))
+    return float(len(encode_block("0" * 20 + "-000000-000025", identity, (0, replications), times, regret)))
 
 
 def measured_costs(file: Path) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 import adadim
+from adadim.core.randomness import Purpose, Streams
 
 
 class Hands:
@@ -49,9 +50,17 @@ def numbers(estimates):
     return np.array(list(estimates.values()))
 
 
-def scores_of(agent, arms):
-    """Optimistic scores by which the agent's next decision among these arms would be made."""
+def scores_of(agent, arms, decided=None):
+    """Scores by which the agent's next decision among these arms would be made, after so many (by default, its own)."""
     agent.status()  # what is overdue expires
     number = agent._next_number
     table = np.array(list(arms.values()), dtype=float)
-    return agent._decider.prepare(number).scores_of(table, number - 1, np.random.default_rng(0))[0]
+    return scores_by(agent._decider.prepare(number), table, number - 1 if decided is None else decided)
+
+
+def scores_by(learner, table, decided, seed=0):
+    """Scores by which a learner chooses among arms (K, d), so many decisions having been made; None if by none."""
+    learner.resume(decided, Streams(seed, Purpose.POLICY, [0]))
+    rows = learner.everyone.offering(table[None], None, np.zeros(len(table)))
+    learner.choose(rows)
+    return None if rows.scores is None else rows.scores[0]

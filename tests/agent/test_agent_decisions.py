@@ -76,16 +76,19 @@ def test_thompson_sampling_chooses_as_often_as_it_says(tmp_path):
     assert twins.probability == 0.5
 
 
-def test_randomness_belongs_to_the_number_of_the_decision(tmp_path):
+@pytest.mark.parametrize("policy", [adadim.Random(), adadim.LinTS()], ids=repr)
+def test_randomness_belongs_to_the_number_of_the_decision(tmp_path, policy):
     def chosen(name, processes, seed):
-        first = Agent.create(tmp_path / name, dim=4, policy=adadim.Random(), seed=seed)
+        first = Agent.create(tmp_path / name, dim=4, policy=policy, noise=0.3, seed=seed)
         agents = [first, *(Agent.open(tmp_path / name) for _ in range(processes - 1))]
-        return [agents[i % processes].ask(ARMS).arm for i in range(40)]
+        return [
+            (decision.arm, decision.probability) for decision in (agents[i % processes].ask(ARMS) for i in range(40))
+        ]
 
     alone = chosen("one.db", 1, 3)
     assert chosen("three.db", 3, 3) == alone
     assert chosen("other.db", 1, 4) != alone
-    assert len(set(alone)) == 3
+    assert len({arm for arm, _ in alone}) == 3
 
 
 def test_a_reward_told_twice_counts_once_and_another_is_refused(tmp_path):

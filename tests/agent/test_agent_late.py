@@ -131,10 +131,7 @@ def test_a_fresh_agent_fed_the_same_log_in_another_order_is_the_same(tmp_path, m
         for one in (agent, fresh):
             one.replace_policy(policy, noise=0.3)
             estimates = numbers(one.estimate(GRID)).ravel()
-            one.status()
-            learner = one._decider.prepare(one._next_number)
-            scores = learner.scores_of(TABLE, 1000, np.random.default_rng(0))[0]  # round 1000 to both
-            found.append(np.concatenate([scores, estimates]))
+            found.append(np.concatenate([scores_of(one, GRID, decided=1000), estimates]))  # round 1000 to both
         assert np.abs(found[0] - found[1]).max() < 1e-9
 
 

@@ -50,8 +50,8 @@ def test_json_has_neither_nan_nor_infinity():
 
 
 def test_only_one_column_of_a_compact_table_breaks_lines():
-    table = kit.compact_table("title", ("policy", "where"), wraps="where", least=6)
-    table.add_row("a policy with a long name", "a family with a long name")
+    row = ("a policy with a long name", "a family with a long name")
+    table = kit.compact_table("title", ("policy", "where"), [row], wraps="where", least=6)
     screen = Console(width=40)
     with screen.capture() as shown:
         screen.print(table)

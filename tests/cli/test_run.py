@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adadim import study
-from adadim.study import processes
+from adadim.study import engines
 from command_line import STUDY, adadim_, command, contents, refused
 
 
@@ -41,7 +41,7 @@ def test_run_takes_another_folder_and_number_of_trials(file, one_format):
 
 def test_run_is_idempotent(results, file, monkeypatch):
     before = contents(results)
-    monkeypatch.setattr(processes, "simulate", None)
+    monkeypatch.setattr(engines, "simulate", None)
     adadim_("run", file, "--jobs", 1)
     assert contents(results) == before
 

@@ -8,9 +8,6 @@ from open_bandit import SETS, obp_estimators, open_bandit_file
 import adadim
 from adadim.core.randomness import Purpose, Streams
 from adadim.errors import EvaluationWarning
-from adadim.play.evaluation import doubly_robust, effective_rows, ips, mean_of, snips
-
-LEVEL = 0.95
 
 
 def obp_values(chances, log_arms, rewards, propensities, predicted):
@@ -103,21 +100,22 @@ def test_a_learning_policy_is_judged_without_bias(policy, monkeypatch):
         assert abs(np.mean(misses)) < 3.5 * np.std(misses, ddof=1) / np.sqrt(len(misses)), name
 
 
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
 def test_by_hand():
+    log = {"arm": [0, 1, 0, 1], "reward": [1.0, 3.0, 0.5, 9.0], "propensity": [0.25, 0.5, 0.125, 0.5]}
+    rule = np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5], [1.0, 0.0]])
+    model = np.array([[0.5, 1.5], [1.0, 0.0], [0.5, -0.5], [2.0, 0.0]])  # of the rule: 1, 1, 0 and 2
+    found = adadim.evaluate(rule, log, model=model)
     w, r = np.array([2.0, 0.0, 4.0, 0.0]), np.array([1.0, 3.0, 0.5, 9.0])
-    assert ips(w, r, LEVEL).value == 1.0
-    assert ips(w, r, LEVEL).error == pytest.approx(np.std([2, 0, 2, 0], ddof=1) / 2)
+    assert found.ips.value == 1.0
+    assert found.ips.error == pytest.approx(np.std([2, 0, 2, 0], ddof=1) / 2)
     value = 4 / 6
     residuals = w * (r - value)
-    assert snips(w, r, LEVEL).value == pytest.approx(value)
-    assert snips(w, r, LEVEL).error == pytest.approx(residuals.std(ddof=1) / w.mean() / 2)
-    dr = doubly_robust(w, r, np.array([1.0, 1.0, 0.0, 2.0]), np.array([0.5, 0.0, 0.5, 0.0]), LEVEL)
-    assert dr.value == pytest.approx((1 + 2 * 0.5 + 1 + 0 + 0 + 2) / 4)
-    assert dr.high - dr.value == pytest.approx(1.959963985 * dr.error)
-    assert effective_rows(w) == pytest.approx(36 / 20)
-    assert effective_rows(np.zeros(3)) == 0.0
-    assert np.isnan(snips(np.zeros(3), np.ones(3), LEVEL).value)
-    assert np.isnan(mean_of(np.array([]), LEVEL).value)
+    assert found.snips.value == pytest.approx(value)
+    assert found.snips.error == pytest.approx(residuals.std(ddof=1) / w.mean() / 2)
+    assert found.dr.value == pytest.approx((1 + 2 * 0.5 + 1 + 0 + 0 + 2) / 4)
+    assert found.dr.high - found.dr.value == pytest.approx(1.959963985 * found.dr.error)
+    assert found.effective == pytest.approx(36 / 20)
 
 
 def test_a_constant_added_to_rewards_moves_snips_and_dr_by_it():

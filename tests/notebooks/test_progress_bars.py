@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.core import progress
-from adadim.core.progress import Bar
+from adadim.core import display
+from adadim.core.display import Bar
 from adadim.study import Study, run
+from adadim.study.engines import reporter
 from adadim.study.executor import RoundCount, rounds_of
-from adadim.study.processes import reporter
 
 INSTANCE = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
 SPHERE = {"kind": "sphere", "arms": 12, "dim": 6, "intrinsic_dim": 2, "horizon": 40}
@@ -32,7 +32,7 @@ def watched(monkeypatch, after):
     """Standard error that somebody looks at, and bars after so many seconds."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "AFTER", after)
+    monkeypatch.setattr(display, "AFTER", after)
     monkeypatch.setenv("TERM", "xterm")
     return terminal
 
@@ -54,7 +54,7 @@ def test_a_short_run_shows_nothing(monkeypatch):
 
 
 def test_no_bar_where_nobody_looks_or_wants_one(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "AFTER", 0.0)
+    monkeypatch.setattr(display, "AFTER", 0.0)
     adadim.simulate(adadim.UCB(), INSTANCE)
     assert capsys.readouterr() == ("", "")
     terminal = watched(monkeypatch, after=0.0)
@@ -65,7 +65,7 @@ def test_no_bar_where_nobody_looks_or_wants_one(monkeypatch, capsys):
 def test_a_bar_in_a_notebook_needs_no_widgets(monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(display, "in_notebook", lambda: True)
     with Bar("mine", wanted=True) as bar:
         bar.update(3, 7)
     assert "3 of 7 rounds" in terminal.getvalue()
@@ -144,7 +144,7 @@ def test_a_worker_writes_no_more_often_than_the_bar_looks(monkeypatch, tmp_path)
     study = Study("mine", {"easy": SPHERE}, {"a": adadim.LinUCB()}, trials=3)
     (unit,) = (adadim.study.Unit(cell, 0, 3) for cell in study.cells)
     now = [100.0]
-    monkeypatch.setattr("adadim.study.processes.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("adadim.study.engines.time.monotonic", lambda: now[0])
     report, written = reporter(tmp_path, unit), []
     for done, seconds in ((1, 0.0), (2, 0.1), (3, 0.3), (4, 0.4), (5, 0.6)):
         now[0] = 100.0 + seconds

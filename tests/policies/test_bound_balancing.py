@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import Bound, BoundBalancing, LinearBound, LinUCB, PowerBound, SqrtBound, SqrtLogBound, study
-from adadim.policies.masters.counting import claimed
+from adadim.policies.masters.base import claimed
 from counting_runs import DIMS, bases, in_lock_step, nested_bases, play_bases, plays
 from reference.counting import BoundBalancing as Reference
 from small_problems import in_torch, small

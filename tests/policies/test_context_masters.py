@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.policies.masters import smoothing
-from adadim.policies.masters.smoothing import PastRegression
+from adadim.policies.masters import smooth_corral
+from adadim.policies.masters.smooth_corral import PastRegression
 
 SETS = np.array(
     [
@@ -122,7 +122,7 @@ def test_past_regressions_are_exact():
 
 def test_replays_ask_a_past_policy_of_the_base(monkeypatch):
     """Step 2 of every round is what one of the base's regressions so far says about the new arms."""
-    monkeypatch.setattr(smoothing, "EVERY", 4)
+    monkeypatch.setattr(smooth_corral, "EVERY", 4)
     instance = adadim.instances.contexts(arms=5, dim=8, intrinsic_dim=2, horizon=120, replications=[3])
     learner = adadim.SmoothCorral(base=adadim.LinUCB(ties="lowest"), loss_range=(-0.5, 0.5)).start(instance.problem)
     rounds, rng, logs, replays = instance.rounds(), np.random.default_rng(0), {}, 0

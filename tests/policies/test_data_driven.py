@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import D3RB, ED2RB, LinUCB
-from adadim.policies.masters.counting import mean_width
+from adadim.policies.masters.base import mean_width
 from counting_runs import bases, in_lock_step, nested_bases, play_bases, plays
 from reference.counting import DataDriven, ReleasedDataDriven
 from small_problems import in_torch, small

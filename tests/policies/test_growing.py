@@ -20,6 +20,8 @@ PLAY = {
     "tapered": adadim.TaperedLinUCB(),
     "evidence": adadim.EvidenceLinUCB(),
     "evidence with a constant": adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
+    "prefix": adadim.PrefixLinUCB(),
+    "two priors": adadim.TwoPriorLinUCB(),
     "UCB": adadim.UCB(),
     "LinTS": adadim.LinTS(),
     "Random": adadim.Random(),

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import adadim
+from adadim.core.randomness import Purpose, Streams
 from adadim.models.moments import Moments
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
+from agent_runs import scores_by
 
 POLICIES = [
     adadim.LinUCB(),
@@ -42,29 +44,50 @@ def test_restarting_is_learning_everything(policy, count, horizon):
     started.learn(*data(7, seed=3))  # which is to be forgotten
     started.restart(sums_of(features, rewards))
     offered = data(10, seed=5)[0]
-    draws = [learner.scores_of(offered, count, np.random.default_rng(2), 3) for learner in (taught, started)]
-    assert np.allclose(*draws, rtol=1e-9, atol=1e-9) or count == 0  # with no data, ridges are only relative to lengths
-    assert np.argmax(draws[0]) == np.argmax(draws[1])
+    scores = [scores_by(learner, offered, count, seed=2) for learner in (taught, started)]
+    assert np.allclose(*scores, rtol=1e-9, atol=1e-9) or count == 0  # with no data, ridges are only relative to lengths
+    assert np.argmax(scores[0]) == np.argmax(scores[1])
     if count:
         assert np.allclose(taught.estimates(offered), started.estimates(offered), rtol=1e-9, atol=1e-9)
     assert isinstance(started, EstimatesFromSums)
 
 
-def test_scores_are_those_of_choose():
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_scores_less_costs_are_those_by_which_it_chooses(policy):
+    learner = policy.start(adadim.Problem(arms=10, dim=5, horizon=500, noise=0.3))
+    learner.learn(*data(50))
+    offered, costs = data(10, seed=8)[0], np.zeros(10)
+    scores = scores_by(learner, offered, 50)
+    for _ in range(9):  # the best ones cost too much, one after the other
+        best = int(np.argmax(scores - costs))
+        learner.resume(50, Streams(0, Purpose.POLICY, [0]))
+        rows = learner.everyone.offering(offered[None], None, costs)
+        assert learner.choose(rows)[0].tolist() == [best]
+        assert np.array_equal(rows.scores, [scores - costs])
+        costs[best] = 100.0
+
+
+def test_scores_drawn_again_have_the_mean_and_spread_of_the_posterior():
     problem = adadim.Problem(arms=10, dim=5, horizon=500, noise=0.3)
     features, rewards = data(50)
-    for policy in POLICIES[:5]:
-        learner = policy.start(problem)
-        learner.learn(features, rewards)
-        offered = data(10, seed=8)[0]
-        assert learner.select(offered) == np.argmax(learner.scores_of(offered, 50, np.random.default_rng(0)))
+    learner = adadim.LinTS(ridge=0.5).start(problem)
+    learner.learn(features, rewards)
+    offered = data(4, seed=8)[0]
+    learner.resume(50, Streams(0, Purpose.POLICY, [0]))
+    drawn = learner.more_scores(learner.everyone.offering(offered[None], None), 100_000)
+    inverse = np.linalg.inv(features.T @ features + 0.5 * np.eye(5))
+    covariance = 0.09 * offered @ inverse @ offered.T
+    means = offered @ inverse @ features.T @ rewards
+    deviations = np.sqrt(np.diag(covariance))
+    assert (np.abs(drawn.mean(axis=0) - means) < 5 * deviations / np.sqrt(100_000)).all()
+    assert np.allclose(np.cov(drawn.T), covariance, rtol=0, atol=0.03 * covariance.max())
+    assert adadim.LinUCB().start(problem).more_scores(learner.everyone, 10) is None
 
 
-def test_random_learns_nothing_and_every_arm_ties():
+def test_random_learns_nothing_and_looks_at_no_score():
     learner = adadim.Random().start(adadim.Problem(arms=4, dim=2, horizon=10))
     learner.restart(sums_of(*data(5, dim=2)))
-    scores = learner.scores_of(np.eye(2), 0, np.random.default_rng(0)) - np.array([3.0, 0.0])
-    assert np.array_equal(scores, [[np.inf, np.inf]])
+    assert scores_by(learner, np.eye(2), 0) is None
     assert isinstance(learner, LearnsFromSums)
     assert not isinstance(learner, EstimatesFromSums)
 

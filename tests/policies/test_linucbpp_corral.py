@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import adadim
 from adadim import LinUCB, LinUCBPlusPlusCorral
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
-from adadim.policies.masters.smoothing import SmoothedBases
+from adadim.policies.masters.smooth_corral import SmoothedBases
 from iterated_learners import levels_of, mixture_means, solver_of
 from reference import LinUCBPPCorral as Reference
 from reference import usable_rows

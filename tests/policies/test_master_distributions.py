@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from adadim.core.rows import MaskedRows, Rows
 from adadim.policies.masters.base import loss, nested_dims
-from adadim.policies.masters.corral import LogBarrier, sample
+from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import Exp3P
+from adadim.policies.player import sampled
 from reference import CorralMaster
 
 ROW = Rows.all(np.zeros((1, 1)))
@@ -162,11 +163,11 @@ def test_exp3p_survives_large_gains():
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6).filter(any), st.integers(1, 300))
 def test_sample_has_the_law_given(weights, size):
     p = np.array(weights) / np.sum(weights)
-    drawn = sample(np.tile(p, (size, 1)), (np.arange(size) + 0.5) / size)
+    drawn = sampled(np.tile(p, (size, 1)), (np.arange(size) + 0.5) / size)
     times = np.bincount(drawn, minlength=len(p))
     assert len(times) == len(p)
     assert (np.abs(times - size * p) < 1 + 1e-6).all()
-    extremes = sample(np.tile(p, (3, 1)), np.array([0.0, 5e-324, 1 - 2.0**-53]))
+    extremes = sampled(np.tile(p, (3, 1)), np.array([0.0, 5e-324, 1 - 2.0**-53]))
     assert (p[extremes] > 0).all()
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adadim.policies.memos import marked, merged, part_of, unmarked
+from adadim.policies.player import marked, merged, part_of, unmarked
 
 libraries = pytest.mark.parametrize("library", ["numpy", "torch"])
 

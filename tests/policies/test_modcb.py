@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import ModCB, estimate_residual
+from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
-from adadim.policies.linear.modcb import Exp4IX, inverse_gap_weights
+from adadim.policies.linear.modcb import LinearPolicies, inverse_gap_weights
 from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
-from adadim.policies.linear.round_learner import Offers, class_dims, drawn_arm
+from adadim.policies.linear.round_learner import Offers, class_dims
+from adadim.policies.player import sampled
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets
@@ -159,17 +161,19 @@ def test_inverse_gap_weights_f22():
 
 
 def test_exp4_ix_f23():
-    master = Exp4IX(1, 3, 2, horizon=100, delta=0.05)
+    problem = adadim.Problem(np.eye(2), horizon=100, noise=0.1)
+    streams = Streams(0, Purpose.POLICY, range(1))
+    master = LinearPolicies(problem, dim=2, experts=3, delta=0.05, loss_range=(0.0, 1.0), streams=streams)
     rows = Rows.all(master.losses)
     assert master.eta == pytest.approx(0.227880601432, **EXACT)
     advice = np.array([[1, 0], [0, 1], [0.5, 0.5]])
     p = master.weights(rows)[0] @ advice
-    master.update(advice[None, :, 0], p[:1], np.array([0.8]), rows)
+    master.learn(np.eye(2)[:1], np.array([0.2]), rows, {"advised": advice[None, :, 0], "probability": p[:1]})
     assert master.losses[0] == pytest.approx([1.303058292585, 0, 0.651529146293], **EXACT)
     advice = np.array([[0, 1], [0, 1], [1, 0]])
     p = master.weights(rows)[0] @ advice
     assert p == pytest.approx([0.330897473769, 0.669102526231], **EXACT)
-    master.update(advice[None, :, 1], p[1:], np.array([0.3]), rows)
+    master.learn(np.eye(2)[1:], np.array([0.7]), rows, {"advised": advice[None, :, 1], "probability": p[1:]})
     assert master.losses[0] == pytest.approx([1.686179099872, 0.383120807287, 0.651529146293], **EXACT)
     assert master.weights(rows)[0] == pytest.approx([0.276883413812, 0.372612213309, 0.350504372879], **EXACT)
 
@@ -308,4 +312,4 @@ def test_bad_hyper_parameters(changes):
 
 def test_dimensions_of_classes_and_arms_that_are_drawn():
     assert class_dims(None, 10) == (1, 2, 4, 8, 10)
-    assert drawn_arm(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0])).tolist() == [0, 1]
+    assert sampled(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.4, 0.0])).tolist() == [0, 1]

@@ -220,8 +220,8 @@ def test_extra_arms_are_dimensions_of_their_own():
     base /= np.linalg.norm(base, axis=-1, keepdims=True) * 1.1
     wide = np.zeros((2, 10, 5))
     wide[:, :8, :3], wide[:, 8:, 3:] = base, np.eye(2)
-    scalar = ArmLevels(ActionSet(base), 0.5, "auto", horizon, extra=extra)
-    matrix = ArmLevels(ActionSet(wide), 0.5, "auto", horizon)
+    scalar = ArmLevels(Problem(base, horizon=horizon, noise=0.1), horizon, 0.5, ActionSet(base), "auto", extra)
+    matrix = ArmLevels(Problem(wide, horizon=horizon, noise=0.1), horizon, 0.5, ActionSet(wide), "auto")
     means, rows, pulled = rng.uniform(-0.5, 0.5, (2, 10)), Rows.all(base), np.zeros(10, dtype=int)
     for _ in range(horizon):
         arms, memo = scalar.choose(0.2, None, rows)

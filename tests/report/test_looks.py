@@ -86,6 +86,11 @@ def test_bad_looks(look, message):
         register_look("Mine", *look)
 
 
+def test_a_policy_of_the_library_keeps_its_look():
+    with pytest.raises(adadim.InvalidValueError, match="LinUCB has a look already, which is the same in every figure"):
+        register_look("LinUCB", "#1B9E77", "p")
+
+
 def test_titles_names_axes_and_looks_come_from_the_studys_file(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(small(trials=2).to_toml().replace("trials = 2", "trials = 2\n", 1) + LABELS)

@@ -9,8 +9,7 @@ import pytest
 from pages import EVIL, data_of, evil_results, evil_study, regret_of
 
 from adadim.errors import StoreError
-from adadim.report.page import Column, HeatMap, Table, html_page, write_page
-from adadim.report.page.document import study_content
+from adadim.report.page import Column, HeatMap, Table, html_page, study_content, write_page
 from adadim.study import Results, Study
 
 
@@ -95,10 +94,10 @@ def test_what_does_not_fit_is_left_out_and_said(results, floats, rounds, trials)
 
 
 def test_studies_share_the_room(results, monkeypatch):
-    monkeypatch.setattr("adadim.report.page.document.FLOATS", 3 * 12 * 7 * 10)
+    monkeypatch.setattr("adadim.report.page.FLOATS", 3 * 12 * 7 * 10)
     whole = data_of(html_page([results] * 3, "t"))["studies"]
     assert [study["note"] for study in whole] == ["", "", ""]
-    monkeypatch.setattr("adadim.report.page.document.FLOATS", 2 * 12 * 7 * 10)
+    monkeypatch.setattr("adadim.report.page.FLOATS", 2 * 12 * 7 * 10)
     cut = data_of(html_page([results] * 3, "t"))["studies"]
     assert all(study["note"] for study in cut)
     assert sum(regret_of(cell).size for study in cut for cell in study["cells"]) <= 2 * 12 * 7 * 10

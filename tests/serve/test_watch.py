@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from adadim.agent import Agent
-from adadim.agent.watch import Watch
 
 START = datetime(2026, 3, 1, 22, tzinfo=UTC).timestamp()
 
@@ -25,6 +24,9 @@ def agent(tmp_path, clock):
 
 @pytest.fixture
 def watch(agent):
+    pytest.importorskip("fastapi")
+    from adadim.serve.page import Watch
+
     opened = Watch(agent.path)
     yield opened
     opened.close()
@@ -47,57 +49,69 @@ def test_days_as_rewards_come_in_and_are_corrected(agent, watch, clock):
         told = play(agent, clock, 30, rng)
         corrected = list(told)[3]
         agent.correct(corrected, 9.0)
-        watch.days()
+        watch.overview()
         agent.correct(corrected, -2.0)
         told[corrected][1] = -2.0
         agent.learn((rng.standard_normal((5, 2)), np.full(5, 100.0)))  # of another system: not this agent's rewards
         known |= told
-        days = watch.days()
-        assert [day.day for day in days] == sorted({day for day, _ in known.values()})
+        days = watch.overview()["days"]
+        assert [day["day"] for day in days] == sorted({day for day, _ in known.values()})
         for day in days:
-            rewards = np.array([reward for when, reward in known.values() if when == day.day])
+            rewards = np.array([reward for when, reward in known.values() if when == day["day"]])
             half = 1.96 * np.std(rewards, ddof=1) / np.sqrt(len(rewards)) if len(rewards) > 1 else 0.0
-            assert day.rewards == len(rewards)
-            assert day.mean == pytest.approx(rewards.mean())
-            assert day.high - day.mean == pytest.approx(half)
-            assert day.mean - day.low == pytest.approx(half)
-    assert watch.days(2) == watch.days()[-2:]
+            assert day["rewards"] == len(rewards)
+            assert day["mean"] == pytest.approx(rewards.mean())
+            assert day["high"] - day["mean"] == pytest.approx(half)
+            assert day["mean"] - day["low"] == pytest.approx(half)
 
 
 def test_a_late_reward_counts_for_the_day_of_its_decision(agent, watch, clock):
     decision = agent.ask({"a": [1.0, 0.0]})
     clock[0] += 10 * 86400
     agent.tell(decision.id, 0.25)
-    (day,) = watch.days()
-    assert (day.day, day.rewards, day.mean, day.low, day.high) == ("2026-03-01", 1, 0.25, 0.25, 0.25)
+    (day,) = watch.overview()["days"]
+    assert day == {"day": "2026-03-01", "rewards": 1, "mean": 0.25, "low": 0.25, "high": 0.25}
+
+
+def test_the_last_sixty_days_are_shown(agent, watch, clock):
+    for reward in range(62):
+        clock[0] += 86400
+        agent.tell(agent.ask({"a": [1.0, 0.0]}).id, float(reward))
+    assert [day["mean"] for day in watch.overview()["days"]] == list(range(2, 62))
 
 
 def test_what_was_seen_stays_after_compaction(agent, watch, clock):
     play(agent, clock, 30, np.random.default_rng(1))
-    before = watch.days()
+    before = watch.overview()["days"]
     agent.compact(before=clock[0] + 1)
-    assert watch.days() == before
+    assert watch.overview()["days"] == before
+    assert before
 
 
 def test_choices_of_the_last_decisions(agent, watch):
     for name, count in (("a", 5), ("b", 2), ("c", 3)):
         for _ in range(count):
             agent.ask({name: [1.0, 0.0]})
-    assert watch.choices() == {"a": 5, "c": 3, "b": 2}
-    assert list(watch.choices()) == ["a", "c", "b"]
-    assert watch.choices(4) == {"c": 3, "b": 1}
+    shares = watch.overview()["shares"]
+    assert [(one["arm"], one["decisions"], one["share"]) for one in shares] == [
+        ("a", 5, 0.5),
+        ("c", 3, 0.3),
+        ("b", 2, 0.2),
+    ]
+    agent.ask_many([None] * 997, {"d": [1.0, 0.0]})
+    assert [(one["arm"], one["decisions"]) for one in watch.overview()["shares"]] == [("d", 997), ("c", 3)]
 
 
 def test_the_last_offer(agent, watch):
-    assert watch.last_offer() is None
-    assert (watch.days(), watch.choices()) == ([], {})
+    empty = watch.overview()
+    assert (empty["offer"], empty["days"], empty["shares"]) == (None, [], [])
     agent.ask({"a": [1.0], "b": [3.0]}, context=[0.5])
-    offer = watch.last_offer()
+    offer = watch.overview()["offer"]
     assert {name: x.tolist() for name, x in offer.arms.items()} == {"a": [1.0], "b": [3.0]}
     assert offer.context.tolist() == [0.5]
     assert set(agent.estimate(offer.arms, offer.context)) == {"a", "b"}
     agent.ask({"c": [1.0, 2.0]})
-    assert watch.last_offer().context is None
+    assert watch.overview()["offer"].context is None
 
 
 def test_it_cannot_write(agent, watch):

@@ -3,7 +3,8 @@ from device_studies import device_study
 from small_studies import one_instance
 
 import adadim
-from adadim.study import device, executor, run
+from adadim.core.arrays import is_numpy
+from adadim.study import engines, executor, run
 
 
 @pytest.fixture
@@ -16,14 +17,15 @@ def folder(tmp_path):
 
 @pytest.fixture
 def simulated(monkeypatch):
-    """What the device simulates: (policy, replication numbers) of each call."""
-    calls, real = [], device.simulate
+    """What the device simulates, with torch: (policy, replication numbers) of each call."""
+    calls, real = [], engines.simulate
 
     def logged(policy, instance, **options):
-        calls.append((policy, instance.problem.replications))
+        if not is_numpy(instance.problem.reference):
+            calls.append((policy, instance.problem.replications))
         return real(policy, instance, **options)
 
-    monkeypatch.setattr(device, "simulate", logged)
+    monkeypatch.setattr(engines, "simulate", logged)
     return calls
 
 

@@ -35,6 +35,7 @@ def device_study(**changes):
 
 def opened(plan, folder):
     store = Store(folder)
+    store.prepare(plan)
     store.open(plan)
     return store
 

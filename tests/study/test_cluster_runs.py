@@ -238,10 +238,10 @@ def test_a_plugin_travels_as_its_source(client, tmp_path):
     file.unlink()
     run(study, tmp_path / "there", cluster=client, batch=5)
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
-    described = adadim.study.tasks.describe(study, study.cells[0])
+    described = adadim.study.cluster.describe(study, study.cells[0])
     assert [source.stem for source in described.sources] == ["part"]
     assert described.ready is None
-    assert adadim.study.tasks.describe(six_cells(), six_cells().cells[0]).sources == ()
+    assert adadim.study.cluster.describe(six_cells(), six_cells().cells[0]).sources == ()
 
 
 def test_a_worker_with_another_version_is_refused(tmp_path):

@@ -13,8 +13,7 @@ from device_studies import device_study
 from small_studies import one_instance
 
 import adadim
-from adadim.study import RunError, StudyError, Unit, executor, run, tasks
-from adadim.study.tasks import Memory
+from adadim.study import RunError, StudyError, Unit, engines, executor, run
 from command_line import STUDY, adadim_, contents, refused
 
 distributed = pytest.importorskip("distributed")
@@ -47,7 +46,7 @@ class InThreads:
 
 
 def test_blocks_together_never_take_more_than_there_is():
-    memory, now, most = Memory(capacity=10), [], []
+    memory, now, most = clusters.Memory(capacity=10), [], []
 
     def block(needed):
         with memory.taken(needed, "block"):
@@ -89,7 +88,7 @@ def test_blocks_are_as_large_as_the_smallest_worker_bears(client, tmp_path, monk
 
 
 def test_a_block_too_large_for_a_worker_that_came_later_is_refused(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "_limit", lambda worker: 1000.0)
+    monkeypatch.setattr(clusters, "_limit", lambda worker: 1000.0)
     monkeypatch.setattr(clusters.Cluster, "_check_memory", lambda self, workers: None)
     with pytest.raises(RunError, match="LinUCB on easy, replications 0 to 3: needs about"):
         run(one_instance(), tmp_path, cluster=client, batch=4)
@@ -97,15 +96,15 @@ def test_a_block_too_large_for_a_worker_that_came_later_is_refused(client, tmp_p
 
 @pytest.mark.parametrize("client", [({}, {"resources": {"GPU": 1}, "name": "card"})], indirect=True)
 def test_gpu_blocks_go_to_workers_with_a_gpu(torch, client, tmp_path, monkeypatch):
-    where, real = [], tasks.device_regret
+    where, real = [], clusters.device_regret
 
     def noted(unit, device):
         where.append(distributed.get_worker().name)
         return real(unit, device)
 
-    monkeypatch.setattr(tasks, "check_device", lambda device: "cpu")
-    monkeypatch.setattr(tasks, "gpu_memory", lambda device: (2**33, 2**34))
-    monkeypatch.setattr(tasks, "device_regret", noted)
+    monkeypatch.setattr(clusters, "check_device", lambda device: "cpu")
+    monkeypatch.setattr(clusters, "gpu_memory", lambda device: (2**33, 2**34))
+    monkeypatch.setattr(clusters, "device_regret", noted)
     study = device_study()
     results = run(study, tmp_path / "there", cluster=client, device="cuda")
     assert set(where) == {"card"}
@@ -120,26 +119,30 @@ def test_without_a_gpu_that_is_said(client, tmp_path):
 
 
 def test_other_versions_are_told_in_one_sentence(client, tmp_path, monkeypatch):
-    here = tasks.versions()
-    assert tasks.disagreement(here, here) == ""
+    here = clusters.versions()
+    assert clusters.disagreement(here, here) == ""
     for name, said in (("numpy", "numpy 1.0, and the client numpy"), ("adadim", "adadim 1.0, and the client adadim")):
-        assert tasks.disagreement({**here, name: "1.0"}, here).startswith(said)
-    described = tasks.describe(one_instance(), one_instance().cells[0])
-    other = tasks.Description(described.study, (), described.cell, {**here, "scipy": "0.1"})
+        assert clusters.disagreement({**here, name: "1.0"}, here).startswith(said)
+    described = clusters.describe(one_instance(), one_instance().cells[0])
+    other = clusters.Description(described.study, (), described.cell, {**here, "scipy": "0.1"})
     with pytest.raises(RunError, match=r"^a worker has scipy \S+, and the client scipy 0.1; install the same on both$"):
-        tasks.perform(other, 0, 1, "cpu", None)
-    monkeypatch.setattr(clusters, "versions", lambda: {**here, "polars": "0.1"})
+        clusters.perform(other, 0, 1, "cpu", None)
+    polars = {threading.current_thread(): "0.1"}  # the workers are other threads of this process
+    theirs = here["polars"]
+    monkeypatch.setattr(
+        clusters, "versions", lambda: {**here, "polars": polars.get(threading.current_thread(), theirs)}
+    )
     with pytest.raises(RunError, match=r"^worker \S+ has polars \S+, and the client polars 0.1; install"):
         run(one_instance(), tmp_path, cluster=client)
 
 
 def test_a_worker_that_makes_another_cell_of_it_is_refused():
-    described = tasks.describe(one_instance(), one_instance().cells[0])
-    other = tasks.Description(described.study, (), "0" * 20, described.versions)
+    described = clusters.describe(one_instance(), one_instance().cells[0])
+    other = clusters.Description(described.study, (), "0" * 20, described.versions)
     with pytest.raises(
         RunError, match=r"LinUCB on easy is not the same cell on a worker .* as on the client \(0{20}\)"
     ):
-        tasks.perform(other, 0, 1, "cpu", None)
+        clusters.perform(other, 0, 1, "cpu", None)
 
 
 def test_blas_has_one_thread_until_the_last_block_ends():
@@ -150,7 +153,7 @@ def test_blas_has_one_thread_until_the_last_block_ends():
 
     with threadpool_limits(2, user_api="blas"):
         before = threads()
-        first, second = tasks._one_blas_thread(), tasks._one_blas_thread()
+        first, second = engines.one_blas_thread(), engines.one_blas_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
@@ -184,7 +187,7 @@ def test_nobody_there(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_workers_do_not_see(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "exists", lambda path: False)
+    monkeypatch.setattr(clusters, "exists", lambda path: False)
     with pytest.raises(RunError, match=r"worker \S+ does not see .*; leave out 'shared', or mount it there"):
         run(one_instance(), tmp_path, cluster=client, shared=True)
 
@@ -221,7 +224,7 @@ def test_what_becomes_of_a_task():
 def test_a_block_may_be_computed_on_threads(client, tmp_path):
     study = one_instance()
     unit = Unit(study.cells[0], 0, 2)
-    future = client.submit(tasks.perform, tasks.describe(study, unit.cell), 0, 2, "cpu", None)
+    future = client.submit(clusters.perform, clusters.describe(study, unit.cell), 0, 2, "cpu", None)
     assert future.result()[:4] == b"PAR1"
 
 

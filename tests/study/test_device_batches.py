@@ -11,13 +11,13 @@ import pytest
 from device_studies import SPHERE, assert_same_results, device_study, opened
 
 import adadim
-from adadim.study import Unit, device, executor, load, processes
+from adadim.study import Unit, engines, executor, load
 
 
 def test_units_of_several_instances_run_together(torch, tmp_path, simulated, computed):
     plan = device_study()
     store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=5)
-    outcomes = list(device.GpuEngine(store, "cpu", 50).compute(units))
+    outcomes = list(engines.GpuEngine(store, "cpu", 50).compute(units))
     assert {unit.id for unit, _ in outcomes} == {unit.id for unit in units}
     assert {outcome for _, outcome in outcomes} == {"computed"}
     assert_same_results(load(tmp_path), computed)
@@ -39,7 +39,7 @@ def test_units_of_several_instances_run_together(torch, tmp_path, simulated, com
 def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     store, units = opened(plan, tmp_path), executor.plan(plan, {}, jobs=1, batch=batch)
-    list(device.GpuEngine(store, "cpu", batch).compute(units))
+    list(engines.GpuEngine(store, "cpu", batch).compute(units))
     assert max(len(rows) for _, rows in simulated) == batch
     results = load(tmp_path)
     for instance, policy in results.cells():
@@ -47,17 +47,19 @@ def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
 
 
 def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch):
-    made, real = Counter(), device._instance
-    monkeypatch.setattr(device, "_instance", lambda unit, name: made.update([unit.cell.instance]) or real(unit, name))
+    made, real = Counter(), engines._instance_on
+    monkeypatch.setattr(
+        engines, "_instance_on", lambda name, unit: made.update([unit.cell.instance]) or real(name, unit)
+    )
     plan = device_study()
-    list(device.GpuEngine(opened(plan, tmp_path), "cpu", 50).compute(executor.plan(plan, {}, jobs=1, batch=5)))
+    list(engines.GpuEngine(opened(plan, tmp_path), "cpu", 50).compute(executor.plan(plan, {}, jobs=1, batch=5)))
     assert made == {"easy": 1, "hard": 1, "loud": 1, "ball": 1}
 
 
 def test_an_instance_made_in_parts_is_the_whole(torch, monkeypatch):
-    monkeypatch.setattr(device, "CHUNK", 2)
+    monkeypatch.setattr(engines, "CHUNK", 2)
     cell = device_study().cells[0]
-    whole, parts = cell.make(range(3, 8)), device._instance(Unit(cell, 3, 8), "cpu")
+    whole, parts = cell.make(range(3, 8)), engines._instance_on("cpu", Unit(cell, 3, 8))
     assert parts.problem.replications == whole.problem.replications == (3, 4, 5, 6, 7)
     np.testing.assert_array_equal(parts.means, whole.means)
     np.testing.assert_array_equal(parts.problem.actions.base, whole.problem.actions.base)
@@ -76,19 +78,19 @@ def test_what_others_compute_or_have_computed_is_left_alone(torch, tmp_path, sim
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     store = opened(plan, tmp_path)
     units = {unit.cell.instance: unit for unit in executor.plan(plan, {}, jobs=1, batch=5)}
-    assert processes.compute(store, units["easy"]) == "computed"
-    processes.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
+    assert engines.compute(store, units["easy"]) == "computed"
+    engines.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), units["hard"].cell.id], **pipes)
     try:
         assert holder.stdout.readline() == "held\n"
-        computing = device.GpuEngine(store, "cpu", 50).compute([*units.values()])
+        computing = engines.GpuEngine(store, "cpu", 50).compute([*units.values()])
         outcomes = {unit.cell.instance: outcome for unit, outcome in computing}
     finally:
         holder.communicate("done\n")
     assert outcomes == {"easy": "found", "hard": "busy", "loud": "busy", "ball": "computed"}
     assert [len(rows) for _, rows in simulated] == [5]
-    ((unit, outcome),) = device.GpuEngine(store, "cpu", 50).compute([units["hard"]])
+    ((unit, outcome),) = engines.GpuEngine(store, "cpu", 50).compute([units["hard"]])
     assert (unit, outcome) == (units["hard"], "computed")
     np.testing.assert_allclose(load(tmp_path).final("hard", "LinUCB"), computed.final("hard", "LinUCB"), atol=1e-9)
 
@@ -115,9 +117,9 @@ def test_all_units_that_run_together_are_claimed(torch, tmp_path, monkeypatch):
             int(line) for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         ]
 
-    seen, real = [], device.simulate
-    monkeypatch.setattr(device, "simulate", lambda *a, **options: seen.append(free()) or real(*a, **options))
-    outcomes = device.GpuEngine(store, "cpu", 50).compute(units)
+    seen, real = [], engines.simulate
+    monkeypatch.setattr(engines, "simulate", lambda *a, **options: seen.append(free()) or real(*a, **options))
+    outcomes = engines.GpuEngine(store, "cpu", 50).compute(units)
     next(outcomes)
     assert seen == [[0, 0]]
     assert free() == [0, 0]

@@ -11,7 +11,7 @@ from device_studies import SPHERE, assert_same_results, device_study
 import adadim
 from adadim.errors import DeviceError
 from adadim.models.cost import replication_bytes
-from adadim.study import RunError, StudyError, device, run, status
+from adadim.study import RunError, StudyError, engines, run, status
 from recorded_policies import POLICIES, state
 
 
@@ -39,9 +39,9 @@ def test_a_device_goes_on_where_a_cpu_stopped(card, tmp_path, simulated, compute
 def test_the_batch_is_what_fits(card, torch):
     cells = device_study().cells
     largest = max(cell.replication_bytes for cell in cells)
-    assert device.device_batch(cells, "cuda:1") == int(0.8 * card[0] / largest)
+    assert engines.device_batch(cells, "cuda:1") == int(0.8 * card[0] / largest)
     card[0] = 10 * largest
-    assert device.device_batch(cells, "cuda:1") == 8
+    assert engines.device_batch(cells, "cuda:1") == 8
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_arms_said_to_fit_do(card):
         instances={"big": {**SPHERE, "arms": 50_000, "dim": 5_000}}, policies={"a": adadim.UCB()}
     ).cells[0]
     with pytest.raises(DeviceError) as caught:
-        device.device_batch([cell], "cpu:0")
+        engines.device_batch([cell], "cpu:0")
     arms = int(str(caught.value).split("about ")[-1].split(" arms")[0])
-    assert arms == 0 or device.device_batch([replace(cell, arms=arms)], "cpu:0") >= 1
+    assert arms == 0 or engines.device_batch([replace(cell, arms=arms)], "cpu:0") >= 1
 
 
 def test_out_of_memory_says_what_to_try(card, tmp_path, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-    monkeypatch.setattr(device, "simulate", fail)
+    monkeypatch.setattr(engines, "simulate", fail)
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     with pytest.raises(RunError) as caught:
         run(plan, tmp_path, device="cpu:0", batch=20)
@@ -105,7 +105,7 @@ def test_another_error_gives_no_such_hint(card, tmp_path, monkeypatch):
     def fail(*args, **options):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(device, "simulate", fail)
+    monkeypatch.setattr(engines, "simulate", fail)
     with pytest.raises(RunError, match=r"on cpu:0: ZeroDivisionError: by zero$"):
         run(device_study(), tmp_path, device="cpu:0")
 

@@ -9,7 +9,8 @@ from small_studies import contents, one_instance
 
 from adadim.errors import StoreError, StudyError
 from adadim.report import draw_and_save
-from adadim.study import Study, formats, load, run, status
+from adadim.study import Study, load, run, status
+from adadim.study.store import manifest_digest
 
 ODD = ["exp [v2]", "run[1]", "a*b", "who?", "{x}", "~", "%41", "file:x", " blank "]
 
@@ -58,7 +59,7 @@ def test_a_received_manifest_cannot_name_a_file_elsewhere(folder, name):
     manifest = folder / "manifest.json"
     content = json.loads(manifest.read_text())
     content["study"]["name"] = name
-    content["digest"] = formats.manifest_digest(content)
+    content["digest"] = manifest_digest(content)
     manifest.write_text(json.dumps(content))
     before = contents(folder.parent)
     for action in (load, status, lambda path: draw_and_save(load(path), path / "figures" / load(path).name)):

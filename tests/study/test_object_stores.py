@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -103,9 +104,9 @@ def test_processes_write_to_s3(place, tmp_path):
 
 CHILD = """
 import pathlib, sys, time
-from adadim.study import Study, claims, processes, run
+from adadim.study import Study, claims, engines, run
 claims.LEASE, claims.BEAT = 2.0, 0.3
-real, count, at_work, deadline = processes.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
+real, count, at_work, deadline = engines.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
@@ -113,7 +114,7 @@ def counted(policy, instance, **options):
     while len(list(at_work.iterdir())) < int(sys.argv[5]) and time.monotonic() < deadline:
         time.sleep(0.01)  # until all have a block to compute
     return real(policy, instance, **options)
-processes.simulate = counted
+engines.simulate = counted
 study = Study.from_toml(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -177,14 +178,14 @@ def test_a_claim_keeps_other_runs_off_until_it_ends():
         assert first.take([(cell, (0, 4)), (cell, (8, 12))]) == [True, True]
         wanted = [(cell, (3, 5)), (cell, (4, 8)), ("1" * 20, (0, 4)), (cell, (11, 12))]
         assert second.take(wanted) == [False, True, True, False]
-        second.drop_all()
-        assert f"process {os.getpid()} on" in second.others()
+        second.drop(*second.held)
+        assert second.others() == [f"process {os.getpid()} on {socket.gethostname()}"]
         first.drop((cell, (0, 4)))
         with second.hold(cell, (0, 4)) as own:
             assert own
         with second.hold(cell, (8, 9)) as own:
             assert not own
-        first.drop_all()
+        first.drop(*first.held)
         with second.hold(cell, (8, 9)) as own:
             assert own
     assert left_over(str(folder)) == []

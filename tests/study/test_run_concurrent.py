@@ -10,12 +10,12 @@ import time
 import pytest
 from small_studies import six_cells
 
-from adadim.study import load, processes, run, status
+from adadim.study import engines, load, run, status
 
 COUNTED = """
 import pathlib, sys, time
-from adadim.study import Study, processes, run
-real, count, at_work, deadline = processes.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 45
+from adadim.study import Study, engines, run
+real, count, at_work, deadline = engines.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 45
 def counted(policy, instance, **options):
     global count
     count += len(instance.problem)
@@ -23,7 +23,7 @@ def counted(policy, instance, **options):
     while len(list(at_work.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)  # until the other has a block to compute too
     return real(policy, instance, **options)
-processes.simulate = counted
+engines.simulate = counted
 study = Study.from_toml(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -56,14 +56,14 @@ def test_two_runs_at_once_share_the_work(tmp_path, batches):
 
 
 def test_two_threads_take_turns(tmp_path, monkeypatch):
-    computed, real = [], processes.simulate
+    computed, real = [], engines.simulate
 
     def counted(policy, instance, **options):
         computed.append(policy)
         time.sleep(0.005)
         return real(policy, instance, **options)
 
-    monkeypatch.setattr(processes, "simulate", counted)
+    monkeypatch.setattr(engines, "simulate", counted)
     threads = [threading.Thread(target=run, args=(six_cells(), tmp_path, 1, 1)) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -7,13 +7,13 @@ import contextlib
 from small_studies import SPHERE, contents, done_by, six_cells
 
 import adadim
-from adadim.study import load, policy_kinds, processes, run, status
+from adadim.study import engines, load, policy_kinds, run, status
 
 
 def test_a_second_run_computes_nothing(tmp_path, monkeypatch):
     assert len(done_by(six_cells(), tmp_path, jobs=1, batch=2)) == 6 * 3
     before = contents(tmp_path)
-    monkeypatch.setattr(processes, "simulate", None)
+    monkeypatch.setattr(engines, "simulate", None)
     assert done_by(six_cells(), tmp_path, jobs=1, batch=2) == []
     assert contents(tmp_path) == before
 

@@ -11,7 +11,8 @@ import pytest
 from small_studies import one_instance
 
 from adadim.errors import StoreError
-from adadim.study import formats, load, run, status
+from adadim.study import load, run, status
+from adadim.study.store import check_manifest, check_metadata, manifest_digest
 
 VALUES = (None, True, 0, -1, 10**30, 1.5, "", "x", [], [1], {}, {"a": 1})
 
@@ -41,9 +42,9 @@ def refused(content, *, digest):
     """Whether a manifest is refused; other errors than ours fail the test."""
     if digest:
         with contextlib.suppress(AttributeError, KeyError, TypeError):
-            content["digest"] = formats.manifest_digest(content)
+            content["digest"] = manifest_digest(content)
     try:
-        formats.check_manifest(content, Path("manifest.json"))
+        check_manifest(content, Path("manifest.json"))
     except StoreError as error:
         return str(error).startswith("manifest.json: ")
     return False
@@ -74,15 +75,15 @@ def test_a_manifest_that_passes_can_be_read(folder):
 def test_block_metadata_are_checked(folder):
     good = {"adadim": "0", "block": "x", "cell": one_instance().cells[0].identity, "digest": "0" * 64}
     good = json.loads(json.dumps(good))
-    assert formats.check_metadata(good, Path("x.parquet")) == good
+    assert check_metadata(good, Path("x.parquet")) == good
     for path in [("block",), ("cell",), ("cell", "times"), ("cell", "instance"), ("cell", "instance", "kind")]:
         with pytest.raises(StoreError, match=r"x\.parquet: incomplete: .* is missing; delete it"):
-            formats.check_metadata(changed(good, path), Path("x.parquet"))
+            check_metadata(changed(good, path), Path("x.parquet"))
         with pytest.raises(StoreError, match=r"x\.parquet: .* must be .*, got 3; delete it"):
-            formats.check_metadata(changed(good, path, 3), Path("x.parquet"))
+            check_metadata(changed(good, path, 3), Path("x.parquet"))
     for times in ([], [0], [2, 1], ["x"], [2**31]):
         with pytest.raises(StoreError, match=r"cell\.times must be increasing rounds"):
-            formats.check_metadata(changed(good, ("cell", "times"), times), Path("x.parquet"))
+            check_metadata(changed(good, ("cell", "times"), times), Path("x.parquet"))
 
 
 def test_labels_may_be_edited(tmp_path):

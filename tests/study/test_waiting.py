@@ -67,19 +67,24 @@ def test_a_run_says_for_whom_it_waits(folder, holder, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
 def test_runs_are_listed_while_they_last(folder, holder):
-    lock = folder / "blocks" / ".lock"
-    own = f"{os.getpid()} {socket.gethostname()}\n"
-    other = f"{holder.pid} {socket.gethostname()}\n"
+    own, other = (f".run {number} {socket.gethostname()}" for number in (os.getpid(), holder.pid))
+
+    def listed():
+        return {path.name for path in (folder / "blocks").glob(".run*")}
+
     with Store(folder).claims.registered():
-        assert lock.read_text() == other + own
-    assert lock.read_text() == other
+        assert listed() == {own, other}
+    assert listed() == {other}
+    assert Store(folder).claims.others() == [f"process {holder.pid} on {socket.gethostname()}"]
     holder.kill()
     holder.wait()
-    assert Store(folder).claims.others() == "another process"
+    assert Store(folder).claims.others() == []
     with Store(folder).claims.registered():
-        assert lock.read_text() == own
-    lock.write_bytes(b"\xff\xfe nonsense\n99999999999999999999 here\n-1 x\n")
-    assert Store(folder).claims.others() == "another process"
+        assert listed() == {own}
+    for name in (".run \N{SNOWMAN} nonsense", ".run 99999999999999999999 here", ".run -1 x", ".run "):
+        (folder / "blocks" / name).touch()
+    assert Store(folder).claims.others() == []
+    assert listed() == set()
 
 
 ASKER = """
@@ -103,7 +108,7 @@ def test_a_claim_outlasts_whatever_else_uses_the_lock_file(folder):
         assert claimed
         store.claims.others()
         assert free_for_others() == "False\n"
-        with again.claims.registered(), again.claims.exclusive():
+        with again.claims.registered():
             again.claims.others()
         with again.claims.hold("1" * 20, (0, 2)) as claimed:
             assert claimed
@@ -131,8 +136,8 @@ def test_a_run_removes_what_a_killed_one_shared(folder):
         path.mkdir()
     semaphore.touch()
     try:
-        lines = [f"{number} {socket.gethostname()}\n" for number in (dead.pid, os.getpid())]
-        (folder / "blocks" / ".lock").write_text("".join(lines))
+        for number in (dead.pid, os.getpid()):
+            (folder / "blocks" / f".run {number} {socket.gethostname()}").touch()
         with Store(folder).claims.registered():
             assert (left.exists(), semaphore.exists(), living.exists()) == (False, False, True)
     finally:

@@ -184,7 +184,7 @@ class Agent:
         with self._lock:
             with suppress(AdadimError), self._log.transaction():
                 self._model.refresh()
-                self._model.keep_if_due()
+                self._model.keep_if_behind(every=1)
             self._log.close()
 
     def __enter__(self) -> Agent:
@@ -352,7 +352,7 @@ class Agent:
             if not self._log.add_digest(rows.digest(), now, len(rows.rewards)):
                 return 0
             decisions, rewards = [], []
-            for number, (features, reward, arm, probability, time) in enumerate(rows, first):
+            for number, (features, reward, arm, probability, time) in enumerate(zip(*rows, strict=True), first):
                 made = now if time is None else time
                 decisions.append(Decision(number, made, arm, features, probability, policy=None, asked=None))
                 rewards.append(Reward(number, now, reward))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,25 +19,20 @@ from adadim.core.frames import Table, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 
-@dataclass(frozen=True, eq=False)
-class LoggedRows:
+class LoggedRows(NamedTuple):
     """What another system decided and earned: features (n, d), rewards (n,), and the rest where it is known."""
 
     features: FloatArray
-    rewards: FloatArray
-    arms: Sequence[str | None]
-    probabilities: Sequence[float | None]
-    times: Sequence[float | None]
+    rewards: list[float]
+    arms: list[str | None]
+    probabilities: list[float | None]
+    times: list[float | None]
 
     def digest(self) -> bytes:
         """What tells one log from another."""
         made = hashlib.blake2b(as_bytes(self.features) + as_bytes(self.rewards), digest_size=16)
-        made.update(repr((list(self.arms), list(self.times))).encode())
+        made.update(repr((self.arms, self.times)).encode())
         return made.digest()
-
-    def __iter__(self) -> Iterator[tuple[FloatArray, float, str | None, float | None, float | None]]:
-        columns = (self.features, self.rewards.tolist(), self.arms, self.probabilities, self.times)
-        return iter(zip(*columns, strict=True))
 
 
 def read_log(log: Any, dim: int) -> LoggedRows:
@@ -180,7 +174,7 @@ def _checked(features: Any, rewards: Any, dim: int, rest: Mapping[str, list[Any]
             raise InvalidValueError(f"probability must be in (0, 1], got {p}")
     times = [_optional(t, "time") for t in rest.get("time", nothing)]
     arms = [None if name is None else checked_name(str(name)) for name in rest.get("arm", nothing)]
-    return LoggedRows(x, gained, arms, probabilities, times)
+    return LoggedRows(x, gained.tolist(), arms, probabilities, times)
 
 
 def _optional(value: Any, name: str) -> float | None:

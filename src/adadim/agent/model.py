@@ -17,13 +17,12 @@ import numpy as np
 
 from adadim.agent.log import Entries, FloatArray, Log, Place, Snapshot, as_bytes, as_vector
 from adadim.errors import FileError
-from adadim.models.moments import Moments
+from adadim.models.moments import FORGOTTEN, Moments
 
 FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which then count as zero
 HEAD, EARLIER_HEAD = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST = 32
 ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
-FORGOTTEN = 1e-9  # pulls; less than that is nothing
 FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
 CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
 KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many
@@ -121,15 +120,10 @@ class Sums:
         """The moments as decision `number` sees them."""
         seen, asked = self.moments, self.asked
         if self.half_life is not None:
-            factor = 2.0 ** (-(number - self.epoch) / self.half_life)
-            if factor * seen.weight < FORGOTTEN:
-                seen = Moments.zeros(len(seen.moment))
-            else:
-                seen = seen.copy()
-                seen.fade(factor)
-            if asked is not None:
-                asked = asked.copy()
-                asked.fade(factor)
+            asked = None if asked is None else asked.copy()
+            faded = replace(self, moments=seen.copy(), asked=asked, peak=0.0)
+            faded.forget(number)
+            seen = Moments.zeros(len(seen.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
         if asked is None:
             return seen
         longest, extent = self.scales
@@ -349,19 +343,16 @@ class Model:
         self.keep()
         return difference(before, self.sums)
 
-    def keep_if_behind(self) -> None:
-        """Keep the sums in the log if much came since this process kept or read some, and no other did."""
-        if self.place.since(self.kept) >= KEEP_EVERY:
-            self.keep_if_due(KEEP_EVERY)
-            self.kept = self.place
-
-    def keep_if_due(self, every: int = 1) -> None:
-        """Keep the sums in the log if those that are there are `every` decisions or rewards behind."""
+    def keep_if_behind(self, every: int = KEEP_EVERY) -> None:
+        """Keep the sums in the log if `every` rows came since this process kept or read some, and no other did."""
+        if self.place.since(self.kept) < every:
+            return
         snapshot = self.log.snapshot()
         kept = Place() if snapshot is None else snapshot.place
         behind = kept.generation == self.place.generation and self.place.since(kept) >= every
         if behind or kept.generation < self.place.generation:
             self.keep()
+        self.kept = self.place
 
     def keep(self) -> None:
         """Keep the sums in the log."""

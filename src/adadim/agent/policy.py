@@ -15,7 +15,7 @@ from adadim.core.checks import positive, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.ties import argmax, tied_for_first
+from adadim.core.ties import tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
@@ -81,17 +81,26 @@ class Decider:
         k arms tie for the first place. Where they are drawn, it is the share of draws that choose this arm: the one
         that decided and 1000 more. It is never 0.
         """
-        learner, ties = self.prepare(number), getattr(self.policy, "ties", "random")
-        generator = Streams(self.settings.seed, Purpose.POLICY, [number]).generators[0]
-        uniform = np.array([generator.random()])
-        scores = learner.scores_of(features, number - 1, generator, 1 + DRAWS if learner.draws_scores else 1)
-        if costs is not None:
-            scores = scores - costs
-        chosen = int(argmax(scores[:1], uniform if ties == "random" else None)[0])
+        learner = self.prepare(number)
+        learner.resume(number - 1, Streams(self.settings.seed, Purpose.POLICY, [number]))
+        prices = np.zeros(len(features)) if costs is None else costs
+        rows = learner.everyone.offering(features[None], None, prices)
+        chosen = int(learner.choose(rows)[0][0])
+        if rows.scores is None:  # it looked at none, and so at no arm before another
+            return chosen, 1 / len(features)
+        chances = self._chances(rows.scores, chosen)
+        more = learner.more_scores(rows, DRAWS)
+        if more is not None:
+            chances = np.concatenate([chances, self._chances(more if costs is None else more - costs, chosen)])
+        return chosen, float(chances.mean())
+
+    def _chances(self, scores: FloatArray, chosen: int) -> FloatArray:
+        """Probability (n,) that an arm is chosen by scores (n, K)."""
         tied = tied_for_first(scores)
-        if ties == "lowest":
-            return chosen, float((tied.argmax(axis=1) == chosen).mean())
-        return chosen, float((tied[:, chosen] / tied.sum(axis=1)).mean())
+        if getattr(self.policy, "ties", "random") == "lowest":
+            tied = tied & (tied.cumsum(axis=1) == 1)  # the first of them alone
+        chances: FloatArray = tied[:, chosen] / tied.sum(axis=1)
+        return chances
 
     def estimates(self, features: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
         """Means of arms and their standard deviations; the recommended policy's, where this one estimates nothing."""
@@ -146,6 +155,10 @@ def _kinds(plugins: Plugins) -> dict[str, Any]:
 def _check_playable(policy: Policy, problem: Problem) -> None:
     """Refuse a policy that cannot play the problem of an agent, and say why."""
     name = type(policy).__name__
+    if getattr(policy, "memory", None) is not None:
+        raise InvalidValueError(
+            f"an agent cannot play {name} with a memory: it forgets by its own, Agent.create(memory=)"
+        )
     try:
         return _check_learner(policy.start(problem))
     except InvalidValueError as error:

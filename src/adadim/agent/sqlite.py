@@ -274,11 +274,6 @@ class SqliteLog(Log):
         except (TypeError, ValueError):
             raise self.damaged("the numbers of the last rows cannot be read") from None
 
-    def _last(self, table: str) -> int:
-        """Number of the last row that was ever in a table."""
-        row = self._row("SELECT seq FROM sqlite_sequence WHERE name = ?", table)
-        return 0 if row is None else int(row[0])
-
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
@@ -305,8 +300,7 @@ class SqliteLog(Log):
         return self._connection.execute(query, (digest, names, features)).lastrowid
 
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        last = self._last("rewards")
-        _insert(self._connection, "rewards", [(last + i, *reward) for i, reward in enumerate(rewards, 1)])
+        self._append("rewards", rewards)
         self._stop_waiting([(reward.number,) for reward in rewards if reward.replaces is None])
 
     def expire(self, before: float, now: float, reward: float | None) -> None:
@@ -314,8 +308,7 @@ class SqliteLog(Log):
         if oldest is None or oldest[0] >= before:
             return
         numbers = [row[0] for row in self._rows("SELECT number FROM outstanding WHERE time < ?", before)]
-        last = self._last("expired")
-        _insert(self._connection, "expired", [(last + i, number, now) for i, number in enumerate(numbers, 1)])
+        self._append("expired", [(number, now) for number in numbers])
         self._stop_waiting([(number,) for number in numbers])
         if reward is not None:
             self.append_rewards([Reward(number, now, reward) for number in numbers])
@@ -390,12 +383,8 @@ class SqliteLog(Log):
         ]
 
     def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        (last,) = self._row("SELECT ifnull(max(seq), 0) FROM arms")
-        rows = [
-            (last + i, time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state)
-            for i, arm in enumerate(arms, 1)
-        ]
-        _insert(self._connection, "arms", rows)
+        rows = [(time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state) for arm in arms]
+        self._append("arms", rows)
 
     def policy(self, since: int) -> tuple[int, PolicyRow] | None:
         row = self._row(POLICY, since)
@@ -405,8 +394,7 @@ class SqliteLog(Log):
         return version, PolicyRow(policy, levels, noise)
 
     def append_policy(self, policy: PolicyRow, time: float) -> None:
-        (last,) = self._row("SELECT ifnull(max(version), 0) FROM policies")
-        _insert(self._connection, "policies", [(last + 1, time, *policy)])
+        self._append("policies", [(time, *policy)])
 
     def _settings(self) -> Settings:
         rows = self._verified(self._rows("SELECT key, value, seal FROM settings"), "settings")
@@ -479,6 +467,12 @@ class SqliteLog(Log):
         return None if row is None else _as_round(*row)
 
     # Rows
+
+    def _append(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows to a table that counts them in its first column."""
+        row = self._row("SELECT seq FROM sqlite_sequence WHERE name = ?", table)  # the last that was ever there
+        last = 0 if row is None else int(row[0])
+        _insert(self._connection, table, [(last + i, *row) for i, row in enumerate(rows, 1)])
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self._connection.execute(query, values).fetchall()

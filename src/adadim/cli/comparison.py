@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from adadim.cli import kit
 from adadim.core.checks import suggestion
@@ -96,8 +95,7 @@ def regret(
     paths = []
     for name, (figure, shown) in figures.items():
         paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
-    text = comparison.comparison_markdown(rows, summaries)
-    paths += kit.write_texts(out, {"regret.md": text, "regret.json": kit.as_json_text(summaries) + "\n"})
+    paths += kit.write_rows(out, "regret.md", comparison.comparison_markdown(rows, summaries), summaries)
     if not how.quiet:
         kit.print_written(paths)
         for plan in plans:
@@ -136,13 +134,9 @@ def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     relative = f"the oracle's{' and to that of LinUCB++' if with_published else ''}"
     title = f"{split}: mean regret relative to {relative}, {plan.trials} trials"
     headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
-    table = kit.compact_table(title, headings, wraps="where")
+    lines = []
     for policy in plan.policies:
-        oracle = relative_to[policy, ORACLE]
-        numbers = [oracle.worst, oracle.median]
-        if with_published:
-            published = relative_to[policy, PUBLISHED]
-            numbers += [published.worst, published.median]
-        first, *rest = (f"{x:.2f}" for x in numbers)
-        table.add_row(Text(policy), first, Text(oracle.worst_family), *rest)
-    return table
+        used = [relative_to[policy, name] for name in (ORACLE, PUBLISHED) if name == ORACLE or with_published]
+        first, *rest = (f"{x:.2f}" for s in used for x in (s.worst, s.median))
+        lines.append([policy, first, used[0].worst_family, *rest])
+    return kit.compact_table(title, headings, lines, wraps="where")

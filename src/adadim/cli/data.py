@@ -67,18 +67,10 @@ def dimension(
     if out_file is not None:
         _draw(answer, out_file)
     if as_json:
-        entry = {
-            "features": names,
-            "levels": answer.levels,
-            "choices": answer.choices,
-            "support": answer.support.tolist(),
-            "probabilities": answer.probabilities.tolist(),
-            "tail": answer.tail.tolist(),
-            "mode": answer.mode,
-            "median": answer.median,
-            "interval90": answer.interval(0.9),
-            "noise": None if np.isnan(answer.noise) else answer.noise,
-        }
+        entry = {"features": names, "levels": answer.levels, "choices": answer.choices}
+        entry |= {name: getattr(answer, name).tolist() for name in ("support", "probabilities", "tail")}
+        entry |= {"mode": answer.mode, "median": answer.median, "interval90": answer.interval(0.9)}
+        entry |= {"noise": None if np.isnan(answer.noise) else answer.noise}
         typer.echo(json.dumps(entry, indent=2))
     else:
         typer.echo(str(answer))
@@ -167,12 +159,11 @@ def evaluate(
 
 
 def _show(name: str, result: Evaluation) -> None:
-    table = kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), wraps="")
-    for key, e in {**result.estimates, "logged": result.logged}.items():
-        table.add_row(ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}")
+    estimates = {**result.estimates, "logged": result.logged}
+    lines = [[ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}"] for key, e in estimates.items()]
     console = kit.stdout()
     console.print(Text(name, style="bold"))
-    console.print(table)
+    console.print(kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), lines, wraps=""))
     console.print(
         f"{result.rows} rows judged, the policy agrees with {result.matched}; effective sample size "
         f"{result.effective:.0f}, mean weight {result.mean_weight:.3g}",
@@ -180,7 +171,7 @@ def _show(name: str, result: Evaluation) -> None:
         soft_wrap=True,
     )
     for text in result.warnings:
-        console.print(Text.assemble(("warning:", "yellow"), " ", text), soft_wrap=True)
+        kit.notice(console, "warning", "yellow", text)
     console.print()
 
 

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +29,9 @@ from adadim.errors import RunError, StoreError, StoreWarning
 from adadim.report import Band
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+MENDABLE = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)
 MOST_TEXT = 2000  # characters of an error that a command shows
+MANIFEST = "manifest.json"  # which every folder with a study has
 VERDICT_COLOURS = {
     **dict.fromkeys(["holds", "agrees"], "green"),
     **dict.fromkeys(["does not hold", "violated", "differs"], "red"),
@@ -89,17 +91,21 @@ class RunOptions:
 
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """A function as typer takes it: a parameter `how: RunOptions` becomes its options, and errors become exit codes."""
-    signature = inspect.signature(function, eval_str=True)
-    running = inspect.signature(RunOptions, eval_str=True).parameters
+    """A function as typer takes it: a dataclass of options (`RunOptions`) becomes these, errors become exit codes."""
     parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        parameters += running.values() if parameter.annotation is RunOptions else [parameter]
+    groups: dict[str, tuple[Any, list[str]]] = {}  # by parameter: the dataclass and the names of its options
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        options = {parameter.name: parameter}
+        if is_dataclass(parameter.annotation):
+            group: Any = parameter.annotation
+            options = dict(inspect.signature(group, eval_str=True).parameters)
+            groups[parameter.name] = group, list(options)
+        parameters += options.values()
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        if "how" in signature.parameters:
-            values["how"] = RunOptions(**{name: values.pop(name) for name in running})
+        for name, (group, options) in groups.items():
+            values[name] = group(**{option: values.pop(option) for option in options})
         with errors():
             function(**values)
 
@@ -118,24 +124,20 @@ def errors() -> Iterator[None]:
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:  # the reader of the output has closed it: typer ends quietly
         raise
-    except RunError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_FAILED) from error
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        _complain(error)
-        raise typer.Exit(EXIT_INPUT) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # how polars ends where the system refuses it something
+        panic = type(error).__name__ == "PanicException"  # how polars ends where the system refuses it something
+        if not panic and not isinstance(error, MENDABLE):
             raise
-        _complain(error)
-        raise typer.Exit(EXIT_INPUT) from None
+        text = str(error) or type(error).__name__
+        if len(text) > MOST_TEXT:
+            text = f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
+        notice(stderr(), "error", "red", text)
+        raise typer.Exit(EXIT_FAILED if isinstance(error, RunError) else EXIT_INPUT) from error
 
 
-def _complain(error: BaseException) -> None:
-    text = str(error) or type(error).__name__
-    if len(text) > MOST_TEXT:
-        text = f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
-    stderr().print(Text.assemble(("error:", "red"), " ", text), highlight=False, soft_wrap=True)
+def notice(console: Console, what: str, colour: str, text: str) -> None:
+    """Print an error or a warning in one line."""
+    console.print(Text.assemble((f"{what}:", colour), " ", text), highlight=False, soft_wrap=True)
 
 
 def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
@@ -160,8 +162,7 @@ def run_study(
     plan: study.Study, folder: Place, how: RunOptions, batch: int | None = None, client: Any = None
 ) -> study.Results:
     """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
-    cluster = how.cluster if client is None else client
-    options: dict[str, Any] = {"device": how.device, "cluster": cluster, "shared": how.shared}
+    options: dict[str, Any] = {"device": how.device, "cluster": client or how.cluster, "shared": how.shared}
     with warnings_as_lines():
         return study.run(plan, folder, how.jobs, batch, progress=not how.quiet, **options)
 
@@ -184,13 +185,9 @@ def run_studies(
 def warnings_as_lines() -> Iterator[None]:
     """Show what a study warns of in a line each, without the line of code."""
     console = stderr()
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        console.print(Text.assemble(("warning:", "yellow"), " ", str(message)), highlight=False, soft_wrap=True)
-
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)
-        warnings.showwarning = show
+        warnings.showwarning = lambda message, *_, **__: notice(console, "warning", "yellow", str(message))
         yield
 
 
@@ -199,21 +196,17 @@ def study_folders(folder: str | Place, levels: int = 1) -> list[Place]:
     place = as_place(folder, "folder", StoreError)
     if not is_folder(place, StoreError):
         raise StoreError(f"{folder} is not a folder")
-    if _holds_study(place):
+    if exists(place / MANIFEST, StoreError):
         return [place]
     studies: list[Place] = []
     level = [place]
     for _ in range(levels):
         below: list[Place] = [outer / name for outer in level for name in sorted(names(outer, StoreError))]
         level = [inner for inner in below if is_folder(inner, StoreError)]
-        studies += filter(_holds_study, level)
+        studies += [inner for inner in level if exists(inner / MANIFEST, StoreError)]
     if not studies:
         raise StoreError(f"no results in {folder}; make some with 'adadim run' or 'adadim reproduce'")
     return studies
-
-
-def _holds_study(folder: Place) -> bool:
-    return exists(folder / "manifest.json", StoreError)
 
 
 def as_json_text(rows: Sequence[Any]) -> str:
@@ -224,6 +217,11 @@ def as_json_text(rows: Sequence[Any]) -> str:
 def write_texts(folder: Place, texts: Mapping[str, str]) -> list[Place]:
     """Write files of text into a folder, by name; gives their paths."""
     return [write_atomic(folder / name, text.encode()) for name, text in texts.items()]
+
+
+def write_rows(folder: Place, name: str, text: str, rows: Sequence[Any]) -> list[Place]:
+    """Write a table as text (claims.md, say) and its rows as JSON (claims.json) into a folder; gives their paths."""
+    return write_texts(folder, {name: text, f"{name.rpartition('.')[0]}.json": as_json_text(rows) + "\n"})
 
 
 def stdout() -> Console:
@@ -271,9 +269,18 @@ def summary_table(results: study.Results) -> Table:
     return table
 
 
-def compact_table(title: str, headings: Sequence[str], wraps: str, least: int = 0) -> Table:
-    """An empty table narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
+def compact_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], wraps: str, least: int = 0
+) -> Table:
+    """A table of texts, narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
         table.add_column(heading, no_wrap=heading != wraps, min_width=least if heading == wraps else None)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+def coloured(verdict: str) -> Text:
+    """A verdict in its colour."""
+    return Text(verdict, style=VERDICT_COLOURS[verdict])

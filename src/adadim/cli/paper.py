@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,15 +41,33 @@ ChosenVariant = Annotated[
         "(In Python, adadim.paper takes theory unless told.) A study's labels record which.",
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
-        "repeated. The results go into a folder of their own.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Which studies of the paper, and what is changed in them: options of commands that run or print some."""
+
+    variant: ChosenVariant = VARIANT
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
+            "repeated. The results go into a folder of their own.",
+        ),
+    ] = None
+    policy: kit.AddedPolicies = None
+    plugin: kit.Plugins = None
+
+    def studies(self, figures: Sequence[str], trials: int, seed: int) -> list[Study]:
+        """The studies behind figures, varied if anything is to be changed."""
+        if self.plugin and not self.policy:
+            raise InvalidValueError(f"--plugin {self.plugin[0]}: say with --policy which of its policies to run")
+        plugins = kit.load_plugins(self.plugin)
+        changes, policies = _changes(self.settings), kit.read_policies(self.policy, plugins)
+        plans = [plan.study(figure, v, trials, seed) for figure in figures for v in _variants(self.variant)]
+        return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
 
 
 def reproduce(
@@ -62,10 +81,8 @@ def reproduce(
             "--trials", "-n", min=1, help="Replications; by default 100 for the paper, else as many as the source has."
         ),
     ] = None,
-    variant: ChosenVariant = VARIANT,
-    settings: Settings = None,
-    policy: kit.AddedPolicies = None,
-    plugin: kit.Plugins = None,
+    *,
+    variation: Variation,
     horizon: Annotated[
         int | None,
         typer.Option(
@@ -77,7 +94,6 @@ def reproduce(
     batch: kit.Batch = None,
     band: kit.Shading = kit.WhichBand.ci,
     titled: kit.Titled = True,
-    *,
     how: kit.RunOptions,
 ) -> None:
     """Run the paper's experiments, draw its figures, and check its claims against the data.
@@ -101,11 +117,11 @@ def reproduce(
     """
     figures = [name for name in FIGURES if "all" in what or name in what]
     tables = [name for name in field.TABLES if name in what]
-    if tables and (settings or policy or plugin):
+    if tables and (variation.settings or variation.policy or variation.plugin):
         raise InvalidValueError(f"--set, --policy and --plugin vary figures of the paper, not {tables[0]}")
     out = as_place(out_folder, "out")
     if figures:
-        plans = _plans(figures, variant, trials or PAPER_TRIALS, seed, settings, policy, plugin)
+        plans = variation.studies(figures, trials or PAPER_TRIALS, seed)
         for results in kit.run_studies(plans, out, how, batch):
             paths = draw_and_save(results, out / "figures" / results.name, kit.band_of(band), titled)
             if not how.quiet:
@@ -116,11 +132,10 @@ def reproduce(
     if tables:
         plans = [field.study(name, trials, seed, horizon) for name in tables]
         # Tables of other papers are computed on the CPU, whatever the device.
-        outcomes = kit.run_studies(plans, out, dataclasses.replace(how, device="cpu"), batch)
+        outcomes = kit.run_studies(plans, out, replace(how, device="cpu"), batch)
         for name, study, results in zip(tables, plans, outcomes, strict=True):
             rows = field.rows([results]) + field.sphere_rows(name, study.trials, seed, horizon)
-            texts = {f"{name}.md": field.rows_markdown(rows), f"{name}.json": kit.as_json_text(rows) + "\n"}
-            paths = kit.write_texts(out / "tables", texts)
+            paths = kit.write_rows(out / "tables", f"{name}.md", field.rows_markdown(rows), rows)
             if not how.quiet:
                 kit.print_written(paths)
                 _show_rows(name, rows)
@@ -129,10 +144,8 @@ def reproduce(
 def show(
     figure: Annotated[WhichFigure, typer.Argument(help="Which figure of the paper.", show_default=False)],
     trials: kit.Trials = PAPER_TRIALS,
-    variant: ChosenVariant = VARIANT,
-    settings: Settings = None,
-    policy: kit.AddedPolicies = None,
-    plugin: kit.Plugins = None,
+    *,
+    variation: Variation,
     seed: kit.Seed = 0,
 ) -> None:
     """Print the study behind a figure of the paper as TOML, to edit and to run.
@@ -143,9 +156,9 @@ def show(
 
     Example: adadim show fig2a > mine.toml, then adadim run mine.toml
     """
-    if variant == WhichVariant.both:
+    if variation.variant == WhichVariant.both:
         raise InvalidValueError("a file holds one study: choose one variant, released or theory")
-    (study,) = _plans([str(figure)], variant, trials, seed, settings, policy, plugin)
+    (study,) = variation.studies([str(figure)], trials, seed)
     text = study.to_toml()
     if not _varied(study):
         typer.echo("# Change the name with the content, or the results go into the folder of the paper's study.")
@@ -200,20 +213,18 @@ def footnote(
     at_paper_size = studies.values() if HORIZON in horizons else ()
     verdicts = [more_claims.footnote_claim(results) for results in at_paper_size]
     table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
-    texts = {"footnote.csv": table.write_csv(), "footnote.json": kit.as_json_text(verdicts) + "\n"}
-    paths = kit.write_texts(out_folder, texts)
+    paths = kit.write_rows(out_folder, "footnote.csv", table.write_csv(), verdicts)
     if how.quiet:
         return
     kit.print_written(paths)
     headings = ("T", "d", "d*", "beta = 0.5", "beta = 0.66", "ratio", "95% interval")
     for v, line in points.items():
         title = f"LinUCB++ at both betas, {v}, {line[0].trials} trials"
-        shown = kit.compact_table(title, headings, wraps="T", least=5)
+        rows = []
         for p in line:
-            sizes = (str(p.horizon), str(p.dim), str(p.intrinsic_dim))
-            regrets = (f"{p.half:.4g}", f"{p.footnote:.4g}")
-            shown.add_row(*sizes, *regrets, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}")
-        kit.stdout().print(shown)
+            numbers = (str(p.horizon), str(p.dim), str(p.intrinsic_dim), f"{p.half:.4g}", f"{p.footnote:.4g}")
+            rows.append([*numbers, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}"])
+        kit.stdout().print(kit.compact_table(title, headings, rows, wraps="T", least=5))
         where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends[v].items())
         kit.say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(verdicts)
@@ -236,8 +247,7 @@ def parameter(
     judged = [more_claims.learned_claim(v, trials, seed) for v in _variants(variant)]
     verdicts = [verdict for verdict, _ in judged]
     table = pl.DataFrame({verdict.variant: errors for verdict, errors in judged})
-    texts = {"parameter.csv": table.write_csv(), "parameter.json": kit.as_json_text(verdicts) + "\n"}
-    paths = kit.write_texts(out_folder, texts)
+    paths = kit.write_rows(out_folder, "parameter.csv", table.write_csv(), verdicts)
     if not quiet:
         kit.print_written(paths)
         _say_verdicts(verdicts)
@@ -245,24 +255,6 @@ def parameter(
 
 def _variants(variant: WhichVariant) -> list[Variant]:
     return [v for v in VARIANTS if variant in (WhichVariant.both, v)]
-
-
-def _plans(
-    figures: Sequence[str],
-    variant: WhichVariant,
-    trials: int,
-    seed: int,
-    settings: list[str] | None,
-    policy: list[str] | None,
-    plugin: list[Path] | None,
-) -> list[Study]:
-    """The studies behind figures, varied if anything is to be changed."""
-    if plugin and not policy:
-        raise InvalidValueError(f"--plugin {plugin[0]}: say with --policy which of its policies to run")
-    plugins = kit.load_plugins(plugin)
-    changes, policies = _changes(settings), kit.read_policies(policy, plugins)
-    plans = [plan.study(figure, v, trials=trials, seed=seed) for figure in figures for v in _variants(variant)]
-    return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
 
 
 def _changes(settings: Sequence[str] | None) -> dict[str, Any]:
@@ -285,17 +277,12 @@ def _varied(study: Study) -> bool:
 
 def _results(folder: str | Place) -> list[Results]:
     """Results of the paper's studies, as they are, among those in a folder."""
-    commands = {
-        study_name(figure, variant): f"adadim reproduce {figure} --variant {variant} --out {folder}"
-        for figure in FIGURES
-        for variant in VARIANTS
-    }
     stored = [load(path) for path in kit.study_folders(folder)]
-    for results in stored:
-        if results.name in commands and not results.labels:
+    for results, figure, variant in itertools.product(stored, FIGURES, VARIANTS):
+        if results.name == study_name(figure, variant) and not results.labels:
             raise StoreError(
                 f"{results.folder}: stored by an older adadim, without labels; run it again, which finds the stored "
-                f"blocks: {commands[results.name]} --trials {results.trials}"
+                f"blocks: adadim reproduce {figure} --variant {variant} --out {folder} --trials {results.trials}"
             )
     return [results for results in stored if plan.unvaried(results)]
 
@@ -305,8 +292,7 @@ def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
     verdicts: list[Verdict] = []
     if not _varied(plans[0]):
         verdicts = analysis.claims(_results(out))
-        texts = {"claims.md": analysis.claims_markdown(verdicts), "claims.json": kit.as_json_text(verdicts) + "\n"}
-        kit.write_texts(out, texts)
+        kit.write_rows(out, "claims.md", analysis.claims_markdown(verdicts), verdicts)
     if quiet:
         return
     if verdicts:
@@ -361,16 +347,13 @@ def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
 def _show_rows(name: str, rows: Sequence[field.Row]) -> None:
     """Print a table of another paper, and its remarks."""
     title = f"{name}: {rows[0].source}, {rows[0].trials} trials"
-    table = kit.compact_table(title, ("experiment", "learner", "reported", "ours", "verdict"), "learner", 9)
+    lines = []
     for row in rows:
-        table.add_row(
-            Text(row.instance),
-            Text(row.policy.removeprefix(f"{row.instance}-")),
-            f"{row.reported:g} ± {row.error:.0f}",
-            f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]",
-            Text(row.verdict, style=kit.VERDICT_COLOURS[row.verdict]),
-        )
-    kit.stdout().print(table)
+        learner, reported = row.policy.removeprefix(f"{row.instance}-"), f"{row.reported:g} ± {row.error:.0f}"
+        ours = f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]"
+        lines.append([row.instance, learner, reported, ours, kit.coloured(row.verdict)])
+    headings = ("experiment", "learner", "reported", "ours", "verdict")
+    kit.stdout().print(kit.compact_table(title, headings, lines, "learner", 9))
     for remark in dict.fromkeys(row.remark for row in rows):
         about = dict.fromkeys(row.policy for row in rows if row.remark == remark)
         kit.stdout().print(Text(f"{', '.join(about)}: {remark}."), highlight=False)

@@ -125,16 +125,8 @@ def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
-        entries = [
-            {
-                "name": s.name,
-                "done": s.done,
-                "total": s.total,
-                "complete": s.complete,
-                "cells": list(map(asdict, s.cells)),
-            }
-            for s in statuses
-        ]
+        told = ("name", "done", "total", "complete")
+        entries = [{key: getattr(s, key) for key in told} | {"cells": list(map(asdict, s.cells))} for s in statuses]
         typer.echo(json.dumps(entries, indent=2))
     else:
         table = Table("study", "done", "wanted", "cells", "")
@@ -173,11 +165,8 @@ def export(
     for path in folders:
         results = study.load(path)
         target = out_file or Path(f"{results.name}.{kind}")
-        buffer = io.BytesIO()
-        if kind == WhichFormat.csv:
-            results.frame().write_csv(buffer)
-        else:
-            results.frame().write_parquet(buffer)
+        frame, buffer = results.frame(), io.BytesIO()
+        (frame.write_csv if kind == WhichFormat.csv else frame.write_parquet)(buffer)
         kit.print_written([write_atomic(target, buffer.getvalue())])
 
 

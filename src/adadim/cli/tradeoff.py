@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from adadim.cli import kit
 from adadim.experiments import tradeoff
@@ -164,28 +163,20 @@ def rates(
 
 def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
     headings = ("policy", "Delta", "easy", "hard", "bound", "slack", "95% interval", "verdict")
-    table = kit.compact_table(
-        "Lower bound: the mean hard regret is at least the bound", headings, wraps="policy", least=NAME
-    )
+    lines = []
     for row in rows:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
-        table.add_row(Text(row.policy), *numbers, interval, f"[{kit.VERDICT_COLOURS[row.verdict]}]{row.verdict}[/]")
-    return table
+        lines.append([row.policy, *numbers, interval, kit.coloured(row.verdict)])
+    return kit.compact_table("Lower bound: the mean hard regret is at least the bound", headings, lines, "policy", NAME)
 
 
 def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
     headings = ("policy", "alpha", "rate", "95% interval", "theory", "points", "saturated")
-    table = kit.compact_table("Measured rates", headings, wraps="policy", least=NAME)
+    lines = []
     for e in estimates:
-        measured = math.isfinite(e.rate)
-        table.add_row(
-            Text(e.policy),
-            f"{e.alpha:g}",
-            f"{e.rate:.3f}" if measured else "-",
-            f"{e.low:.3f} to {e.high:.3f}" if measured else "-",
-            "-" if e.theory is None else f"{e.theory:g}",
-            f"{len(e.horizons)} of {len(e.horizons) + len(e.saturated)}",
-            " ".join(map(str, e.saturated)),
-        )
-    return table
+        rate = (f"{e.rate:.3f}", f"{e.low:.3f} to {e.high:.3f}") if math.isfinite(e.rate) else ("-", "-")
+        theory, points = "-" if e.theory is None else f"{e.theory:g}", len(e.horizons) + len(e.saturated)
+        counted, saturated = f"{len(e.horizons)} of {points}", " ".join(map(str, e.saturated))
+        lines.append([e.policy, f"{e.alpha:g}", *rate, theory, counted, saturated])
+    return kit.compact_table("Measured rates", headings, lines, "policy", NAME)

@@ -28,8 +28,6 @@ from adadim.core.frames import without_frame
 from adadim.core.state import unchanging
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
-__all__ = ["ActionSet"]
-
 NORM_SLACK = 1e-9  # rounding on the unit sphere
 LARGEST = 1e100  # beyond, squares of squares overflow
 

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
-from array_api_compat import device as device_of
+from array_api_compat import array_namespace, device
 from array_api_compat import numpy as array_api_numpy
 
 from adadim.errors import DeviceError, InvalidTypeError, InvalidValueError
@@ -18,29 +17,7 @@ Array = Any
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
-__all__ = [
-    "Array",
-    "FloatArray",
-    "IntArray",
-    "as_numpy",
-    "at_each",
-    "check_device",
-    "clamp",
-    "device_of",
-    "indices",
-    "is_array",
-    "is_numpy",
-    "like",
-    "namespace",
-    "read_only",
-    "real_array",
-    "squared_lengths",
-    "surely_all",
-    "to_torch",
-    "zeros",
-]
-
-
+device_of = device
 AT_A_TIME = 2**20  # numbers of which `squared_lengths` may make a copy
 
 
@@ -78,13 +55,7 @@ def as_numpy(array: Array) -> np.ndarray[Any, Any]:
 
 
 def check_device(device: str) -> str:
-    """Return `device`, or say why nothing can be computed there.
-
-    Examples
-    --------
-    >>> check_device("cpu")
-    'cpu'
-    """
+    """Return `device`, or say why nothing can be computed there."""
     if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
     if device == "cpu":
@@ -132,16 +103,7 @@ def _writable(array: Array) -> Array:
 
 
 def real_array(values: Any, name: str, *, copy: bool = True) -> Array:
-    """`values` in float64, NumPy's unless it is a tensor, and a copy unless asked; an error unless real numbers.
-
-    Examples
-    --------
-    >>> real_array([1, 2], "theta")
-    array([1., 2.])
-    >>> real_array([1j], "theta")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: theta must be real numbers, got dtype complex128
-    """
+    """`values` in float64, NumPy's unless it is a tensor, and a copy unless asked; an error unless real numbers."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidTypeError(f"{name} must be real numbers, got a masked array; fill it first, e.g. with filled(0)")
     if hasattr(values, "detach"):
@@ -190,13 +152,7 @@ def indices(array: Array) -> Array:
 
 
 def at_each(array: Array, columns: Array) -> Array:
-    """The entries ``array[i, columns[i]]``, as an array of their own.
-
-    Examples
-    --------
-    >>> at_each(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0]))
-    array([2., 3.])
-    """
+    """The entries ``array[i, columns[i]]``, as an array of their own."""
     if len(columns) == 1 and is_numpy(array):  # the same, quicker
         return array[:, columns.item()].copy()
     return array[indices(columns), columns]
@@ -211,13 +167,7 @@ def clamp(array: Array, lowest: float | None = None, highest: float | None = Non
 
 
 def squared_lengths(vectors: Array) -> Array:
-    """Squared length of every vector of an array (R, K, d), (R, K).
-
-    Examples
-    --------
-    >>> squared_lengths(np.array([[[3.0, 4.0], [1.0, 1.0]]]))
-    array([[25.,  2.]])
-    """
+    """Squared length of every vector of an array (R, K, d), (R, K)."""
     xp = namespace(vectors)
     if is_numpy(vectors):
         return xp.vecdot(vectors, vectors)

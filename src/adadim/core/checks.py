@@ -183,17 +183,6 @@ def check_fields(value: object) -> None:
 
     ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
     ``| None`` None is possible too. Other annotations say nothing here.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass
-    ... class Ridge:
-    ...     weight: Annotated[float, not_negative] = 0.1
-    ...     solver: Literal["host", "device"] = "host"
-    >>> check_fields(Ridge(weight=2.0))
-    >>> check_fields(Ridge(solver="cloud"))
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: solver must be 'host' or 'device', got 'cloud'
     """
     kind: Any = type(value)  # to mypy a class has no hash
     for name, guard in _guards(kind):
@@ -237,14 +226,7 @@ def machine_bytes() -> float:
 
 
 def check_fits(needed: float, **sizes: int) -> None:
-    """Raise an error that names the largest of the sizes if so many bytes cannot fit into memory.
-
-    Examples
-    --------
-    >>> check_fits(1e18, arms=10**9, dim=100)
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: arms = 1000000000 is too much (with dim = 100): ... GiB are needed, and ...
-    """
+    """Raise an error that names the largest of the sizes if so many bytes cannot fit into memory."""
     have = machine_bytes()
     if needed > have:
         needed = min(needed, 10**300)  # beyond, a float cannot hold it

@@ -44,22 +44,15 @@ def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
 
     Dataclasses inside it become tables too, arrays and tuples lists. What is none of these, a function for instance,
     stays as it is: whoever writes the table to a file refuses it there.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> to_table(adadim.Greedy(dim=3))
-    {'kind': 'Greedy', 'ridge': 0.1, 'dim': 3, 'ties': 'random'}
-    >>> to_table(adadim.SmoothCorral(base=adadim.LinUCB(ridge=0.5)), defaults=False)
-    {'kind': 'SmoothCorral', 'base': {'kind': 'LinUCB', 'ridge': 0.5}}
     """
     kept = fields(value)
     if "kind" in kept:
         raise InvalidTypeError(f"{type(value).__name__} has a field 'kind', which names the class; call it otherwise")
-    if not defaults:
-        usual = _defaults(type(value))
-        kept = {key: item for key, item in kept.items() if key not in usual or not _same(item, usual[key])}
-    return {"kind": type(value).__name__, **{key: plain(item, defaults) for key, item in kept.items()}}
+    usual = {entry.name for entry in dataclasses.fields(value) if not defaults and _has_default(value, entry)}
+    return {
+        "kind": type(value).__name__,
+        **{key: plain(item, defaults) for key, item in kept.items() if key not in usual},
+    }
 
 
 def from_table(
@@ -68,16 +61,6 @@ def from_table(
     """Build what a table describes, of the given kinds; keys that are left out take their defaults.
 
     Lists become tuples. Strings such as ``"@dim"`` stand for ``parameters["dim"]``. Errors say `where` the table is.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> kinds = {"LinUCB": adadim.LinUCB, "Greedy": adadim.Greedy}
-    >>> from_table({"kind": "Greedy", "dim": "@intrinsic_dim"}, kinds, parameters={"intrinsic_dim": 4})
-    Greedy(ridge=0.1, dim=4, ties='random')
-    >>> from_table({"kind": "LinUCB", "rigde": 1.0}, kinds)
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: policy.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'?
     """
 
     def built(value: Any, where: str) -> Any:
@@ -126,15 +109,7 @@ def check_table(
 
 
 def plain(value: Any, defaults: bool = True) -> Any:
-    """`value` with dataclasses as tables and with arrays and tuples as lists, all the way down; nothing is shared.
-
-    A table starts with its `kind`.
-
-    Examples
-    --------
-    >>> plain({"levels": np.array([2, 4]), "rate": (np.float64(0.5),)})
-    {'levels': [2, 4], 'rate': [0.5]}
-    """
+    """`value` with dataclasses as tables (`kind` first), arrays and tuples as lists, all the way; nothing is shared."""
     if _is_dataclass_instance(value):
         return to_table(value, defaults)
     if isinstance(value, Mapping):
@@ -146,13 +121,7 @@ def plain(value: Any, defaults: bool = True) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples.
-
-    Examples
-    --------
-    >>> finite({"mean": 1.5, "interval": (0.5, float("inf")), "name": "x"})
-    {'mean': 1.5, 'interval': [0.5, None], 'name': 'x'}
-    """
+    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -161,16 +130,7 @@ def finite(value: Any) -> Any:
 
 
 def without_none(table: Any, kinds: Kinds) -> Any:
-    """A table without the parameters that are None and would be None if left out: TOML cannot write None.
-
-    Tables inside it are treated alike; what names no known kind is left alone.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> without_none(to_table(adadim.Greedy()), {"Greedy": adadim.Greedy})
-    {'kind': 'Greedy', 'ridge': 0.1, 'ties': 'random'}
-    """
+    """A table, and those in it, without parameters that are None and would be if left out: TOML cannot write None."""
     if isinstance(table, list):
         return [without_none(item, kinds) for item in table]
     if not isinstance(table, Mapping):
@@ -216,49 +176,29 @@ def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
-    name = value[1:]
     if parameters is None:
         raise InvalidValueError(
             f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here"
         )
-    if name not in parameters:
-        hint = suggestion(name, parameters)
-        raise InvalidValueError(
-            f"{where}: {shown(value)} stands for a parameter that the instance does not have; {hint}"
-        )
-    return parameters[name]
+    if value[1:] not in parameters:
+        hint = f"a parameter that the instance does not have; {suggestion(value[1:], parameters)}"
+        raise InvalidValueError(f"{where}: {shown(value)} stands for {hint}")
+    return parameters[value[1:]]
 
 
 def _is_dataclass_instance(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _defaults(kind: type) -> dict[str, Any]:
-    defaults: dict[str, Any] = {}
-    for entry in dataclasses.fields(kind):
-        if entry.default is not dataclasses.MISSING:
-            defaults[entry.name] = entry.default
-        elif entry.default_factory is not dataclasses.MISSING:
-            defaults[entry.name] = entry.default_factory()
-    return defaults
-
-
-def _same(value: Any, default: Any) -> bool:
+def _has_default(owner: Any, entry: dataclasses.Field[Any]) -> bool:
+    """Whether a field has its usual value."""
+    default = entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
+    value = getattr(owner, entry.name)
     return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
 
 
 def parse_policy(text: str) -> dict[str, Any]:
-    """The table of a policy as it is written on the command line; nothing is run to read it.
-
-    Values are as in JSON, or else plain text, after a colon, and as in Python within brackets.
-
-    Examples
-    --------
-    >>> parse_policy("LinUCB:dim=5,bonus=norm") == parse_policy("LinUCB(dim=5, bonus='norm')")
-    True
-    >>> parse_policy("UCB")
-    {'kind': 'UCB'}
-    """
+    """The table of a policy as on the command line: ``LinUCB:dim=5,bonus=norm`` or ``LinUCB(dim=5, bonus='norm')``."""
     if text.rstrip().endswith(")"):
         return _parse_call(text)
     kind, _, rest = text.strip().partition(":")
@@ -307,13 +247,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
-    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write.
-
-    Examples
-    --------
-    >>> to_toml({"name": "mine", "policies": {"LinUCB++": {"kind": "LinUCB", "radius": 0.5}}})
-    'name = "mine"\n\n[policies."LinUCB++"]\nkind = "LinUCB"\nradius = 0.5\n'
-    """
+    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write."""
     lines = _toml_pairs({key: value for key, value in document.items() if not isinstance(value, Mapping)}, "")
     for section, tables in document.items():
         if not isinstance(tables, Mapping):
@@ -360,13 +294,6 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
     """What decides a result, as plain JSON: equal values give equal text, whoever wrote them and how.
 
     Code that is not in `kinds`, which are adadim's own, counts with its source, see `source_digest`.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> kinds = {"Greedy": adadim.Greedy}
-    >>> identity(adadim.Greedy(ridge=1), "here", kinds) == identity(adadim.Greedy(ridge=1.0), "here", kinds)
-    True
     """
     if _is_dataclass_instance(value):
         kind: type = type(value)
@@ -396,15 +323,6 @@ def source_digest(value: Any) -> str:
 
     Covers the text of the functions of the class, and of the functions, classes and constants of the same module that
     they use, directly or through one another. Other modules are taken to stay as they are.
-
-    Examples
-    --------
-    >>> def half(x):
-    ...     return x / 2
-    >>> def third(x):
-    ...     return x / 3
-    >>> source_digest(half) == source_digest(half), source_digest(half) == source_digest(third)
-    (True, False)
     """
     reader = _SourceReader(getattr(value, "__module__", None))
     reader.add("", value)

@@ -109,13 +109,7 @@ def interaction_levels(arms: int, groups: Mapping[str, int], *, shared: bool = F
 
 
 def in_like_units(covariates: FloatArray) -> FloatArray:
-    """Columns centred and divided by their standard deviation; a constant column becomes 0.
-
-    Examples
-    --------
-    >>> in_like_units(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    array([[-1., 0.], [ 1., 0.]])
-    """
+    """Columns centred and divided by their standard deviation; a constant column becomes 0."""
     centred = covariates - covariates.mean(axis=0)
     spread = centred.std(axis=0)
     rounding = 1e-12 * np.abs(covariates).max(axis=0, initial=0.0)

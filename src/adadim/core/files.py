@@ -30,14 +30,7 @@ SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 @dataclass(frozen=True)
 class Url:
-    """A file or folder that fsspec reaches, such as ``s3://bucket/results``.
-
-    Examples
-    --------
-    >>> file = Url("memory://results") / "blocks" / "first.parquet"
-    >>> str(file), file.name, file.stem, str(file.with_name("other"))
-    ('memory://results/blocks/first.parquet', 'first.parquet', 'first', 'memory://results/blocks/other')
-    """
+    """A file or folder that fsspec reaches, such as ``s3://bucket/results``."""
 
     text: str
 
@@ -67,13 +60,7 @@ P = TypeVar("P", bound=Place)
 
 
 def as_place(value: Any, name: str, error: type[FileError] = FileError) -> Place:
-    """A path, or a URL if `value` is text that starts like one; ``file://`` is a path.
-
-    Examples
-    --------
-    >>> as_place("s3://bucket/results/", "folder"), as_place("file:///tmp/results", "folder").name
-    (Url(text='s3://bucket/results'), 'results')
-    """
+    """A path, or a URL if `value` is text that starts like one; ``file://`` is a path."""
     if isinstance(value, Url):
         return value
     if isinstance(value, str) and (scheme := SCHEME.match(value)):
@@ -86,14 +73,7 @@ def as_place(value: Any, name: str, error: type[FileError] = FileError) -> Place
 
 
 def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
-    """A path that the system can use.
-
-    Examples
-    --------
-    >>> as_path(None, "folder")
-    Traceback (most recent call last):
-    adadim.errors.FileError: folder must be a path, got None
-    """
+    """A path that the system can use."""
     try:
         path = Path(value)
         os.fsencode(path)

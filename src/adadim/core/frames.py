@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown, suggestion
 from adadim.core.files import explained
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
-
-LIBRARIES = ("pandas", "polars")
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
@@ -45,17 +42,7 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
 
 
 class Table:
-    """Somebody's table: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`.
-
-    Examples
-    --------
-    >>> table = Table([{"arm": "a", "reward": 0.5}, {"arm": "b"}], "the log")
-    >>> table.names, table.filled("reward"), table.numbers("reward", table.filled("reward"))
-    (['arm', 'reward'], array([ True, False]), array([0.5]))
-    >>> table.numbers("arm")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: column 'arm' of the log must hold numbers, got 'a'
-    """
+    """Somebody's table: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`."""
 
     def __init__(self, source: Any, what: str = "the table", kinds: Sequence[str] = (".parquet", ".csv")) -> None:
         if isinstance(source, str | Path):
@@ -91,13 +78,7 @@ def is_missing(value: Any) -> bool:
 
 
 def column_names(frame: Frame, what: str = "the table") -> list[str]:
-    """Names of the columns, in their order.
-
-    Examples
-    --------
-    >>> column_names({"arm": [0, 1], "reward": [0.5, 0.2]})
-    ['arm', 'reward']
-    """
+    """Names of the columns, in their order."""
     if isinstance(frame, Mapping):
         names = list(frame)
         sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
@@ -115,14 +96,7 @@ def column_names(frame: Frame, what: str = "the table") -> list[str]:
 
 
 def checked_names(names: Any, name: str) -> list[str]:
-    """A list of names of columns, each once.
-
-    Examples
-    --------
-    >>> checked_names("age", "features")
-    Traceback (most recent call last):
-    adadim.errors.InvalidTypeError: features must be a list of names of columns, got 'age'
-    """
+    """A list of names of columns, each once."""
     fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
     if not fits or not all(isinstance(one, str) for one in names):
         raise InvalidTypeError(f"{name} must be a list of names of columns, got {shown(names)}")
@@ -132,14 +106,7 @@ def checked_names(names: Any, name: str) -> list[str]:
 
 
 def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, Any]:
-    """One column as an array (n,), of whatever type it has; an error names what the table has instead.
-
-    Examples
-    --------
-    >>> column({"arm": ["a", "b"]}, "arms")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: the table has no column 'arms'; did you mean 'arm'?
-    """
+    """One column as an array (n,), of whatever type it has; an error names what the table has instead."""
     known = column_names(frame, what)
     if not isinstance(name, str):
         raise InvalidTypeError(f"the name of a column must be a text, got {shown(name)}")
@@ -153,13 +120,7 @@ def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, 
 
 
 def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
-    """The different values of a column, sorted, at least two of them, and which of them each row has.
-
-    Examples
-    --------
-    >>> distinct(np.array(["b", "a", "b"]), "arm")
-    (['a', 'b'], array([1, 0, 1]))
-    """
+    """The different values of a column, sorted, at least two of them, and which of them each row has."""
     for row, value in enumerate(values.tolist()):
         if value is None or value != value:
             raise InvalidValueError(f"column {name!r} has no value in row {row + 1}; drop such rows or fill them in")
@@ -175,14 +136,8 @@ def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.nda
 
 
 def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
-    """Columns as numbers, (n, columns); a missing value is refused with its row.
-
-    Examples
-    --------
-    >>> number_columns({"age": [30, 41], "weight": [71.5, 60.0]}, ["weight", "age"])
-    array([[71.5, 30. ], [60. , 41. ]])
-    """
-    found: list[FloatArray] = []
+    """Columns as numbers, (n, columns); a missing value is refused with its row."""
+    numbers: list[FloatArray] = []
     for name in names:
         values = column(frame, name, what)
         if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
@@ -200,28 +155,14 @@ def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") 
             raise InvalidValueError(
                 f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
             )
-        found.append(values)
-    return np.stack(found, axis=1)
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame of pandas or polars."""
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
+        numbers.append(values)
+    return np.stack(numbers, axis=1)
 
 
 def without_frame(value: Any, what: str = "features") -> tuple[Any, tuple[str, ...] | None]:
-    """A DataFrame as its numbers and the names of its columns; anything else as it is, without names.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> without_frame(pl.DataFrame({"price": [1, 2], "new": [True, False]}))
-    (array([[1., 1.], [2., 0.]]), ('price', 'new'))
-    >>> without_frame([[1.0, 2.0]])
-    ([[1.0, 2.0]], None)
-    """
-    if not is_frame(value):
+    """A DataFrame as its numbers and the names of its columns; anything else as it is, without names."""
+    kind = type(value)
+    if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] not in ("pandas", "polars"):
         return value, None
     names = tuple(map(str, value.columns))
     if len(set(names)) < len(names):

@@ -8,21 +8,7 @@ from typing import Any
 
 
 def on_demand(package: str, parts: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package needs as its ``__getattr__`` and ``__dir__``.
-
-    Parameters
-    ----------
-    package : str
-        Its name.
-    parts : mapping of str to str
-        Where each name is: ``"a.b"`` is a module, ``"a.b:c"`` the thing called c in it.
-
-    Examples
-    --------
-    >>> find, names = on_demand("adadim", {"schedule": "adadim.theory:schedule"})
-    >>> find("schedule").__module__
-    'adadim.theory.iterations'
-    """
+    """What a package needs as its ``__getattr__`` and ``__dir__``; a part is a module, or "a.b:c" what one holds."""
 
     def __getattr__(name: str) -> Any:
         if name not in parts:

@@ -11,12 +11,10 @@ import numpy as np
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
 from adadim.core.checks import flag, integer, one_of, positive, shown
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.randomness import check_replications
 from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
-
-__all__ = ["NEVER", "Problem", "Sets"]
 
 NEVER = 2**62  # round in which arms arrive that nobody has added
 ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it

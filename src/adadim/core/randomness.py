@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from adadim.core.checks import is_integer, shown
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
-
-__all__ = ["DeviceDraws", "Draws", "Purpose", "Streams", "check_replications", "check_seed"]
-
 
 BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
 
@@ -57,40 +54,11 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
     return tuple(int(r) for r in numbers)
 
 
-class Draws(Protocol):
-    """Where numbers come from: the streams themselves, or what they give, moved to a device."""
-
-    def uniforms(self, rows: Rows | None = None) -> Array:
-        """Next uniform of each replication in `rows` (by default all)."""
-        ...
-
-    def normals(self, rows: Rows | None = None) -> Array:
-        """Next standard normal of each replication in `rows`."""
-        ...
-
-
 class Streams:
     """Independent streams, one for each replication of a batch.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run.
-    purpose : Purpose
-        Component that draws.
-    replications : sequence of int
-        Replication numbers of the batch.
-    path : tuple of int
-        Further key, for the parts of a composite policy (see `child`).
-    reference : array, optional
-        An array of the library and on the device that the numbers are for (see `source`); NumPy's by default.
-
-    Examples
-    --------
-    >>> batch = Streams(7, Purpose.NOISE, [3, 4])
-    >>> alone = Streams(7, Purpose.NOISE, [4])
-    >>> bool(batch.normals()[1] == alone.normals()[0])
-    True
+    `path` is a further key, for the parts of a composite policy (see `child`); the numbers are for the library and
+    device of `reference`, by default NumPy's (see `source`).
     """
 
     def __init__(
@@ -180,21 +148,10 @@ def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
 
 
 class DeviceDraws:
-    """The numbers of one or several batches of streams, made beforehand and kept on a device.
+    """The numbers of one or several batches of streams (lanes), made beforehand and kept on a device.
 
     How far each stream has come is known on the device only, so that a draw is a fixed sequence of operations there;
     after `draws` calls the numbers still unused are read back and more are made.
-
-    Parameters
-    ----------
-    lanes : sequence of Streams
-        The batches; a call draws from one of them in each replication.
-    reference : array
-        An array of the library and on the device to use.
-    draws : int
-        Numbers made at a time for each stream.
-    normal : bool
-        Standard normals instead of uniforms.
     """
 
     def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:
@@ -235,3 +192,7 @@ class DeviceDraws:
         self.buffer[...] = like(left, self.buffer)
         self.cursor[...] = 0
         self.calls = 0
+
+
+Draws: TypeAlias = Streams | DeviceDraws
+"""Where numbers come from: the streams themselves, or what they give, moved to a device."""

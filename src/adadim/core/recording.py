@@ -1,4 +1,4 @@
-"""Recording the array operations of a round once and replaying them, where a device can (CUDA graphs).
+"""What CUDA does better: the operations of a round recorded once and replayed (graphs), and kernels of our own.
 
 A round is some fifty small operations, and starting one from Python costs several times what it takes on the device; a
 replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`.
@@ -12,9 +12,18 @@ from typing import Any
 
 from adadim.core.arrays import Array, device_of
 
-__all__ = ["Recorder", "on_host"]
-
 Action = Callable[[], None]
+
+
+def cuda_kernels(reference: Array) -> Any:
+    """The module `triton_kernels` where its kernels run: for arrays on CUDA, if there is Triton; otherwise None."""
+    if not str(device_of(reference)).startswith("cuda"):
+        return None
+    try:
+        from adadim.core import triton_kernels
+    except ImportError:
+        return None
+    return triton_kernels
 
 
 class _Recording(threading.local):
@@ -27,13 +36,7 @@ _recording = _Recording()
 
 
 def on_host(action: Action) -> None:
-    """Do something in Python that follows the array operations of a round: at once, or after each replay of the round.
-
-    Examples
-    --------
-    >>> on_host(lambda: print("another round"))
-    another round
-    """
+    """Do something in Python that follows the array operations of a round: at once, or after each replay."""
     if _recording.actions is None:
         action()
     else:
@@ -41,23 +44,11 @@ def on_host(action: Action) -> None:
 
 
 class Recorder:
-    """Calls a function, or replays what it did.
-
-    Parameters
-    ----------
-    function : callable
-        What to call; it works on arrays that exist beforehand, in place, and returns nothing.
-    reference : array
-        An array on the device it works on.
-
-    Attributes
-    ----------
-    records : bool
-        Whether the device can record; elsewhere every call is an ordinary one.
-    """
+    """Calls a function, which works in place on arrays that exist beforehand, or replays what it did."""
 
     def __init__(self, function: Action, reference: Array) -> None:
         self.function = function
+        # Whether the device can record; elsewhere every call is an ordinary one.
         self.records = str(device_of(reference)).startswith("cuda")
         self._seen: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}

@@ -3,11 +3,13 @@
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those that are
 still playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
 written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
-not allowed, it carries them too: `features` and `allowed`, an entry for each replication.
+not allowed, it carries them too: `features` and `allowed`, an entry for each replication. Where choosing an arm costs
+something, it carries the `costs`, and the `scores` by which an arm was then chosen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -17,48 +19,21 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
 from adadim.core.state import unchanging
 
-__all__ = ["EVERY", "MaskedRows", "Rows"]
-
 EVERY = slice(None)
 
 
 @unchanging
 class Rows:
-    """Some replications, by position.
+    """Some replications, by position: `index` is a slice, or an array of positions without repeats."""
 
-    Parameters
-    ----------
-    index : slice or integer array without repeats
-        The positions.
-    numbers : array
-        0, 1, ..., R - 1 in the library and on the device of the data.
-
-    Attributes
-    ----------
-    everyone : bool
-        Whether these are all replications, in their order.
-    features : array (n, K, d) or None
-        Features of this round's arms, where they come with the round.
-    allowed : bool array (n, K) or None
-        Which arms may be chosen; None for all.
-
-    Examples
-    --------
-    >>> rows = Rows.some(np.array([2, 0]), np.zeros((3, 4)))
-    >>> rows.of(np.array([10, 11, 12]))
-    array([12, 10])
-    >>> counts = np.zeros((3, 2))
-    >>> rows.add(counts, np.array([1, 0]), 5.0)
-    >>> counts
-    array([[5., 0.], [0., 0.], [0., 5.]])
-    """
-
-    features: Array | None = None
-    allowed: Array | None = None
+    features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
+    allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
+    costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
+    scores: Array | None = None  # (n, K), where there are costs: the scores less these, once an arm was chosen by them
     _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
 
     def __init__(self, index: Any, numbers: Array) -> None:
-        self.index, self._numbers = index, numbers
+        self.index, self._numbers = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
         self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
         # The positions, in the library and on the device of the data.
         self.positions = numbers[index] if isinstance(index, slice) else index
@@ -75,14 +50,25 @@ class Rows:
         """The replications of `reference` at some positions."""
         return cls(like(positions, reference), indices(reference))
 
-    def offering(self, features: Array | None, allowed: Array | None) -> Rows:
+    def offering(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Rows:
         """The same rows with what they are offered this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
         offered = Rows(self.index, self._numbers)
         offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
-        offered.features, offered.allowed = features, allowed
+        offered.features, offered.allowed, offered.costs = features, allowed, costs
         return offered
+
+    def judged(self, scores: Array) -> Array:
+        """The scores by which to choose: less what arms cost, and -inf for those that are not allowed."""
+        if self.costs is not None:
+            scores = scores - self.costs
+        if self.allowed is not None:
+            xp = namespace(scores)
+            scores = xp.where(self.allowed, scores, xp.full_like(scores, -math.inf))
+        if self.costs is not None:
+            self.scores = scores
+        return scores
 
     def _part(self, index: Any, at: Any) -> Rows:
         """Some of these rows, which stand at some positions among them."""
@@ -90,6 +76,7 @@ class Rows:
         if self.features is not None or self.allowed is not None:
             part.features = None if self.features is None else self.features[at]
             part.allowed = None if self.allowed is None else self.allowed[at]
+            part.costs = self.costs
         return part
 
     @cached_property
@@ -155,7 +142,7 @@ class Rows:
         if is_numpy(self._numbers):
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
-        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed))
+        offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed, self.costs))
         return Rows(index, as_numpy(self._numbers)).offering(*offered)
 
     def masked(self, *values: Array) -> tuple[Any, ...]:

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import as_numpy, is_numpy
-from adadim.core.codec import to_table
+from adadim.core.codec import Kinds, from_table, to_table
 from adadim.core.files import explained, write_atomic
 from adadim.core.problem import NEVER, Problem
 from adadim.core.state import State
 from adadim.errors import AdadimError, FileError, InvalidValueError
-
-__all__ = ["fingerprint", "read_learner", "write_learner"]
 
 FORMAT = 2
 """Version of the files: raise it when a release changes what a learner keeps or what it means."""
@@ -48,8 +46,8 @@ def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> No
     write_atomic(path, buffer.getvalue())
 
 
-def read_learner(path: Path, problem: Problem) -> tuple[dict[str, Any], State]:
-    """Header and state in a file that `write_learner` wrote for this very problem."""
+def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tuple[Any, State]:
+    """Policy and state in a file that `write_learner` wrote for this very problem; `policy` if the file has none."""
     try:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise FileError(f"{path}: damaged, or not a file that a learner was saved to")
@@ -73,7 +71,25 @@ def read_learner(path: Path, problem: Problem) -> tuple[dict[str, Any], State]:
     missing = sorted(_names(header["state"]) - arrays.keys())
     if missing:
         raise FileError(f"{path}: damaged: {len(missing)} of its arrays are missing")
-    return header, (header["state"], arrays)
+    return _policy(path, header, policy, kinds), (header["state"], arrays)
+
+
+def _policy(path: Path, header: dict[str, Any], policy: Any, kinds: Kinds) -> Any:
+    """The policy that a file names, of the given kinds, or the one that the caller has, checked against the file."""
+    written = header["policy_text"]
+    if policy is not None:
+        if repr(policy) != written and header["policy"] is not None:
+            raise FileError(f"{path}: was saved by {written}, not by {policy!r}")
+        return policy
+    if header["policy"] is None:
+        raise FileError(
+            f"{path}: its policy holds a function, which no file can; give the policy itself: "
+            f"load(path, problem, policy=...), which was {written}"
+        )
+    try:
+        return from_table(header["policy"], kinds)
+    except AdadimError as error:
+        raise FileError(f"{path}: {error}") from error
 
 
 def fingerprint(problem: Problem) -> dict[str, Any]:

@@ -19,8 +19,6 @@ import numpy as np
 from adadim.core.arrays import as_numpy, is_array, is_numpy, like
 from adadim.errors import InvalidTypeError
 
-__all__ = ["State", "restore_state", "saved_keys", "take_state", "unchanging"]
-
 T = TypeVar("T")
 
 State = tuple[Any, dict[str, np.ndarray[Any, Any]]]
@@ -38,19 +36,7 @@ def unchanging(kind: type[T]) -> type[T]:
 
 
 def take_state(root: object) -> State:
-    """State of an object.
-
-    Examples
-    --------
-    >>> class Counter:
-    ...     def __init__(self):
-    ...         self.counts = np.zeros(2)
-    >>> counter, other = Counter(), Counter()
-    >>> counter.counts[1] = 5
-    >>> restore_state(other, take_state(counter))
-    >>> other.counts
-    array([0., 5.])
-    """
+    """State of an object."""
     taker = _Taker()
     return taker.take(root, type(root).__name__), taker.arrays
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from adadim.core.arrays import Array, is_numpy, like, namespace
 
-__all__ = ["TOLERANCE", "Ties", "argmax", "tied_for_first"]
-
 Ties = Literal["random", "lowest"]
 
 TOLERANCE = 1e-10
@@ -19,21 +17,7 @@ FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
 
 
 def argmax(scores: Array, uniforms: Array | None) -> Array:
-    """Position of the largest score in each row.
-
-    Parameters
-    ----------
-    scores : array (n, K)
-        Scores; -inf excludes an arm.
-    uniforms : array (n,) or None
-        One uniform draw per row, which picks among ties; None takes the lowest index.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> argmax(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]), np.array([0.4]))
-    array([1])
-    """
+    """Position of the largest score in each row; a uniform each picks among ties, None takes the lowest index."""
     if is_numpy(scores):
         return _argmax_one(scores[0], uniforms) if len(scores) == 1 else _argmax_numpy(scores, uniforms)
     xp = namespace(scores)
@@ -47,14 +31,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
 
 
 def tied_for_first(scores: Array) -> Array:
-    """Which scores (n, K) are the largest of their row, up to rounding (NumPy).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tied_for_first(np.array([[0.0, 3.0, 3.0 + 1e-14, 1.0]]))
-    array([[False,  True,  True, False]])
-    """
+    """Which scores (n, K) are the largest of their row, up to rounding (NumPy)."""
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
     return scores >= bar[:, None]

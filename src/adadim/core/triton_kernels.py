@@ -1,17 +1,18 @@
-"""The kernels themselves (Triton); see `kernels`.
+"""Kernels for CUDA, in Triton, where torch has no single operation for what is needed; see `recording.cuda_kernels`.
 
 They read W and the features once, and only as far as the chosen lane goes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import triton
 import triton.language as tl
 
-from adadim.core.arrays import Array
+from adadim.core.arrays import Array, like
 from adadim.core.state import unchanging
-
-__all__ = ["LaneKernels", "log_barrier_step"]
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
@@ -25,16 +26,15 @@ class LaneKernels:
     def __init__(
         self,
         base: Array,
-        dims: Array,
-        starts: Array,
-        levels: Array,
+        levels: Sequence[int],
+        dims: Sequence[int],
+        starts: Sequence[int],
         w: Array,
         mean: Array,
         width2: Array,
-        top: int,
     ) -> None:
-        self.base, self.dims, self.starts, self.levels, self.top = base, dims, starts, levels, top
-        self.w, self.mean, self.width2 = w, mean, width2
+        self.base, self.top, self.w, self.mean, self.width2 = base, max(dims), w, mean, width2
+        self.levels, self.dims, self.starts = (like(np.asarray(part), w) for part in (levels, dims, starts))
         self.replications, self.lanes, self.arms = mean.shape
         self.base_arms, self.blocks = int(base.shape[1]), len(levels)
 

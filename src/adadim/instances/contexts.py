@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, get_args
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, like, to_torch, zeros
+from adadim.core.arrays import Array, FloatArray, like, zeros
 from adadim.core.checks import integer, one_of, positive
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows
-from adadim.instances.delay import Delay, DelayLike, as_delay
-from adadim.instances.instance import CLICK_NOISE, Rewards, clicked
+from adadim.instances.delay import DelayLike, as_delay
+from adadim.instances.instance import CLICK_NOISE, Playable, Rewards
 from adadim.instances.parameters import Theta, check_sizes, parameter, with_base_rate
 
 Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
-LAWS = ("gaussian", "sphere", "bounded", "correlated", "repeated")
+LAWS: tuple[Law, ...] = get_args(Law)
 
 REPEATED = 8  # sets that a "repeated" instance has
 CORRELATION = 0.7  # share of the variance that the arms of a round have in common
 
 
-class ContextInstance:
+class ContextInstance(Playable):
     """A contextual problem together with its parameter and the law of its features.
 
     Attributes
@@ -36,6 +35,11 @@ class ContextInstance:
         Reward parameter; the mean reward of an arm is the inner product of its features with it.
     law : str
         How features are drawn.
+    biases : array (R, K) or None
+        What the mean reward of each arm has besides, where it has something.
+    noise_mean : float
+        Mean of the noise: the same for all arms and so no part of the regret, but a learner without an intercept is
+        misled by it.
     clicks : bool
         Whether rewards are 1 with the probability that the mean is, else 0; otherwise they have Gaussian noise.
     delay : Delay or None
@@ -49,7 +53,7 @@ class ContextInstance:
     """
 
     clicks = False
-    delay: Delay | None
+    arrays = ("theta", "biases")
 
     def __init__(
         self,
@@ -59,8 +63,12 @@ class ContextInstance:
         seed: int,
         rewards: Rewards = "gaussian",
         delay: DelayLike = None,
+        draw: Callable[[np.random.Generator], FloatArray] | None = None,
+        biases: Array | None = None,
+        noise_mean: float = 0.0,
     ) -> None:
         self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
+        self.draw, self.biases, self.noise_mean = draw, biases, noise_mean
         self.clicks, self.delay = one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli", as_delay(delay)
         self.everyone = Rows.all(theta)
 
@@ -72,31 +80,32 @@ class ContextInstance:
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
-        generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
+        streams = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
+        every = [self._rounds_of(generator) for generator in streams]
+        while True:
+            yield np.stack([next(rounds) for rounds in every])
+
+    def _rounds_of(self, generator: np.random.Generator) -> Iterator[FloatArray]:
+        """Features (K, d) of the rounds of one replication."""
+        if self.draw is not None:
+            while True:
+                yield self.draw(generator)
         shape = (self.problem.arms, self.problem.dim)
         draw = _draw_click_features if self.clicks else draw_features
         # Every law draws the sets of "repeated" first: what the streams give after them is part of all results, and
         # normal numbers cannot be skipped without drawing them.
-        sets = [[draw(generator, shape, "gaussian") for _ in range(REPEATED)] for generator in generators]
-        if self.law == "repeated":
-            while True:
-                yield np.stack([some[g.integers(REPEATED)] for some, g in zip(sets, generators, strict=True)])
+        sets = [draw(generator, shape, "gaussian") for _ in range(REPEATED)]
+        while self.law == "repeated":
+            yield sets[generator.integers(REPEATED)]
         del sets
         while True:
-            yield np.stack([draw(generator, shape, self.law) for generator in generators])
+            yield draw(generator, shape, self.law)
 
     def played(self) -> Iterator[tuple[Array, Array]]:
         """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
         for drawn in self.rounds():
             features = like(drawn, self.theta)
             yield features, self.means(features)
-
-    def to(self, device: str) -> ContextInstance:
-        """The same instance as torch tensors on a device; features are drawn by NumPy and moved there."""
-        moved = copy.copy(self)
-        moved.problem, moved.theta = self.problem.to(device), to_torch(self.theta, device)
-        moved.everyone = Rows.all(moved.theta)
-        return moved
 
     def environment(self, seed: int, *, keeps_offers: bool = False) -> ContextEnvironment:
         """What a policy plays against; `keeps_offers` leaves what was offered in a round as it is afterwards."""
@@ -106,20 +115,15 @@ class ContextInstance:
         """Whether the two can be played as one: never, since each draws its own rounds."""
         return False
 
-    def noise_streams(self, seed: int) -> Streams:
-        """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.problem.reference)
-
     def means(self, features: Array) -> Array:
-        """Mean reward of every arm of a round, (R, K)."""
-        return (features @ self.theta[:, :, None])[..., 0]
+        """Mean reward of every arm of a round, (R, K), without the mean of the noise."""
+        means = (features @ self.theta[:, :, None])[..., 0]
+        return means if self.biases is None else means + self.biases
 
     def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm for each replication."""
-        mean = means[self.everyone.positions, arms]
-        if self.clicks:
-            return clicked(mean, draws, self.everyone)
-        return mean + self.problem.noise * draws.normals(self.everyone)
+        gained = self.drawn_rewards(means[self.everyone.positions, arms], draws, self.everyone, self.clicks)
+        return gained + self.noise_mean if self.noise_mean else gained
 
 
 class ContextEnvironment:
@@ -202,9 +206,15 @@ def contexts(
         vector, noise = with_base_rate(theta, intrinsic_dim, dim), CLICK_NOISE
     else:
         vector = parameter(theta, intrinsic_dim, dim)
-    horizon = integer(horizon, "horizon", meaning="the number of rounds")
-    problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
+    problem = context_problem(arms, dim, horizon, noise, replications)
     return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed, rewards, delay)
+
+
+def context_problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
+    """What a policy may know where features come with the rounds."""
+    horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
+    positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
+    return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
 
 
 def draw_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:

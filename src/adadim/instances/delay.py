@@ -96,8 +96,7 @@ class Delay:
         rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, BELOW_ONE)  # uniform again
         if self.law == "fixed":
             rounds = np.full(rest.shape, float(self.rounds or 0))
-        elif self.law == "geometric":
-            assert self.mean is not None
+        elif self.mean is not None:
             # P(D >= k) = (1 - p)^k, and ln(1 - p) = -ln(1 + 1 / mean)
             rounds = np.floor(np.log1p(-rest) / -np.log1p(1.0 / self.mean))
         else:

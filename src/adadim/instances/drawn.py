@@ -5,16 +5,24 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import integer, is_integer, not_negative, positive, require, shown
-from adadim.errors import InvalidValueError, NormWarning
+from adadim.core.checks import integer, not_negative, positive, require
+from adadim.errors import NormWarning
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
-from adadim.instances.parameters import Theta, check_sizes, generators, linear_instance, parameter, with_base_rate
+from adadim.instances.parameters import (
+    Theta,
+    check_beyond_constant,
+    check_sizes,
+    generators,
+    linear_instance,
+    parameter,
+    with_base_rate,
+)
 
 MOST_ATTRIBUTES = 30
 
@@ -57,10 +65,6 @@ def sphere(
         Close the set under truncation (Assumption 1 of the paper, restricted to `levels`).
     levels : sequence of int, optional
         Truncation levels of the closure; `expressive_levels` by default.
-
-    Returns
-    -------
-    Instance
 
     Examples
     --------
@@ -223,14 +227,10 @@ def products(
     True
     """
     replications = check_sizes(replications, attributes=attributes, arms=arms, dim=dim)
-    if attributes > MOST_ATTRIBUTES:
-        raise InvalidValueError(f"attributes must be at most {MOST_ATTRIBUTES}, got {attributes!r}")
-    if arms > 2**attributes:
-        raise InvalidValueError(f"arms must be at most 2^attributes = {2**attributes}, the combinations, got {arms!r}")
-    if dim > 2**attributes - 1:
-        raise InvalidValueError(
-            f"dim must be at most 2^attributes - 1 = {2**attributes - 1}, the products, got {dim!r}"
-        )
+    require(attributes <= MOST_ATTRIBUTES, "attributes", f"be at most {MOST_ATTRIBUTES}", attributes)
+    every = 2**attributes
+    require(arms <= every, "arms", f"be at most 2^attributes = {every}, the combinations", arms)
+    require(dim < every, "dim", f"be at most 2^attributes - 1 = {every - 1}, the products", dim)
     sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
     chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
     base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
@@ -276,10 +276,10 @@ def polynomials(
     True
     """
     replications = check_sizes(replications, variables=variables, arms=arms, dim=dim)
-    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
+    check_beyond_constant(intrinsic_dim, dim)
     terms = (itertools.combinations_with_replacement(range(variables), k) for k in itertools.count())
-    degrees = [_degrees(t, variables) for t in itertools.islice(itertools.chain.from_iterable(terms), dim)]
+    chosen = itertools.islice(itertools.chain.from_iterable(terms), dim)
+    degrees = [[term.count(v) for v in range(variables)] for term in chosen]  # (0, 0, 2) is x_0^2 x_2
     highest = max(map(max, degrees))
     lengths = np.sqrt(2 * np.arange(highest + 1) + 1)  # the mean square of P_k on [-1, 1] is 1 / (2k + 1)
     base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
@@ -323,7 +323,7 @@ def powers(
     (True, (1, 4))
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    integer(intrinsic_dim, "intrinsic_dim", least=2, most=dim, meaning="the constant counts")
+    check_beyond_constant(intrinsic_dim, dim)
     positive(top, "top", "the largest x, e.g. 30")
     require(abs(math.log10(top)) * dim < 100, "top", f"have powers up to {dim} that are numbers", top)
     base, vectors = np.empty((len(replications), arms, dim)), np.zeros((len(replications), dim))
@@ -386,8 +386,7 @@ def growing(
     place = int(np.argmax(arrives >= wanted))
     vector = parameter(theta, intrinsic_dim, dim)
     base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
-    means = linear_instance(base, vector, horizon, noise, replications).means
-    for rows, leading in zip(base, means.argmax(axis=1).tolist(), strict=True):
+    for rows, leading in zip(base, (base @ vector).argmax(axis=1).tolist(), strict=True):
         rows[[place, leading]] = rows[[leading, place]]
     return Instance(
         base,
@@ -415,11 +414,6 @@ def _fill_unit_rows(generator: np.random.Generator, rows: FloatArray) -> None:
     """Overwrite `rows` with points drawn uniformly from the unit sphere."""
     generator.standard_normal(out=rows)
     rows /= np.sqrt(np.vecdot(rows, rows))[:, None]
-
-
-def _degrees(term: Iterable[int], variables: int) -> list[int]:
-    """Degree in each variable of a product of variables: (0, 0, 2) is x_0^2 x_2."""
-    return np.bincount(np.array(list(term), dtype=int), minlength=variables).tolist()  # type: ignore[no-any-return]
 
 
 def _signed(theta: Theta, intrinsic_dim: int, dim: int, generator: np.random.Generator) -> FloatArray:

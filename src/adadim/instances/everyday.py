@@ -14,7 +14,6 @@ from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, generators
-from adadim.instances.published import PublishedInstance
 
 EverydayLaw = Literal["gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"]
 LAWS = ("gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups")
@@ -97,8 +96,11 @@ def everyday(
         return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications, delay=delay)
     scale = _longest(_sample(features, np.random.default_rng(0), arms))  # the same whatever is drawn
     problem = Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
-    biases = np.zeros((len(replications), arms))
-    return PublishedInstance(problem, theta * scale, law, lambda g: features(g) / scale, seed, delay, biases, hidden)
+
+    def draw_round(generator: np.random.Generator) -> FloatArray:
+        return features(generator) / scale
+
+    return ContextInstance(problem, theta * scale, law, seed, delay=delay, draw=draw_round, noise_mean=hidden)
 
 
 def _sample(draw: Callable[[np.random.Generator], FloatArray], generator: np.random.Generator, arms: int) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -21,19 +21,55 @@ from adadim.core.arrays import (
     real_array,
     to_torch,
 )
-from adadim.core.checks import integer, is_number, one_of, shown
-from adadim.core.notebook import card
+from adadim.core.checks import integer, is_number, one_of, require
+from adadim.core.display import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
-from adadim.instances.delay import DelayLike, as_delay
+from adadim.instances.delay import Delay, DelayLike, as_delay
 
 Rewards = Literal["gaussian", "bernoulli"]
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
-class Instance:
+class Playable:
+    """What instances with a known truth have in common, whether their arms are the same in all rounds or not."""
+
+    arrays: ClassVar[tuple[str, ...]] = ()  # attributes that go to a device; the first tells the library
+    problem: Problem
+    everyone: Rows
+    delay: Delay | None
+
+    def to(self, device: str) -> Self:
+        """The same instance as torch tensors on a device ("cpu", "cuda", "cuda:1"); what learns on it computes there.
+
+        Examples
+        --------
+        >>> import adadim
+        >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
+        >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
+        """
+        moved = copy.copy(self)
+        moved.problem = self.problem.to(device)
+        for name in self.arrays:
+            array = getattr(self, name)
+            setattr(moved, name, None if array is None else to_torch(array, device))
+        moved.everyone = Rows.all(getattr(moved, self.arrays[0]))
+        return moved
+
+    def noise_streams(self, seed: int) -> Streams:
+        """Reward noise of every replication; the same for every policy that meets this instance."""
+        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.problem.reference)
+
+    def drawn_rewards(self, mean: Array, draws: Draws, rows: Rows, clicks: bool) -> Array:
+        """Rewards of these means, in each replication of `rows`: clicks, 1 or 0, or with Gaussian noise."""
+        if clicks:
+            return namespace(mean).astype(like(draws.uniforms(rows), mean) < mean, mean.dtype)
+        return mean + self.problem.noise * like(draws.normals(rows), mean)
+
+
+class Instance(Playable):
     """A problem together with its mean rewards and the law of its noise.
 
     Parameters
@@ -80,6 +116,8 @@ class Instance:
     array([0.9])
     """
 
+    arrays = ("means", "best", "theta")
+
     def __init__(
         self,
         features: Array | ActionSet,
@@ -107,12 +145,10 @@ class Instance:
                 )
             noise = CLICK_NOISE
         self.rewards = rewards
-        if theta is not None:
-            self.theta = _check_rows(theta, "theta", actions.replications, actions.dim, actions.base)
-            self.means = actions.project(self.theta)
-        else:
-            self.theta = None
-            self.means = _check_rows(means, "means", actions.replications, actions.arms, actions.base)
+        self.theta = None if theta is None else _check_rows(theta, "theta", actions, actions.dim)
+        self.means = (
+            _check_rows(means, "means", actions, actions.arms) if theta is None else actions.project(self.theta)
+        )
         read_only(self.means)
         xp = actions.xp
         if rewards == "bernoulli":
@@ -123,14 +159,11 @@ class Instance:
                 )
         self.best = read_only(xp.max(self.means, axis=-1))
         self.everyone = Rows.all(self.means)
-        known: float | Array | None
+        known: float | Array | None = reward_range
         if isinstance(reward_range, str):
-            if reward_range not in ("true", "unknown"):
-                raise InvalidValueError(f"reward_range must be 'true', 'unknown' or a number, got {reward_range!r}")
-            spread = as_numpy(self.best - xp.min(self.means, axis=-1))
-            known = spread if reward_range == "true" else None
-        else:
-            known = reward_range
+            allowed = reward_range in ("true", "unknown")
+            require(allowed, "reward_range", "be 'true', 'unknown' or a number", reward_range)
+            known = as_numpy(self.best - xp.min(self.means, axis=-1)) if reward_range == "true" else None
         horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
         self.problem = Problem(
             actions, horizon=horizon, noise=noise, reward_range=known, replications=replications, arrives=arrives
@@ -153,8 +186,7 @@ class Instance:
         means, arrives = as_numpy(self.means), self.problem.arrives
         there = np.where(arrives <= self.problem.horizon, means, -np.inf)
         late: np.ndarray[Any, Any] = there.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
-        if not is_number(slack) or not slack >= 0:
-            raise InvalidValueError(f"slack must be a number of at least 0, or math.inf, got {shown(slack)}")
+        require(is_number(slack) and slack >= 0, "slack", "be a number of at least 0, or math.inf", slack)
         if (late > slack).any():
             r = int(late.argmax())
             arm = int(there[r].argmax())
@@ -176,22 +208,6 @@ class Instance:
                 np.maximum.at(best, arrives[here], mean[here])
                 row[1:] = np.cumsum(mean.max() - np.maximum.accumulate(best)[1:])
         return lost
-
-    def to(self, device: str) -> Instance:
-        """The same instance as torch tensors on a device ("cpu", "cuda", "cuda:1"); what learns on it computes there.
-
-        Examples
-        --------
-        >>> import adadim
-        >>> instance = adadim.instances.sphere(arms=20, dim=6, intrinsic_dim=2, horizon=50)
-        >>> outcome = adadim.simulate(adadim.LinUCB(), instance.to("cpu"))
-        """
-        moved = copy.copy(self)
-        moved.problem = self.problem.to(device)
-        moved.means, moved.best = to_torch(self.means, device), to_torch(self.best, device)
-        moved.theta = None if self.theta is None else to_torch(self.theta, device)
-        moved.everyone = Rows.all(moved.means)
-        return moved
 
     def joins(self, other: Instance) -> bool:
         """Whether the two differ in their replications alone: the same sizes, the same laws of noise and delay."""
@@ -222,20 +238,16 @@ class Instance:
                 raise InvalidValueError(
                     f"instances must differ in their replications alone to be joined: {part} and {first}"
                 )
-        xp = first.problem.xp
         joined = copy.copy(first)
-        joined.means, joined.best = (xp.concat([getattr(p, name) for p in parts]) for name in ("means", "best"))
-        thetas = [part.theta for part in parts]
-        joined.theta = None if any(theta is None for theta in thetas) else xp.concat(thetas)
+        for name in first.arrays:
+            arrays = [getattr(part, name) for part in parts]
+            setattr(joined, name, None if any(a is None for a in arrays) else first.problem.xp.concat(arrays))
         joined.everyone = Rows.all(joined.means)
         problems = [part.problem for part in parts]
-        ranges = None
-        if first.problem.reward_range is not None:
-            ranges = np.concatenate([problem.reward_range for problem in problems])
         joined.problem = first.problem.with_actions(
             ActionSet.join([problem.actions for problem in problems]),
             [r for problem in problems for r in problem.replications],
-            ranges,
+            None if first.problem.reward_range is None else np.concatenate([p.reward_range for p in problems]),
             np.concatenate([problem.arrives for problem in problems]) if first.problem.growing else None,
         )
         joined.late = np.concatenate([part.late for part in parts])
@@ -245,17 +257,10 @@ class Instance:
         """What a policy plays against; the same arms are offered in every round, so `keeps_offers` does nothing."""
         return FixedEnvironment(self, seed)
 
-    def noise_streams(self, seed: int) -> Streams:
-        """Reward noise of every replication; the same for every policy that meets this instance."""
-        return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.means)
-
     def pull(self, arms: Array, draws: Draws, rows: Rows | None = None) -> Array:
         """Rewards of one round, one arm for each replication in `rows` (by default all)."""
         rows = self.everyone if rows is None else rows
-        mean = rows.at(self.means, arms)
-        if self.rewards == "bernoulli":
-            return clicked(mean, draws, rows)
-        return mean + self.problem.noise * like(draws.normals(rows), mean)
+        return self.drawn_rewards(rows.at(self.means, arms), draws, rows, self.rewards == "bernoulli")
 
 
 class FixedEnvironment:
@@ -284,14 +289,9 @@ class FixedEnvironment:
         return rows.at(self.gaps, arms)
 
 
-def clicked(mean: Array, draws: Draws, rows: Rows) -> Array:
-    """1 with the probability that `mean` is, else 0, in each replication of `rows`."""
-    return namespace(mean).astype(like(draws.uniforms(rows), mean) < mean, mean.dtype)
-
-
-def _check_rows(values: Array, name: str, count: int, width: int, reference: Array) -> Array:
-    """`values` as (count, width) floats in the library of `reference`; a single row serves every replication."""
-    real = real_array(values, name)
+def _check_rows(values: Array, name: str, actions: ActionSet, width: int) -> Array:
+    """`values` as (R, width) floats in the library of the actions; a single row serves every replication."""
+    real, count, reference = real_array(values, name), actions.replications, actions.base
     xp = namespace(reference, real) if is_array(values) else namespace(reference)
     array = like(real, reference)
     if array.ndim == 1:

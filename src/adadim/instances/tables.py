@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, TypedDict, Unpack, overload
 
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray
-from adadim.core.checks import flag, integer, shown
+from adadim.core.checks import flag, integer, require, shown
+from adadim.core.display import card
 from adadim.core.features import in_like_units, interactions
 from adadim.core.frames import Frame, checked_names, column, column_names, distinct, number_columns
-from adadim.core.notebook import card
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
 from adadim.core.rows import Rows
@@ -148,38 +148,31 @@ class LoggedInstance(_FromTable):
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
 
 
+class _Options(TypedDict, total=False):
+    """What both kinds of tables take, see `table`."""
+
+    horizon: int | None
+    noise: float | None
+    standardise: bool
+    shared: bool
+    replications: Sequence[int]
+    seed: int
+
+
 @overload
 def table(
     frame: Frame,
     *,
     features: Sequence[str],
-    reward: None = None,
-    arm: None = None,
     classes: str | Sequence[str],
-    horizon: int | None = None,
-    noise: float | None = None,
-    standardise: bool = True,
-    shared: bool = False,
-    replications: Sequence[int] = range(1),
     delay: DelayLike = None,
-    seed: int = 0,
+    **options: Unpack[_Options],
 ) -> TableInstance: ...
 
 
 @overload
 def table(
-    frame: Frame,
-    *,
-    features: Sequence[str],
-    reward: str,
-    arm: str,
-    classes: None = None,
-    horizon: int | None = None,
-    noise: float | None = None,
-    standardise: bool = True,
-    shared: bool = False,
-    replications: Sequence[int] = range(1),
-    seed: int = 0,
+    frame: Frame, *, features: Sequence[str], reward: str, arm: str, **options: Unpack[_Options]
 ) -> LoggedInstance: ...
 
 
@@ -288,8 +281,7 @@ def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArr
         labels, which = distinct(column(frame, classes, FRAME), classes)
         return labels, np.eye(len(labels))[which]
     names = checked_names(classes, "classes")
-    if len(names) < 2:
-        raise InvalidValueError(f"classes must be a column of labels or the columns of two or more arms, got {names!r}")
+    require(len(names) > 1, "classes", "be a column of labels or the columns of two or more arms", names)
     rewards = number_columns(frame, names, FRAME)
     if rewards.min() < 0 or rewards.max() > 1:
         raise InvalidValueError(

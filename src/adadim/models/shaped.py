@@ -2,9 +2,9 @@
 
 Rewards are c + <x, theta> plus noise, with theta_j ~ N(0, sigma^2 / (lambda j^s)) and a flat prior on c. With c
 integrated out, the evidence of lambda and s is that of `evidence` for features and rewards less their means over the n
-pulls, with n - 1 in the place of n. Of several exponents s a model uses the one whose evidence, averaged over the
-ridges, is largest (the largest s, if several are); of the ridges then the smallest within a Bayes factor, as `evidence`
-has it.
+pulls, with n - 1 in the place of n. Of several exponents s a model uses the smallest whose evidence, summed over the
+ridges, is within a Bayes factor (`doubt`) of the largest; if all are alike, the largest. Of the ridges then the
+smallest within a Bayes factor, as `evidence` has it.
 
 Between two looks at the prior the constant is a column of the regression, in front of the others. Rewards are learned
 less their mean as of the last look (`offset`), so that the prior of that column, `WIDE` times as wide as that of the
@@ -53,9 +53,9 @@ class Shaped(Tuned):
 
     problem: Problem
 
-    def learn_shape(self, count: int, exponents: Exponents, offset: Array) -> None:
+    def learn_shape(self, count: int, exponents: Exponents, doubt: float, offset: Array) -> None:
         """Begin with nothing known; `offset` (R,) are zeros of the library that it computes with."""
-        self.exponents, self.offset = exponents, offset
+        self.exponents, self.doubt, self.offset = exponents, doubt, offset
         self.exponent, self.shapes = np.full(count, exponents[-1]), np.zeros((count, len(exponents)))
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -72,7 +72,10 @@ class Shaped(Tuned):
     def choose_shape(self, r: int, found: list[Found], n: float) -> float:
         """The ridge to use, given what `evidence` found for each exponent; sets exponent and noise."""
         self.shapes[r] = [np.logaddexp.reduce(logs) for logs, _ in found]
-        best = int(np.flatnonzero(self.shapes[r] >= self.shapes[r].max() - ALIKE)[-1])
+        shapes, most = self.shapes[r], self.shapes[r].max()
+        best = int(np.flatnonzero(shapes >= most - ALIKE)[-1])
+        if shapes.min() < most - ALIKE:  # of those in doubt the one that expects most of late features
+            best = min(best, int(np.argmax(shapes >= most - math.log(self.doubt))))
         self.exponent[r] = self.exponents[best]
         return float(RIDGES[self.choose_prior(r, *found[best], n)])
 
@@ -97,10 +100,10 @@ class Shaped(Tuned):
 class ShapedFixedModel(Shaped, TunedFixedModel):
     """The same arms in every round, behind a constant, times `multipliers` (R, 1 + d), so that the ridge is 1."""
 
-    def __init__(self, problem: Problem, exponents: Exponents, factor: float, form: Form) -> None:
+    def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> None:
         count = len(problem)
         self.learn_prior(count, factor)
-        self.learn_shape(count, exponents, zeros(problem.reference, count))
+        self.learn_shape(count, exponents, doubt, zeros(problem.reference, count))
         self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (count, 1))
         FixedModel.__init__(self, problem, 1.0, dim=problem.dim + 1, form=form)
         self.answered = np.zeros(count, dtype=np.int64)
@@ -152,9 +155,9 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
 class ShapedContextModel(Shaped, TunedContextModel):
     """Features that come with each round (NumPy), behind a constant, multiplied by `multipliers` (R, 1 + d)."""
 
-    def __init__(self, problem: Problem, exponents: Exponents, factor: float) -> None:
+    def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float) -> None:
         count = len(problem)
-        self.learn_shape(count, exponents, np.zeros(count))
+        self.learn_shape(count, exponents, doubt, np.zeros(count))
         self.multipliers = np.ones((count, problem.dim + 1))
         TunedContextModel.__init__(self, problem, exponents[-1], factor)
         for r in range(count):
@@ -284,13 +287,13 @@ class ShapedDisjointModel(ShapedContextModel, TunedDisjointModel):
         return None
 
 
-def shaped_model(problem: Problem, exponents: Exponents, factor: float, form: Form) -> Shaped:
+def shaped_model(problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> Shaped:
     """The model with a learned shape for what a problem offers."""
     if problem.disjoint:
-        return ShapedDisjointModel(problem, exponents, factor)
+        return ShapedDisjointModel(problem, exponents, doubt, factor)
     if problem.contextual:
-        return ShapedContextModel(problem, exponents, factor)
-    return ShapedFixedModel(problem, exponents, factor, form)
+        return ShapedContextModel(problem, exponents, doubt, factor)
+    return ShapedFixedModel(problem, exponents, doubt, factor, form)
 
 
 def with_constant(actions: ActionSet, among: Any) -> ActionSet:

@@ -17,30 +17,15 @@ from collections.abc import Sequence
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, indices, squared_lengths, zeros
-from adadim.core.kernels import lane_kernels
-from adadim.core.recording import on_host
+from adadim.core.recording import cuda_kernels, on_host
 from adadim.core.rows import EVERY, MaskedRows, Rows
 from adadim.models.fixed import BLOCK, Posterior
 
 
 class Lanes:
-    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms.
+    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms, M of them.
 
-    Parameters
-    ----------
-    actions : ActionSet
-        The arms, as torch tensors.
-    dims : sequence of int
-        Number of features of each lane.
-    ridge : float
-        Regularisation lambda.
-
-    Attributes
-    ----------
-    mean, width2 : array (R, M, K)
-        Estimated mean reward and squared width of every arm in every lane.
-    pulls : array (R, M)
-        What each lane has learnt from.
+    `mean` and `width2` are (R, M, K), `pulls` (R, M).
     """
 
     def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
@@ -58,9 +43,8 @@ class Lanes:
             for block, level in enumerate(actions.levels):
                 here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
                 self.width2[:, lane, here] = squared_lengths(base[:, :, : min(level, d)]) / ridge
-        self._kernels = lane_kernels(
-            actions.base, actions.levels, self.dims, self._starts, self._w, self.mean, self.width2
-        )
+        kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2)
+        self._kernels = kernels and kernels.LaneKernels(actions.base, actions.levels, self.dims, self._starts, *state)
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; gives a_x^T V^-1 a_x, (R,)."""
@@ -103,7 +87,7 @@ class Lanes:
 
 
 class DevicePosterior(Posterior):
-    """What both forms on torch share; parameters and attributes as in `Posterior`."""
+    """What both forms on torch share."""
 
     def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
@@ -121,7 +105,7 @@ class DevicePosterior(Posterior):
 
 
 class DeviceGram(DevicePosterior):
-    """Ridge posterior held as a K x K matrix P; see `host_gram`.
+    """Ridge posterior held as a K x K matrix P; see `HostGram`.
 
     All replications write the same row of H, which the device keeps count of; unused rows are zero.
     """

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
-from adadim.core.checks import between, shown
+from adadim.core.checks import between, require, shown
 from adadim.core.frames import Frame
 from adadim.core.problem import Problem
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
@@ -35,18 +35,7 @@ LARGEST_BLOCK_SHARE = 16
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval.
-
-    Attributes
-    ----------
-    value : float
-        Estimated mean reward of a decision; not a number if no row says anything.
-    error : float
-        Its standard error.
-    low, high : float
-        Ends of the interval.
-    rows : int
-        Number of rows that it is the mean of.
+    """A mean reward (not a number if no row says anything), its standard error, its interval, and how many rows it has.
 
     Examples
     --------
@@ -157,9 +146,21 @@ def evaluate(
         What to judge: a policy; a function from the problem to a policy, such as `adadim.recommended`; or a fixed rule
         that learns nothing, as the arms it would choose in each row, int (n,), or their probabilities, (n, K), by
         position among the arms (in a plain table, the sorted names).
-    log : path, DataFrame, dict of columns or Log
-        The log; see `read_log` for the columns that it needs, and for `arm`, `reward`, `propensity`, `features` and
-        `standardise`.
+    log : path, polars or pandas DataFrame, dict of columns, or list of dicts
+        A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
+        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
+        "offered_features" (a list for each of them, or all of them one after the other) and, if there is one, "context"
+        (a list that goes before the features of each arm), as `Agent.export` writes. Rows without a reward, a
+        probability or arms offered are left out.
+    arm, reward : str
+        Columns with the name of what was chosen and with what it brought.
+    propensity : str or float, optional
+        Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
+        "uniform". By default the column "propensity" or "probability".
+    features : sequence of str, optional
+        Of a plain table: columns with the covariates, most basic first; by default all others.
+    standardise : bool
+        Of a plain table: centre the covariates and divide them by their standard deviation.
     model : array (n, K), optional
         Predicted rewards for the doubly robust estimator; by default a ridge regression on the rows before.
     noise : float, optional
@@ -170,10 +171,6 @@ def evaluate(
         Level of the intervals.
     seed : int
         Seed of the policy's own randomness.
-
-    Returns
-    -------
-    Evaluation
 
     Warns
     -----
@@ -205,7 +202,8 @@ def evaluate(
     with threadpool_limits(1, user_api="blas"):
         predicted = predictions(log) if model is None else _checked_model(model, log)
         if isinstance(policy, Policy) or callable(policy):
-            problem = _problem(log, noise)
+            told = (float(log.rewards.std()) or None) if noise is None else noise
+            problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=told)
             made = policy if isinstance(policy, Policy | type) else policy(problem)
             if not isinstance(made, Policy):
                 raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
@@ -232,9 +230,9 @@ def _judge(
     replay = None if alone is None else mean_of(log.rewards[alone == log.chosen], level)
     return Evaluation(
         replay=replay,
-        ips=ips(weights, rewards, level),
+        ips=mean_of(weights * rewards, level),
         snips=snips(weights, rewards, level),
-        dr=doubly_robust(weights, rewards, expected, predicted[every, log.chosen][first:], level),
+        dr=mean_of(expected + weights * (rewards - predicted[every, log.chosen][first:]), level),
         logged=mean_of(log.rewards, level),
         rows=len(weights),
         matched=int((weights > 0).sum()),
@@ -276,13 +274,6 @@ def _walk(policy: Policy, problem: Problem, log: Log, seed: int, every: bool) ->
     return np.array([arms[0] for arms, _, _ in replayed(learner, log.rows(), every)], dtype=np.int64)
 
 
-def _problem(log: Log, noise: float | None) -> Problem:
-    """What a policy may know of the log."""
-    if noise is None:
-        noise = float(log.rewards.std()) or None
-    return Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=noise)
-
-
 def _chances(choices: IntArray, log: Log) -> FloatArray:
     """Probabilities (n, K) of definite choices."""
     chances = np.zeros((len(log), log.arms))
@@ -316,10 +307,9 @@ def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
 
 
 def _checked_model(model: Array, log: Log) -> FloatArray:
-    predicted = as_numpy(model)
-    wanted = (len(log), log.arms)
-    if predicted.dtype.kind not in "biuf" or predicted.shape != wanted or not np.isfinite(predicted).all():
-        raise InvalidValueError(f"model must hold finite predicted rewards, {wanted}, got {shown(model)}")
+    predicted, shape = as_numpy(model), (len(log), log.arms)
+    shaped = predicted.dtype.kind in "biuf" and predicted.shape == shape
+    require(shaped and bool(np.isfinite(predicted).all()), "model", f"hold finite predicted rewards, {shape}", model)
     return predicted.astype(np.float64)
 
 
@@ -362,13 +352,8 @@ def mean_of(terms: FloatArray, level: float) -> Estimate:
     return _estimate(float(terms.mean()), spread / math.sqrt(len(terms)), level, len(terms))
 
 
-def ips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
-    """Inverse propensity score: the mean of w r. Unbiased, if the probabilities of the log are right."""
-    return mean_of(weights * rewards, level)
-
-
 def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
-    """The same divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
+    """IPS divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
 
     Its error is that of the ratio, by the delta method.
     """
@@ -378,17 +363,6 @@ def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
     value = float((weights * rewards).sum()) / total
     spread = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
     return _estimate(value, math.sqrt(n) * spread / total, level, n)
-
-
-def doubly_robust(
-    weights: FloatArray, rewards: FloatArray, expected: FloatArray, predicted: FloatArray, level: float
-) -> Estimate:
-    """Mean of the model's value, corrected by the weighted error of the model: right if either of the two is.
-
-    `expected` is what the model says the policy would earn in each row, sum_a pi(a) q(a), and `predicted` what it says
-    of the arm that was chosen, q(a_i).
-    """
-    return mean_of(expected + weights * (rewards - predicted), level)
 
 
 def effective_rows(weights: FloatArray) -> float:

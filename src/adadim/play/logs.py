@@ -26,31 +26,15 @@ NO_COVARIATES = {"id", "decision", "time", "policy"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
-    """Logged choices, in their order.
+    """Logged choices, in their order."""
 
-    Attributes
-    ----------
-    chosen : int array (n,)
-        Position of what was chosen among the arms of its row.
-    rewards, propensities : array (n,)
-        What it brought, and the probability with which it was chosen.
-    sizes : int array (n,)
-        Number of arms in each row.
-    dim : int
-        Number of features of an arm.
-    offers : callable
-        ``offers(start, stop)`` gives the features (K_i, d) of the arms of some rows.
-    names : tuple or None
-        Names of the arms, where they are the same in all rows.
-    """
-
-    chosen: IntArray
+    chosen: IntArray  # position of what was chosen among the arms of its row, (n,)
     rewards: FloatArray
     propensities: FloatArray
-    sizes: IntArray
+    sizes: IntArray  # number of arms in each row, (n,)
     dim: int
-    offers: Callable[[int, int], Sequence[FloatArray]]
-    names: tuple[Any, ...] | None = None
+    offers: Callable[[int, int], Sequence[FloatArray]]  # features (K_i, d) of the arms of the rows from one to another
+    names: tuple[Any, ...] | None = None  # of the arms, where they are the same in all rows
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -85,25 +69,7 @@ def read_log(
     features: Sequence[str] | None = None,
     standardise: bool = True,
 ) -> Log:
-    """A log, from a file or a table.
-
-    Parameters
-    ----------
-    source : path, polars or pandas DataFrame, dict of columns, or list of dicts
-        A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
-        probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
-        "offered_features" (a list for each of them, or all of them one after the other) and, if there is one, "context"
-        (a list that goes before the features of each arm), as `Agent.export` writes. Rows without a reward, a
-        probability or arms offered are left out.
-    arm, reward : str
-        Columns with the name of what was chosen and with what it brought.
-    propensity : str or float, optional
-        Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
-        "uniform". By default the column "propensity" or "probability".
-    features : sequence of str, optional
-        Of a plain table: columns with the covariates, most basic first; by default all others.
-    standardise : bool
-        Of a plain table: centre the covariates and divide them by their standard deviation.
+    """A log, from a file or a table; the parameters are those of `evaluate`.
 
     Examples
     --------
@@ -143,14 +109,10 @@ def read_log(
         covariates = np.stack([table.numbers(name, rows) for name in features], axis=1)
         if flag(standardise, "standardise"):
             covariates = in_like_units(covariates)
-
-    def table_offers(start: int, stop: int) -> Sequence[FloatArray]:
-        offered: Sequence[FloatArray] = interactions(covariates[start:stop], len(names))
-        return offered
-
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
-    return Log(chosen, rewards, propensities, sizes, dim, table_offers, tuple(names))
+    plain = (chosen, rewards, propensities, sizes, dim)
+    return Log(*plain, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
 
 
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
-from adadim.core.checks import is_integer, shown
+from adadim.core.checks import is_integer, require, shown
+from adadim.core.display import Bar, card
 from adadim.core.frames import to_pandas, to_polars
-from adadim.core.notebook import card
-from adadim.core.progress import Bar
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
 from adadim.core.rows import Rows
@@ -25,13 +25,14 @@ from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
 from adadim.instances.instance import Instance
 from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.memos import merged, part_of
+from adadim.policies.player import merged, part_of
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
 RECORDS = 100
+Progress = Callable[[int, int], None]
 CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
@@ -223,28 +224,15 @@ def simulate(
     else:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     times = record_points(record, rounds)
-    if not callable(progress):
-        with Bar(type(policy).__name__, progress) as bar:
-            return _simulate(policy, instance, seed, times, bar.update, late)
-    return _simulate(policy, instance, seed, times, progress, late)
-
-
-def _simulate(
-    policy: Policy,
-    instance: Instance | ContextInstance | LoggedInstance,
-    seed: int,
-    times: IntArray,
-    progress: Callable[[int, int], None],
-    delay: Delay | None,
-) -> Outcome | Replay:
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
-    with threadpool_limits(1, user_api="blas"):
+    with contextlib.ExitStack() as stack, threadpool_limits(1, user_api="blas"):
+        report = progress if callable(progress) else stack.enter_context(Bar(type(policy).__name__, progress)).update
         learner = policy.start(instance.problem, seed=seed)
         if isinstance(instance, LoggedInstance):
-            return _replay_log(learner, instance, times, progress)
-        check_takes_late(learner, delay)
-        late = None if delay is None or delay.at_once else LateRewards(learner, delay, seed)
-        return _play(learner, instance, seed, times, progress, late)
+            return _replay_log(learner, instance, times, report)
+        check_takes_late(learner, late)
+        waits = None if late is None or late.at_once else LateRewards(learner, late, seed)
+        return _play(learner, instance, seed, times, report, waits)
 
 
 def _play(
@@ -252,7 +240,7 @@ def _play(
     instance: Instance | ContextInstance,
     seed: int,
     times: IntArray,
-    progress: Callable[[int, int], None],
+    progress: Progress,
     late: LateRewards | None,
 ) -> Outcome:
     """The loop: what the round offers, what is chosen, what it brings now or later, what is recorded."""
@@ -382,9 +370,7 @@ def check_takes_late(learner: Learner, delay: Delay | None) -> None:
         )
 
 
-def _replay_log(
-    learner: Learner, instance: LoggedInstance, times: IntArray, progress: Callable[[int, int], None]
-) -> Replay:
+def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, progress: Progress) -> Replay:
     count, last = len(instance.problem), int(times[-1])
     earned, pulls = np.zeros(count), np.zeros((count, instance.problem.arms), dtype=np.int64)
     sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)
@@ -441,15 +427,12 @@ def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
     if record is None:
         record = RECORDS
     if isinstance(record, int | np.integer) and is_integer(record):
-        if record < 1:
-            raise InvalidValueError(f"record must be at least 1, or a sequence of rounds, got {record!r}")
+        require(record >= 1, "record", "be at least 1, or a sequence of rounds", record)
         count = min(int(record), horizon)
         return np.array([horizon * (i + 1) // count for i in range(count)])
     times = np.asarray(record)
-    if times.ndim != 1 or not times.size or times.dtype.kind not in "iu":
-        raise InvalidValueError(f"record must be an integer or a non-empty sequence of rounds, got {record!r}")
-    if times[0] < 1 or times[-1] > horizon or (np.diff(times) <= 0).any():
-        raise InvalidValueError(
-            f"record must hold increasing rounds in 1..{horizon} (the horizon), got {times.tolist()}"
-        )
+    listed = times.ndim == 1 and times.size > 0 and times.dtype.kind in "iu"
+    require(listed, "record", "be an integer or a non-empty sequence of rounds", record)
+    increasing = times[0] >= 1 and times[-1] <= horizon and not (np.diff(times) <= 0).any()
+    require(increasing, "record", f"hold increasing rounds in 1..{horizon} (the horizon)", times.tolist())
     return times.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Algorithms, one file for each or for those of one paper; what they share is in files of the learner's protocol.
+"""Algorithms, those of one idea in one file; `base` says what a policy is, and `player` what every learner has.
 
 `linear` has those for rewards linear in the features, `plusplus` those with mixture-arms, `masters` those that run
 others, and `arms` those that ignore features.
@@ -25,9 +25,10 @@ from adadim.policies.linear.tapered import TaperedLinUCB
 from adadim.policies.linear.two_prior import TwoPriorLinUCB
 from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.bandit_combiner import BanditCombiner
+from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral
-from adadim.policies.masters.counting import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.data_driven import D3RB, ED2RB
+from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
 from adadim.policies.masters.smooth_corral import SmoothCorral
@@ -56,6 +57,7 @@ __all__ = [
     "EpochBalancing",
     "EvidenceLinUCB",
     "Greedy",
+    "Guarded",
     "Learner",
     "LinTS",
     "LinUCB",
@@ -87,13 +89,7 @@ __all__ = [
 
 
 def kinds() -> dict[str, type[Policy]]:
-    """Every policy class of the library by name, those of `released` included: what a file may name.
-
-    Examples
-    --------
-    >>> kinds()["UCB"](delta=0.1)
-    UCB(index='self-normalised', delta=0.1, scale=1.0, ties='random')
-    """
+    """Every policy class of the library by name, those of `released` included: what a file may name."""
     own = [name for name in dir(released) if name.startswith("Released")]
     public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in own}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
@@ -101,11 +97,5 @@ def kinds() -> dict[str, type[Policy]]:
 
 
 def parts() -> dict[str, type[Bound]]:
-    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters.
-
-    Examples
-    --------
-    >>> parts()["SqrtBound"](c=0.5)
-    SqrtBound(c=0.5)
-    """
+    """What is no policy but may be a parameter of one, by name: the candidate bounds of masters."""
     return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}

@@ -13,8 +13,6 @@ from typing import Literal
 from adadim.core.problem import Sets
 from adadim.errors import SetsWarning
 
-__all__ = ["NEEDS", "Need", "sets_lacking", "warn_about_sets", "without_warning_about_sets"]
-
 Need = Literal["any", "oblivious", "iid", "fresh", "kept"]
 
 NEEDS: dict[Need, tuple[str, tuple[str, ...]]] = {

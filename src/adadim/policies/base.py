@@ -13,22 +13,29 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import as_numpy, like
-from adadim.core.checks import check_fields
+from adadim.core.arrays import Array, as_numpy, is_numpy, like
+from adadim.core.checks import check_fields, shown
 from adadim.core.codec import text_of
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.problem import NEVER, Problem
 from adadim.core.randomness import Purpose, Streams
+from adadim.core.rows import Rows
 from adadim.core.saving import write_learner
 from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
-from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.policies.ask_tell import AskTell
+from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
-from adadim.policies.decisions import Decision, Memo
-from adadim.policies.inputs import checked_new_arms
-
-__all__ = ["Decision", "Learner", "Memo", "Policy", "pull_counts", "revive"]
+from adadim.policies.inputs import (
+    checked_arms,
+    checked_new_arms,
+    checked_offer,
+    checked_rewards,
+    checked_rows,
+    in_library,
+)
+from adadim.policies.player import Choice, Player, part_of
+from adadim.policies.player import Decision as Decision
+from adadim.policies.player import Memo as Memo
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Policy(ABC):
         """Do the same as `start`, drawing from the streams given (a master hands each base its own)."""
 
 
-class Learner(AskTell):
+class Learner(Player):
     """State of a policy on R replications.
 
     `ask` gives a `Decision` and `tell` takes it back with its rewards; `select` and `update` are the short form for a
@@ -87,6 +94,128 @@ class Learner(AskTell):
 
     origin: Policy | None = None
     """The policy that started it; of a learner inside another, None."""
+
+    def __init__(self, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        self._asked = 0
+        # Decisions of `ask` by number, and of `select`, that are not answered yet.
+        self._open: dict[int, Choice] = {}
+        self._uncounted: list[int] = []  # those of `ask` that the next decision has to be told of (`expect`)
+        self._selected: list[Choice] = []
+
+    def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
+        """Decide which arm to pull next in each replication. The decision can wait for its rewards.
+
+        Until they come, `tell` or `forget` it; a linear learner counts it in its widths from the next decision on, so
+        that decisions which wait side by side explore different arms. Its estimates wait for the rewards.
+
+        Parameters
+        ----------
+        features : array (K_t, d) or (R, K_t, d), optional
+            Features of this round's arms, where they come with the round (`Problem.contextual`).
+        allowed : bool array (K_t,) or (R, K_t), optional
+            Which arms may be chosen; by default all.
+        rows : int array, optional
+            Positions of the replications concerned; by default all.
+        """
+        ids, arms, memo = choice = self._choose(features, allowed, rows)
+        number, self._asked = self._asked, self._asked + 1
+        self._open[number] = choice
+        self._uncounted.append(number)
+        return Decision(self._shown(arms), number, ids, memo)
+
+    def tell(self, decision: Decision, rewards: Array) -> None:
+        """Learn from the rewards of a decision, one for each replication that it concerns."""
+        number = self._open_number(decision, "tell")
+        ids, arms, memo = self._in_library(self._open[number])
+        gained, rows = checked_rewards(self.problem, rewards, len(ids)), self._rows(ids)
+        if number in self._uncounted:
+            self.absorb(arms, gained, rows, memo)
+            self._uncounted.remove(number)
+        else:
+            self.answer(arms, gained, rows, memo)
+        del self._open[number]
+
+    def forget(self, decision: Decision) -> None:
+        """Wait no longer for the rewards of a decision: the learner is as if it had never been asked for it.
+
+        Its number and the random numbers that it took stay used.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+        >>> first, second = learner.ask(), learner.ask()
+        >>> learner.forget(first)  # it will never be answered
+        >>> learner.tell(second, 0.2)
+        >>> learner.describe()["open_decisions"]
+        0
+        """
+        number = self._open_number(decision, "forget")
+        if number in self._uncounted:
+            self._uncounted.remove(number)
+        else:  # those that are left are counted anew: what is added up cannot be taken back without rounding
+            self.drop_expected()
+            self._uncounted = [other for other in self._open if other != number]
+        del self._open[number]
+
+    def open_decisions(self) -> np.ndarray[Any, Any]:
+        """How many decisions of `ask` wait for their rewards, (R,)."""
+        counts = np.zeros(len(self.problem), dtype=np.int64)
+        for ids, _, _ in self._open.values():
+            counts[ids] += 1
+        return counts
+
+    def select(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Array:
+        """Arm to pull next in each replication, as `ask` decides; `update` takes the rewards."""
+        choice = self._choose(features, allowed, rows)
+        if self._selected:  # asked again without an answer: what was chosen before is forgotten
+            both = [(c, np.isin(c[0], choice[0])) for c in self._selected]
+            self._selected = [_part_of_choice(c, ~again) for c, again in both if not again.all()]
+        self._selected.append(choice)
+        return self._shown(choice[1])
+
+    def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
+        """Learn from the rewards of the arms that `select` chose, one per replication."""
+        wanted = self._wanted(rows)
+        count = len(wanted)
+        given, gained = self._learnable(arms, count), checked_rewards(self.problem, rewards, count)
+        parts, left = self._answered(wanted, given, gained)
+        if not self.takes_any_arm:
+            for pulled, _, (_, chosen, _) in parts:
+                if pulled.tolist() != chosen.tolist():
+                    raise ForeignArmError(
+                        f"{type(self).__name__} learns only from the arms it chose: select() gave "
+                        f"{as_numpy(chosen).tolist()}, update got {as_numpy(pulled).tolist()}"
+                    )
+        for pulled, rewarded, (ids, _, memo) in parts:
+            self.absorb(pulled, rewarded, self._rows(ids), memo)
+        self._selected = left
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        """Learn from logged pulls that nobody asked for.
+
+        Parameters
+        ----------
+        arms, rewards : arrays (n,) for a single problem, (R,) or (R, n) for R replications
+            One pull in each replication, or n of them in their order. Where features come with each round, `arms` are
+            the features of the arms pulled: (n, d), or (R, n, d).
+        """
+        if not self.takes_any_arm:
+            raise ForeignArmError(
+                f"{type(self).__name__} learns only from the arms it chose, so it cannot learn from logged pulls; "
+                "LinUCB can, and so can adadim.recommended(problem)"
+            )
+        logged = [in_library(self.problem, values, name) for values, name in ((arms, "arms"), (rewards, "rewards"))]
+        if tuple(logged[0].shape) != tuple(logged[1].shape):
+            raise InvalidValueError(
+                f"arms and rewards must have one shape, got {tuple(logged[0].shape)} and {tuple(logged[1].shape)}"
+            )
+        columns = [a[None] if self.problem.single else a if a.ndim > 1 else a[:, None] for a in logged]
+        for n in range(columns[0].shape[1]):
+            checked = self._learnable(columns[0][:, n], len(self.problem))
+            gained = checked_rewards(self.problem, columns[1][:, n], len(self.problem))
+            self.absorb(checked, gained, self.everyone, {})
 
     def add_arms(self, features: Any) -> np.ndarray[Any, Any]:
         """Add arms, which can be chosen from the next decision on.
@@ -162,11 +291,9 @@ class Learner(AskTell):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
-        if self.problem.contextual:
-            sums = self.context_sums()
-            if sums is not None:
-                return dimension_of_moments(sums, self.problem.single, levels, prior)
-        elif (seen := self.pull_sums()) is not None:
+        if (sums := self.context_sums()) is not None:
+            return dimension_of_moments(sums, self.problem.single, levels, prior)
+        if not self.problem.contextual and (seen := self.pull_sums()) is not None:
             return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(
@@ -196,11 +323,96 @@ class Learner(AskTell):
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
         return revive(self.origin, self.problem, take_state(self))
 
-    def __copy__(self) -> Learner:
-        return revive(self.origin, self.problem, take_state(self))
-
     def __reduce__(self) -> Any:
         return revive, (self.origin, self.problem, take_state(self))
+
+    def _open_number(self, decision: Any, asked_by: str) -> int:
+        if not isinstance(decision, Decision):
+            raise InvalidTypeError(f"{asked_by} needs a decision that ask() gave, got {shown(decision)}")
+        if decision.number not in self._open:
+            raise DecisionError(f"decision {decision.number} was answered already, or another learner made it")
+        return decision.number
+
+    def _wanted(self, rows: Any) -> Rows:
+        return self.everyone if rows is None else checked_rows(self.problem, rows)
+
+    def _learnable(self, arms: Any, count: int) -> Array:
+        checked = checked_arms(self.problem, arms, count)
+        if self.problem.growing:
+            arrives = as_numpy(self.arrives).min(axis=0)
+            for arm in as_numpy(checked).tolist():
+                if arrives[arm] == NEVER:
+                    raise InvalidValueError(f"arm {arm} is not there: nobody has added it")
+        self.check_arms(checked)
+        return checked
+
+    def _choose(self, features: Any, allowed: Any, rows: Any) -> Choice:
+        wanted = self._wanted(rows)
+        if features is not None or allowed is not None or self.problem.contextual:
+            if allowed is not None and self.no_allowed:
+                raise InvalidValueError(self.no_allowed)
+            wanted = wanted.offering(*checked_offer(self.problem, features, allowed, len(wanted)))
+            if self.problem.growing and allowed is not None:
+                self._check_there(wanted)
+        if not self.takes_late_rewards and (self._open or self._selected):
+            for ids, _, _ in (*self._open.values(), *self._selected):
+                if len(both := np.intersect1d(ids, wanted.ids)):
+                    raise DecisionError(
+                        f"{type(self).__name__} makes one decision at a time, since the next depends on the reward of "
+                        f"the last, and that of replication {self.problem.replications[both[0]]} is not known yet"
+                    )
+        if self._uncounted:
+            for number in self._uncounted:
+                ids, arms, memo = self._in_library(self._open[number])
+                self.expect(arms, self._rows(ids), memo)
+            self._uncounted.clear()
+        return wanted.ids, *self.choose(self.present(wanted) if self.problem.growing else wanted)
+
+    def _check_there(self, rows: Rows) -> None:
+        there = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
+        empty = np.flatnonzero(~(there & as_numpy(rows.allowed)).any(axis=1))
+        if empty.size:
+            raise InvalidValueError(f"allowed leaves no arm that has arrived (row {int(empty[0])})")
+
+    def _answered(
+        self, wanted: Rows, arms: Array, rewards: Array
+    ) -> tuple[list[tuple[Array, Array, Choice]], list[Choice]]:
+        """What `select` chose for `wanted`, each choice after its arms and rewards; and what stays open."""
+        if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
+            return [(arms, rewards, self._selected[0])], []
+        order = {r: position for position, r in enumerate(wanted.ids.tolist())}
+        parts, left = [], []
+        for choice in map(self._in_library, self._selected):
+            asked = np.isin(choice[0], wanted.ids)
+            if asked.any():
+                part = _part_of_choice(choice, asked)
+                at = like([order.pop(r) for r in part[0].tolist()], wanted.positions)
+                parts.append((arms[at], rewards[at], part))
+            if not asked.all():
+                left.append(_part_of_choice(choice, ~asked))
+        for r in order:
+            raise NotSelectedError(
+                f"update before select: replication {self.problem.replications[r]} has no open decision; "
+                "call select() first"
+            )
+        return parts, left
+
+    def _in_library(self, choice: Choice) -> Choice:
+        """A choice as arrays of the problem's library, which one that was read from a file is not yet."""
+        ids, arms, memo = choice
+        reference = self.problem.reference
+        if is_numpy(arms) == is_numpy(reference):
+            return choice
+        return ids, like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
+
+    def _rows(self, ids: np.ndarray[Any, Any]) -> Rows:
+        everyone = self.everyone
+        if ids is everyone.ids or np.array_equal(ids, everyone.ids):
+            return everyone
+        return Rows.some(ids, self.problem.reference)
+
+    def _shown(self, arms: Array) -> Any:
+        return arms.item() if self.problem.single else arms
 
 
 def pull_counts(counts: np.ndarray[Any, Any]) -> dict[str, int]:
@@ -227,3 +439,9 @@ def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
     learner = policy.learner(problem, streams)
     learner.origin = policy
     return learner
+
+
+def _part_of_choice(choice: Choice, which: np.ndarray[Any, Any]) -> Choice:
+    ids, arms, memo = choice
+    at = like(np.flatnonzero(which), arms)
+    return ids[which], arms[at], part_of(memo, at)

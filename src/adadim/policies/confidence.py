@@ -10,19 +10,6 @@ from adadim.core.checks import is_number, shown
 from adadim.errors import InvalidValueError
 from adadim.theory import confidence_radius
 
-__all__ = [
-    "Bonus",
-    "Index",
-    "Radius",
-    "fixed_radius",
-    "noise_radius",
-    "oful_radius",
-    "optimism",
-    "self_normalised_bonus",
-    "subgaussian_bonus",
-    "ucb1_bonus",
-]
-
 
 def check_radius_rule(value: Any, name: str) -> None:
     """Raise unless `value` is a known rule or a non-negative number."""
@@ -42,13 +29,8 @@ def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
     """sigma sqrt(2 ln(2 T^1.5 K)): the noise part of the width for confidence 1 / sqrt(T).
 
     Where there is no end, `horizon` is an array: the number of the round in each replication.
-
-    Examples
-    --------
-    >>> round(noise_radius(0.1, 2500, 1200), 6)
-    0.624809
     """
-    return noise * _root(2 * _log(2 * horizon**1.5 * arms))
+    return noise * _root(2 * log_of(2 * horizon**1.5 * arms))
 
 
 def fixed_radius(
@@ -59,17 +41,12 @@ def fixed_radius(
     `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
     default), which bounds the norm of theta in "paper". In "full" theta_norm serves virtual dimensions too: they are
     orthogonal blocks.
-
-    Examples
-    --------
-    >>> round(fixed_radius("full", 0.1, 2500, 1200, ridge=0.1, theta_norm=1.0), 6)
-    0.941036
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise
     if rule == "paper" and is_array(horizon):
         t = clamp(horizon, 2.0)
-        return 2 * _root(_log(2 * t**1.5 * arms)) + 2 * _log(t)
+        return 2 * _root(log_of(2 * t**1.5 * arms)) + 2 * log_of(t)
     if rule == "paper":
         bound = 2 * math.log(max(2, horizon) if total is None else total)
         return confidence_radius(max(2, horizon), arms, norm_bound=bound) + 0.0 * noise
@@ -78,16 +55,9 @@ def fixed_radius(
 
 
 def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
-    """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> oful_radius(0.1, 0.1, 1.0, 1 / 50, np.zeros(1)).round(6)
-    array([0.595943])
-    """
+    """sigma sqrt(2 ln(1/delta) + ln det(V/ridge)) + sqrt(ridge) S (Abbasi-Yadkori et al. 2011)."""
     xp = namespace(logdet)
-    return noise * xp.sqrt(2 * _log(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
+    return noise * xp.sqrt(2 * log_of(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 
 
 def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
@@ -109,7 +79,7 @@ def ucb1_bonus(n: Array, t: Array) -> Array:
 
 def subgaussian_bonus(n: Array, scale: Array, delta: float | Array) -> Array:
     """sigma sqrt(2 ln(1/delta) / n)."""
-    return scale * namespace(n).sqrt(2 * _log(1 / delta) / n)
+    return scale * namespace(n).sqrt(2 * log_of(1 / delta) / n)
 
 
 def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float | Array, released: bool = False) -> Array:
@@ -124,7 +94,8 @@ def self_normalised_bonus(n: Array, arms: int, scale: Array, delta: float | Arra
     return scale * xp.sqrt(spread * (1 + 2 * xp.log(arms * xp.sqrt(1 + n) / delta)))
 
 
-def _log(value: Any) -> Any:
+def log_of(value: Any) -> Any:
+    """Natural logarithm of a number or an array."""
     return namespace(value).log(value) if is_array(value) else math.log(value)
 
 

@@ -15,17 +15,6 @@ from adadim.core.problem import Problem
 from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-__all__ = [
-    "checked_arms",
-    "checked_new_arms",
-    "checked_offer",
-    "checked_plugins",
-    "checked_rewards",
-    "checked_rows",
-    "in_library",
-    "logged_features",
-]
-
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -44,12 +33,7 @@ def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
     """One arm for each of `count` replications."""
     if type(arms) is int and count == 1 and 0 <= arms < problem.arms:  # the usual case, and the quickest
         return _one(arms, problem.reference)
-    array = in_library(problem, arms, "arms")
-    if tuple(array.shape) != (count,):
-        raise InvalidValueError(f"arms must have shape ({count},), one per replication, got {tuple(array.shape)}")
-    host = as_numpy(array)
-    if host.dtype.kind not in "iu":
-        raise InvalidTypeError(f"arms must be integers, got dtype {host.dtype}")
+    array, host = _one_each(problem, arms, "arms", count, "iu", "integers")
     for arm in host.tolist():
         if not 0 <= arm < problem.arms:
             raise InvalidValueError(f"arms must be in 0..{problem.arms - 1}, got {arm}")
@@ -61,19 +45,23 @@ def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
     """One reward for each of `count` replications, as floats."""
     if type(rewards) is float and count == 1 and math.isfinite(rewards):  # the usual case, and the quickest
         return _one(rewards, problem.reference)
-    array = in_library(problem, rewards, "rewards")
-    if tuple(array.shape) != (count,):
-        raise InvalidValueError(f"rewards must have shape ({count},), one per replication, got {tuple(array.shape)}")
-    host = as_numpy(array)
-    if host.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"rewards must be real numbers, got dtype {host.dtype}")
+    array, host = _one_each(problem, rewards, "rewards", count, "fiub", "real numbers")
     for reward in host.tolist():
         if not math.isfinite(reward):
             raise InvalidValueError(f"rewards must be finite, got {float(reward)}")
-    if host.dtype == np.float64:
-        return array
     xp = namespace(array)
-    return xp.astype(array, xp.float64)
+    return array if host.dtype == np.float64 else xp.astype(array, xp.float64)
+
+
+def _one_each(problem: Problem, values: Any, name: str, count: int, kinds: str, wanted: str) -> tuple[Array, Any]:
+    """`count` values in the library of the problem, and the same in NumPy."""
+    array = in_library(problem, values, name)
+    if tuple(array.shape) != (count,):
+        raise InvalidValueError(f"{name} must have shape ({count},), one per replication, got {tuple(array.shape)}")
+    host = as_numpy(array)
+    if host.dtype.kind not in kinds:
+        raise InvalidTypeError(f"{name} must be {wanted}, got dtype {host.dtype}")
+    return array, host
 
 
 def _one(value: float, reference: Array) -> Array:
@@ -83,17 +71,16 @@ def _one(value: float, reference: Array) -> Array:
 
 def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
     """What `count` replications are offered this round: features (count, K_t, d) and a mask (count, K_t), or None."""
-    offered = None
+    offered, arms = None, problem.arms
     if problem.disjoint:
         offered = _checked_contexts(problem, features, count)
-        return offered, None if allowed is None else _checked_mask(problem, allowed, count, problem.arms)
-    if problem.contextual:
+    elif problem.contextual:
         offered = _checked_features(problem, features, count)
+        arms = int(offered.shape[1])
     elif features is not None:
         raise InvalidValueError(
             "the features of this problem are fixed: leave them out, or start on Problem(arms=, dim=)"
         )
-    arms = problem.arms if offered is None else int(offered.shape[1])
     return offered, None if allowed is None else _checked_mask(problem, allowed, count, arms)
 
 

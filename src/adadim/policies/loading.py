@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from adadim import policies
-from adadim.core.codec import from_table
 from adadim.core.files import as_path
 from adadim.core.problem import Problem
 from adadim.core.saving import read_learner
-from adadim.errors import AdadimError, FileError, InvalidTypeError
+from adadim.errors import FileError, InvalidTypeError
 from adadim.policies.base import Learner, Policy, revive
 from adadim.policies.inputs import checked_plugins
-
-__all__ = ["load"]
 
 
 def load(
@@ -42,20 +39,8 @@ def load(
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"load needs an adadim.Problem, got {type(problem).__name__}")
-    file, own = as_path(path, "path"), checked_plugins(plugins)
-    header, state = read_learner(file, problem)
-    if policy is None:
-        if header["policy"] is None:
-            raise FileError(
-                f"{path}: its policy holds a function, which no file can; give the policy itself: "
-                f"load(path, problem, policy=...), which was {header['policy_text']}"
-            )
-        try:
-            policy = from_table(header["policy"], {**policies.kinds(), **policies.parts(), **own})
-        except AdadimError as error:
-            raise FileError(f"{path}: {error}") from error
-    elif repr(policy) != header["policy_text"] and header["policy"] is not None:
-        raise FileError(f"{path}: was saved by {header['policy_text']}, not by {policy!r}")
+    kinds = {**policies.kinds(), **policies.parts(), **checked_plugins(plugins)}
+    policy, state = read_learner(as_path(path, "path"), problem, policy, kinds)
     try:
         return revive(policy, problem, state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

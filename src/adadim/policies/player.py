@@ -1,4 +1,4 @@
-"""What plays the rounds of a problem: it chooses arms and absorbs their rewards, for many replications at once.
+"""What plays the rounds of a problem: it decides on arms and absorbs their rewards, for many replications at once.
 
 Here is what the author of a policy writes (`choose`, `absorb`, and what a class says of itself) and finds to write it
 with. It is also all that a loop or a master calls.
@@ -6,23 +6,58 @@ with. It is also all that a loop or a master calls.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from adadim.core.arrays import Array, is_numpy, like, namespace, surely_all, zeros
+import numpy as np
+
+from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, surely_all, zeros
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import EVERY, Rows
 from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.moments import Moments
 from adadim.policies.assumptions import Need
-from adadim.policies.decisions import Memo
 
-__all__ = ["Clock", "Player", "largest"]
+Memo = Mapping[str, Array]
+"""What a learner needs to remember of a decision: arrays with an entry for each replication that it concerns."""
+
+Choice = tuple[np.ndarray[Any, Any], Array, Memo]
+"""Positions of replications, their arms, and what to remember of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What a learner has decided; give it back with the rewards, at once or later.
+
+    Attributes
+    ----------
+    arms : int or int array
+        Arm to pull: one for each replication it concerns, or a plain int if the problem is a single one.
+    number : int
+        How many decisions the learner made before this one.
+    rows : int array
+        Positions of the replications it concerns.
+    memo : mapping
+        What the learner needs besides, to learn from the rewards: arrays with an entry for each replication.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.LinUCB(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> first, second = learner.ask(), learner.ask()
+    >>> learner.tell(second, 0.2)  # late, and in any order
+    >>> learner.tell(first, 0.4)
+    """
+
+    arms: Any
+    number: int
+    rows: np.ndarray[Any, Any]
+    memo: Memo = field(repr=False)
 
 
 class Player(ABC):
@@ -106,6 +141,15 @@ class Player(ABC):
         """Count nothing any more whose reward is not known."""
         return
 
+    def resume(self, decided: int, streams: Streams) -> None:
+        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+        self.streams = streams
+        self.__dict__.pop("draws", None)  # which are taken from them
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
+        return None
+
     def arms_added(self) -> None:
         """Take note that the features of the problem have more arms."""
         return
@@ -145,7 +189,13 @@ class Player(ABC):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """State of each replication in words and numbers."""
-        return [{"replication": r} for r in self.problem.replications]
+        return self.described()
+
+    def described(self, **columns: Any) -> list[dict[str, Any]]:
+        """One dict per replication; `columns` are arrays or lists with an entry for each."""
+        lists = [values if isinstance(values, list) else as_numpy(values).tolist() for values in columns.values()]
+        each = zip(self.problem.replications, *lists, strict=True)
+        return [{"replication": number, **dict(zip(columns, values, strict=True))} for number, *values in each]
 
     @property
     def xp(self) -> Any:
@@ -164,34 +214,34 @@ class Player(ABC):
     def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
         """Position of the largest score in each row; ties are broken at random, by one draw per replication.
 
-        Arms that are not allowed are left out; the scores are then those of all arms, in their order.
+        Costs are subtracted first, and arms that are not allowed left out; the scores are then those of all arms, in
+        their order.
         """
-        if rows.allowed is None:  # the usual case, in a call less
+        if rows.allowed is None and rows.costs is None:  # the usual case, in a call less
             return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
         return largest(scores, rows, self.draws, ties)
 
 
 def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
     """As `Player.largest`, for the parts of a learner."""
-    if rows.allowed is not None:
-        xp = namespace(scores)
-        scores = xp.where(rows.allowed, scores, xp.full_like(scores, -math.inf))
-    return argmax(scores, draws.uniforms(rows) if ties == "random" else None)
+    return argmax(rows.judged(scores), draws.uniforms(rows) if ties == "random" else None)
+
+
+def sampled(probabilities: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
+    return drawn(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
+
+
+def drawn(steps: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of cumulative probabilities."""
+    xp = namespace(steps)
+    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
 
 
 class Clock:
     """Counts the rounds of each replication, where t takes the place of the horizon T.
 
     A round counts from its decision on, whether or not its reward is known; pulls from a log count as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> clock, pulls = Clock(np.zeros(2)), np.array([0, 4])
-    >>> rows = Rows.all(pulls)
-    >>> clock.tick(rows)
-    >>> clock.now(rows, pulls)
-    array([[2.], [5.]])
     """
 
     def __init__(self, reference: Array) -> None:
@@ -210,3 +260,35 @@ class Clock:
     def set(self, rows: Rows, decided: int) -> None:
         """Let so many decisions have been made in each replication of `rows`."""
         rows.put(self.decided, rows.of(self.decided) * 0 + decided)
+
+
+def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
+    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
+    if len(parts) == 1:
+        return parts[0][1]
+    whole: dict[str, Array] = {}
+    for at, memo in parts:
+        for key, values in memo.items():
+            if key not in whole:
+                shape, device = (count, *values.shape[1:]), device_of(values)
+                whole[key] = namespace(values).zeros(shape, dtype=values.dtype, device=device)
+            whole[key][at] = values
+    return whole
+
+
+def part_of(memo: Memo, at: Any) -> Memo:
+    """The memo of the replications at some positions."""
+    if at is EVERY:
+        return memo
+    return {key: values[at] for key, values in memo.items()}
+
+
+def marked(memo: Memo, mark: int) -> Memo:
+    """The memo with a number before every key, which tells it from those of other learners."""
+    return {f"{mark}.{key}": values for key, values in memo.items()}
+
+
+def unmarked(memo: Memo, mark: int) -> Memo:
+    """The part of a memo that `marked` made with this number."""
+    start = f"{mark}."
+    return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}

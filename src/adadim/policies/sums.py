@@ -9,22 +9,32 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.rows import Rows
 from adadim.models.moments import Moments
-
-__all__ = ["EstimatesFromSums", "LearnsFromSums", "deviations"]
+from adadim.policies.player import Memo
 
 
 @runtime_checkable
 class LearnsFromSums(Protocol):
     """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`.
 
-    Attributes
-    ----------
-    draws_scores : bool
-        Whether the scores are random, a fresh draw each time.
+    Every learner has `resume`, `choose` and `more_scores`; the rest is what the sums of its data need.
     """
 
-    draws_scores: bool
+    everyone: Rows
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+        ...
+
+    def choose(self, rows: Rows) -> tuple[FloatArray, Memo]:
+        """The arm to pull among those that `rows` offer."""
+        ...
+
+    def more_scores(self, rows: Rows, draws: int) -> FloatArray | None:
+        """Scores as `choose` would draw them again; None where it does not draw them."""
+        ...
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say."""
@@ -32,15 +42,6 @@ class LearnsFromSums(Protocol):
 
     def expect_features(self, features: FloatArray) -> None:
         """Count a pull of features (d,) whose reward is not known yet."""
-        ...
-
-    def scores_of(
-        self, features: FloatArray, rounds: int, generator: np.random.Generator, draws: int = 1
-    ) -> FloatArray:
-        """Scores (n, K) of arms (K, d), the largest of which is chosen; n is `draws` if they are random, else 1.
-
-        `rounds` is the number of decisions made before, for radii that grow with it.
-        """
         ...
 
 

@@ -17,7 +17,7 @@ from adadim.errors import StoreError
 from adadim.report.bootstrap import mean_interval
 from adadim.report.looks import looks_of
 from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
-from adadim.report.text import axis_label, instance_label, policy_label
+from adadim.report.text import name_of, policy_label
 from adadim.report.text import title as title_of
 from adadim.study import Results
 from adadim.theory import hardness
@@ -45,16 +45,10 @@ def summary(results: Results) -> pl.DataFrame:
     --------
     >>> import tempfile
     >>> from adadim.study import Study, run
-    >>> study = Study(
-    ...     name="small",
-    ...     instances={"easy": {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}},
-    ...     policies={"LinUCB": {"kind": "LinUCB"}},
-    ...     trials=3,
-    ...     record=2,
-    ... )
+    >>> sphere = {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}
+    >>> plan = Study("small", {"easy": sphere}, {"LinUCB": {"kind": "LinUCB"}}, trials=3)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = summary(run(study, folder, jobs=1))
-    >>> table.columns
+    ...     summary(run(plan, folder, jobs=1)).columns
     ['instance', 'policy', 'time', 'trials', 'mean', 'std', 'ci_low', 'ci_high']
     """
     parts = []
@@ -70,20 +64,10 @@ def summary(results: Results) -> pl.DataFrame:
 def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figure:
     """Draw a study: curves over time if it has one instance, final regret against alpha if its instances differ in d*.
 
-    Instances that do not differ in `intrinsic_dim` alone get a panel of curves each, the first 36 of them.
+    Instances that do not differ in `intrinsic_dim` alone get a panel of curves each, the first 36 of them. The band is
+    the 95% confidence interval of the mean (bootstrap; see `adadim.report.bootstrap`), or one standard deviation. Above
+    the picture stand the title, if one is given, and a line that says what was run.
 
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-    band : {"ci", "std"}
-        Shading: the 95% confidence interval of the mean (bootstrap; see `adadim.report.bootstrap`), or one standard
-        deviation.
-    title : str, optional
-        Title above the picture. Below it a line says what was run.
-
-    Notes
-    -----
     A study's labels decide what is written: ``title``, ``policies`` (name to what it is called), ``panels`` (the same
     for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `register_look`).
     """
@@ -107,7 +91,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
             for axis, instance in zip(axes, instances, strict=False):
                 _draw_curves(axis, results, instance, band, cells)
                 if panels > 1:
-                    axis.set_title(instance_label(results, instance), fontsize=9, parse_math=False)
+                    axis.set_title(name_of(results, "panels", instance), fontsize=9, parse_math=False)
         _add_legend(figure, axes[:panels], results)
         trials = [len(results.final(*cell)) for cell in cells]
         said = [what_was_run(results, instances), _shading(trials, band)]
@@ -118,10 +102,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
 
 
 def what_was_run(results: Results, instances: Sequence[str]) -> str:
-    """Sizes that the instances share, noise, and the variant: what the caption of a figure says.
-
-    A study without instances of known sizes has an empty one.
-    """
+    """Sizes that the instances share, noise, and the variant: what the caption of a figure says; perhaps nothing."""
     settings = [results.parameters(name) for name in instances]
     said = []
     for key, sign in SIZES.items():
@@ -154,8 +135,8 @@ def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells:
         # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
         first = (i + 1) * every // (len(results.policies) + 1)
         _add_line(axis, looks[policy], policy, x, drawn, markevery=(first, every), markersize=4)
-    axis.set_xlabel(axis_label(results, "x", "round $t$"))
-    axis.set_ylabel(axis_label(results, "y", "cumulative regret (reward units)"))
+    axis.set_xlabel(name_of(results, "axes", "x", "round $t$"))
+    axis.set_ylabel(name_of(results, "axes", "y", "cumulative regret (reward units)"))
     tidy(axis, from_zero=True)
 
 
@@ -178,8 +159,8 @@ def _draw_alphas(
     axis.set_xticks([alphas[name] for name in names], ticks)
     alpha = r"hardness level $\alpha = \ln d_\star / \ln T$   ($d_\star$ in brackets)"
     rounds = results.curves(*cells[0])[0][-1]
-    axis.set_xlabel(axis_label(results, "x", alpha))
-    axis.set_ylabel(axis_label(results, "y", f"regret after {rounds} rounds (reward units)"))
+    axis.set_xlabel(name_of(results, "axes", "x", alpha))
+    axis.set_ylabel(name_of(results, "axes", "y", f"regret after {rounds} rounds (reward units)"))
     tidy(axis, from_zero=True)
 
 
@@ -218,14 +199,10 @@ def _same_but_for_dim(results: Results, instances: Sequence[str]) -> bool:
     settings = [results.parameters(name) for name in instances]
     rest = [{k: v for k, v in p.items() if k != "intrinsic_dim"} for p in settings]
     dims = {p.get("intrinsic_dim") for p in settings}
-    full = len(results.cells()) == len(results.instances) * len(results.policies)
-    return (
-        full
-        and None not in dims
-        and 1 < len(dims) == len(settings)
-        and all(r == rest[0] for r in rest)
-        and rest[0].get("horizon", 0) > 1  # alpha is there for those only
-    )
+    if len(results.cells()) < len(results.instances) * len(results.policies) or None in dims:
+        return False
+    alike = 1 < len(dims) == len(settings) and all(r == rest[0] for r in rest)
+    return alike and rest[0].get("horizon", 0) > 1  # alpha is there for those only
 
 
 def _statistics(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -244,9 +221,8 @@ def _mean_and_band(regret: FloatArray, band: Band) -> tuple[FloatArray, FloatArr
 def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
-    The numbers are a table, or results, whose `summary` is written (there the 95% interval is that of 1.96 standard
-    errors, not the bootstrap's, which `draw` shades). The bytes depend on figure and numbers alone: no dates go in.
-    Each file is written whole or not at all.
+    The numbers are a table, or results, whose `summary` is written (which says what interval it has). The bytes depend
+    on figure and numbers alone: no dates go in. Each file is written whole or not at all.
     """
     stem = as_place(stem, "stem")
     contents = {kind: picture(figure, kind) for kind in FORMATS}

@@ -98,23 +98,15 @@ _OWN: dict[str, Look] = {}
 
 
 def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> None:
-    """Give a policy of your own a look for life; call it in the file that defines the policy.
+    """Give a policy of your own a look for life, by the name of its class; call it in the file that defines it.
 
-    Parameters
-    ----------
-    kind : str
-        Name of its class.
-    colour, marker, line : str
-        The colour as #RRGGBB, one of matplotlib's one-letter markers, and "-", "--", "-." or ":".
+    The colour is written #RRGGBB; the marker is one of matplotlib's one-letter ones, the line "-", "--", "-." or ":".
 
     Examples
     --------
     >>> register_look("MyPolicy", "#1B9E77", "p")
     >>> look_of("MyPolicy")["color"]
     '#1B9E77'
-    >>> register_look("LinUCB", "#1B9E77", "p")
-    Traceback (most recent call last):
-    adadim.errors.InvalidValueError: LinUCB has a look already, which is the same in every figure; ...
     """
     if kind in LOOKS:
         raise InvalidValueError(
@@ -128,10 +120,6 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
 
     Where only a name is known, that is read: the kind in other letters, perhaps with a number or a word after it.
 
-    Examples
-    --------
-    >>> key_of({"kind": "LinUCB", "dim": "@intrinsic_dim"}), key_of("ReleasedLinUCBPlusPlus")
-    ('oracle', 'LinUCBPlusPlus')
     >>> key_of("LinUCB++ 0.5"), key_of("smooth-corral"), key_of("MyPolicy:width=0.5"), key_of("LinUCBMine")
     ('LinUCBPlusPlus', 'SmoothCorral', 'MyPolicy', 'LinUCBMine')
     """
@@ -150,13 +138,6 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
 
     Turn 0 is the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
     or filled by half.
-
-    Examples
-    --------
-    >>> look_of("LinUCBPlusPlus")
-    {'color': '#0072B2', 'linestyle': '-', 'marker': 's', 'linewidth': 1.4}
-    >>> look_of("LinUCBPlusPlus", turn=1)["color"], look_of("LinUCBPlusPlus", turn=1)["linestyle"]
-    ('#0072B2', '--')
     """
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
     looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
@@ -167,19 +148,11 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
 
 
 def looks_of(
-    policies: Mapping[str, Policy | Mapping[str, Any] | str],
-    own: Any = None,
-    width: float = 1.4,
+    policies: Mapping[str, Policy | Mapping[str, Any] | str], own: Any = None, width: float = 1.4
 ) -> dict[str, dict[str, Any]]:
     """Looks of the policies of one figure, by their names in it, from policies, their tables in a study or their kinds.
 
     `own` is a study's ``labels["looks"]``: name to a table of colour, marker and line that replaces the policy's look.
-
-    Examples
-    --------
-    >>> two = looks_of({"0.5": "LinUCBPlusPlus", "0.6": "LinUCBPlusPlus"})
-    >>> two["0.5"]["linestyle"], two["0.6"]["linestyle"]
-    ('-', '--')
     """
     turns: dict[str, int] = {}
     looks = {}
@@ -188,7 +161,11 @@ def looks_of(
         turn = turns[key] = turns.get(key, -1) + 1
         looks[name] = look_of(key, turn, width)
         if isinstance(own, Mapping) and name in own:
-            look = _read(own[name], name)
+            try:
+                look = Look(**own[name])
+            except TypeError as error:
+                text = f"must be a table of colour, marker and line, got {shown(own[name])}"
+                raise InvalidValueError(f"labels.looks.{name}: {text}") from error
             looks[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
     return looks
 
@@ -207,15 +184,6 @@ def _by_common_name(name: str) -> str:
 
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower().replace("+", "plus"))
-
-
-def _read(table: Any, name: str) -> Look:
-    try:
-        return Look(**table)
-    except TypeError as error:
-        raise InvalidValueError(
-            f"labels.looks.{name}: must be a table of colour, marker and line, got {shown(table)}"
-        ) from error
 
 
 def _by_name(key: str) -> Look:

@@ -14,25 +14,16 @@ def title(results: Results) -> str:
     return str(results.labels.get("title", results.name))
 
 
-def _name(results: Results, group: str, name: str, otherwise: str) -> str:
+def name_of(results: Results, group: str, name: str, otherwise: str | None = None) -> str:
+    """What a policy, an instance ("panels") or one of the "axes" is called: its label, else `otherwise` or its name."""
     names = results.labels.get(group)
     written = names.get(name) if isinstance(names, dict) else None
-    return written if isinstance(written, str) else otherwise
+    return written if isinstance(written, str) else otherwise or name
 
 
 def policy_label(results: Results, policy: str) -> str:
     """What a policy is called in a figure: ``labels["policies"][policy]``, or else its name in the study."""
-    return _name(results, "policies", policy, policy)
-
-
-def instance_label(results: Results, instance: str) -> str:
-    """What an instance is called in a figure: ``labels["panels"][instance]``, or else its name in the study."""
-    return _name(results, "panels", instance, instance)
-
-
-def axis_label(results: Results, axis: str, otherwise: str) -> str:
-    """What an axis is called: ``labels["axes"]["x"]`` or ``["y"]``, or else `otherwise`."""
-    return _name(results, "axes", axis, otherwise)
+    return name_of(results, "policies", policy)
 
 
 def label(results: Results, *keys: str) -> Any:
@@ -45,12 +36,8 @@ def label(results: Results, *keys: str) -> Any:
     >>> sphere = {"kind": "sphere", "arms": 5, "dim": 3, "intrinsic_dim": 2, "horizon": 20}
     >>> plan = Study("mine", {"s": sphere}, {"random": {"kind": "Random"}}, trials=1, labels={"colour": "red"})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     results = run(plan, folder, jobs=1)
-    >>> label(results, "colour")
+    ...     label(run(plan, folder, jobs=1), "colour")
     'red'
-    >>> label(results, "instances", "s")
-    Traceback (most recent call last):
-    adadim.errors.StoreError: ...: the manifest has no label 'instances.s'; run the study again, which finds ...
     """
     value: Any = results.labels
     for key in keys:

@@ -19,13 +19,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from adadim.agent import Agent
-from adadim.agent.watch import Watch
 from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
 from adadim.serve.gate import Gate, Metrics
 from adadim.serve.messages import Refusal, field_name
-from adadim.serve.page import live_page, log_overview, model_overview, reference_page
+from adadim.serve.page import Watch, live_page, model_overview, reference_page
 from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
@@ -83,7 +82,7 @@ class AgentThread:
             begun = time.monotonic()
             if begun > self._overview_expires:
                 loop = asyncio.get_running_loop()
-                log = await loop.run_in_executor(self._reader, log_overview, self._watch)
+                log = await loop.run_in_executor(self._reader, self._watch.overview)
                 offer = log.pop("offer")
                 model = await self.do(lambda agent: model_overview(agent, offer))
                 self._overview = {"name": self._name, **log, **model}
@@ -130,18 +129,15 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
         context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
         """
-        arms = _asked_arms(body)
-        decision = await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs))
-        return messages.Decided(id=decision.id, arm=decision.arm, probability=decision.probability)
+        arms = body.offered()
+        return messages.Decided.of(await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs)))
 
     @app.post("/ask/batch")
     async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch:
         """Choose an arm for each of many contexts, all or none; quicker than one request for each."""
-        arms = _asked_arms(body)
+        arms = body.offered()
         made = await agent.do(lambda agent: agent.ask_many(body.contexts, arms, costs=body.costs))
-        return messages.DecidedBatch(
-            decisions=[messages.Decided(id=one.id, arm=one.arm, probability=one.probability) for one in made]
-        )
+        return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in made])
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
@@ -177,12 +173,6 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
         await agent.do(retire)
         return messages.Retired(retired=name)
-
-
-def _asked_arms(body: messages.Ask | messages.AskBatch) -> dict[str, list[float]] | list[str] | None:
-    if body.arms is not None and body.names is not None:
-        raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
-    return body.arms if body.names is None else body.names
 
 
 def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:

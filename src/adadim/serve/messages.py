@@ -9,7 +9,7 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
-from adadim.agent import Agent
+from adadim.agent import Agent, AgentDecision
 from adadim.agent.inputs import LONGEST_NAME
 from adadim.core.codec import finite
 from adadim.dimension import Dimension as Posterior
@@ -26,29 +26,33 @@ class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Ask(_Message):
-    """Arms to choose from: with this round's features, or by their names in the catalogue, or all of the catalogue."""
-
+class _Offer(_Message):
     arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
         default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
     )
     names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
-    context: Features | None = Field(default=None, examples=[None])
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
 
+    def offered(self) -> dict[str, list[float]] | list[str] | None:
+        """The arms as `Agent.ask` takes them."""
+        if self.arms is not None and self.names is not None:
+            raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
+        return self.arms if self.names is None else self.names
 
-class AskBatch(_Message):
+
+class Ask(_Offer):
+    """Arms to choose from: with this round's features, or by their names in the catalogue, or all of the catalogue."""
+
+    context: Features | None = Field(default=None, examples=[None])
+
+
+class AskBatch(_Offer):
     """A context for each of many decisions, all among the same arms, which are given as in `Ask`.
 
     A context is null where the arms have all features themselves.
     """
 
     contexts: list[Features | None] = Field(examples=[[None, None]])
-    arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
-        default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
-    )
-    names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
-    costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
 
 
 class Decided(_Message):
@@ -57,6 +61,11 @@ class Decided(_Message):
     id: Identity
     arm: str = Field(examples=["sku-2"])
     probability: float = Field(examples=[1.0])
+
+    @classmethod
+    def of(cls, decision: AgentDecision) -> Decided:
+        """What is answered of a decision."""
+        return cls(id=decision.id, arm=decision.arm, probability=decision.probability)
 
 
 class DecidedBatch(_Message):

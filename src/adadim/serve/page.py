@@ -11,21 +11,25 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.log import Round
-from adadim.agent.watch import Watch
+from adadim.agent.log import DayRewards, Round
+from adadim.agent.sqlite import SqliteLog
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
 LAST_DECISIONS = 1000  # that the shares are taken of
+LAST_DAYS = 60
 ARMS_SHOWN = 10
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+QUANTILE = 1.96  # of the normal distribution, for 95%
 REFERENCE_STYLE = """
 .wide { max-width: 780px; }
 article { margin-bottom: 12px; }
@@ -37,23 +41,51 @@ pre { background: var(--track); padding: 8px 12px; border-radius: 7px; margin: 6
 LIVE_PAGE = resources.files("adadim.serve").joinpath("page.html").read_text(encoding="utf-8")
 
 
-def log_overview(watch: Watch) -> dict[str, Any]:
-    """What the live page shows of the log; `offer` is the last one, or None."""
-    days, chosen = watch.days(), watch.choices(LAST_DECISIONS)
-    total = sum(chosen.values())
-    shares: list[dict[str, Any]] = [
-        {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(chosen.items())[:ARMS_SHOWN]
-    ]
-    rest = list(chosen.values())[ARMS_SHOWN:]
-    if rest:
-        shares.append({"arm": None, "arms": len(rest), "decisions": sum(rest), "share": sum(rest) / total})
-    return {
-        "offer": watch.last_offer(),
-        "days": [asdict(day) for day in days],
-        "days_text": "Mean reward of the decisions of each day (UTC), with a 95% interval",
-        "shares": shares,
-        "shares_text": f"Of the last {total:,} decisions" if total > 1 else "",
-    }
+class Watch:
+    """A reader of an agent's log, which cannot write, and reads each reward once."""
+
+    def __init__(self, path: Path) -> None:
+        self._log, self._seen = SqliteLog(path, write=False), 0
+        self._days: dict[int, DayRewards] = {}
+        self.close = self._log.close
+
+    def overview(self) -> dict[str, Any]:
+        """What the live page shows of the log; `offer` is the last one, or None."""
+        with self._log.transaction(write=False):
+            days, chosen, offer = self._read_days(), self._log.choices(LAST_DECISIONS), self._log.last_asked()
+        total = sum(chosen.values())
+        shares: list[dict[str, Any]] = [
+            {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(chosen.items())[:ARMS_SHOWN]
+        ]
+        rest = list(chosen.values())[ARMS_SHOWN:]
+        if rest:
+            shares.append({"arm": None, "arms": len(rest), "decisions": sum(rest), "share": sum(rest) / total})
+        return {
+            "offer": offer,
+            "days": days,
+            "days_text": "Mean reward of the decisions of each day (UTC), with a 95% interval",
+            "shares": shares,
+            "shares_text": f"Of the last {total:,} decisions" if total > 1 else "",
+        }
+
+    def _read_days(self) -> list[dict[str, Any]]:
+        """The last days whose decisions have rewards; what was compacted before this object was made is not counted."""
+        for day, rewards, total, squares in self._log.day_rewards(self._seen):
+            before = self._days.get(day, DayRewards(day, 0, 0.0, 0.0))
+            total, squares = before.total + total, before.squares + squares
+            self._days[day] = DayRewards(day, before.rewards + rewards, total, squares)
+        self._seen = self._log.place().reward
+        return [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
+
+
+def _day_shown(rewards: DayRewards) -> dict[str, Any]:
+    """The rewards of the decisions of one day: how many came, their mean, and a 95% interval of it."""
+    day, count, total, squares = rewards
+    mean = total / count
+    spread = max(squares / count - mean**2, 0.0) * count / max(count - 1, 1)
+    half = QUANTILE * math.sqrt(spread / count)
+    name = (EPOCH + timedelta(days=day)).date().isoformat()
+    return {"day": name, "rewards": count, "mean": mean, "low": mean - half, "high": mean + half}
 
 
 def model_overview(agent: Agent, offer: Round | None) -> dict[str, Any]:

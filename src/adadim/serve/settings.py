@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from adadim.core.checks import integer, not_negative, positive
+from adadim.core.checks import check_fields, integer, not_negative, positive
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -45,23 +47,18 @@ class Settings:
     """
 
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: Annotated[int, partial(integer, least=0, most=65535)] = 8000
     token: str | None = field(default=None, repr=False)
-    largest_body: int = 2 * 2**20
-    most_arms: int = 2000
-    rate: float = 1000.0
-    burst: int = 2000
-    request_timeout: float = 10.0
+    largest_body: Annotated[int, partial(integer, meaning="bytes of a request")] = 2 * 2**20
+    most_arms: Annotated[int, partial(integer, meaning="arms in one request")] = 2000
+    rate: Annotated[float, not_negative] = 1000.0
+    burst: Annotated[int, partial(integer, meaning="requests at once")] = 2000
+    request_timeout: Annotated[float, partial(positive, meaning="seconds for sending a request")] = 10.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.host, str):
             raise InvalidTypeError(f"host must be a string, got {self.host!r}")
-        integer(self.port, "port", least=0, most=65535)
-        integer(self.largest_body, "largest_body", meaning="bytes of a request")
-        integer(self.most_arms, "most_arms", meaning="arms in one request")
-        not_negative(self.rate, "rate")
-        integer(self.burst, "burst", meaning="requests at once")
-        positive(self.request_timeout, "request_timeout", "seconds for sending a request")
+        check_fields(self)
         if self.token is None and self.host not in LOOPBACK:
             raise InvalidValueError(
                 f"host must be {', '.join(LOOPBACK[:-1])} or {LOOPBACK[-1]} without a token, got {self.host!r}; give a "

@@ -125,9 +125,18 @@ class Unit:
         return self.start, self.stop
 
     @property
+    def block(self) -> tuple[str, Span]:
+        """Identifier of the cell, and the replications."""
+        return self.cell.id, self.span
+
+    @property
     def cost(self) -> float:
         """Rough amount of work, to order units and to guess the time left."""
         return float(self.stop - self.start) * self.cell.horizon * self.cell.arms * self.cell.dim
+
+    def make(self) -> Instance:
+        """Build the instance in these replications."""
+        return self.cell.make(range(self.start, self.stop))
 
     def __str__(self) -> str:
         return f"{self.cell.policy} on {self.cell.instance}, replications {self.start} to {self.stop - 1}"

@@ -1,7 +1,7 @@
 """Who works in a results folder: rights to compute blocks, and the runs that are under way.
 
 On disks (`Locks`), a process that computes a block holds a lock on the range of bytes of ``blocks/.lock`` that belongs
-to the block. The content of that file lists the runs: a line with process number and machine for each.
+to the block. An empty file ``blocks/.run PROCESS MACHINE`` stands for each run.
 
 In object stores there are no locks (`Leases`). A run puts an object ``runs/RUN`` and writes it anew every few seconds.
 For a block that it is going to compute it puts ``claims/CELL/START-STOP-RUN``, and then looks who else claims a part of
@@ -45,9 +45,7 @@ SPEAK_AFTER, SPEAK_EVERY = 3.0, 60.0  # seconds
 POLL, REMOTE_POLL = 0.2, 2.0  # seconds between looks at what another run is computing
 # A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
 LOCK_BITS = 20
-FOLDER_OFFSET = 1 << 62
-FOLDER_POLL = 0.1  # seconds
-MOST_BYTES = 100_000  # of the list of runs
+RUN = re.compile(r"\.run ([0-9]{1,9}) (.+)")  # process and machine
 LEASE, BEAT = 30.0, 5.0  # seconds
 PAUSE = 1.0  # seconds in which another run, having seen a claim of ours, takes back its own
 CLAIM = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
@@ -68,20 +66,16 @@ class Claims(ABC):
         """Claim blocks; False for those of which another process is computing a part. Claims end with the process."""
 
     @abstractmethod
-    def drop(self, block: Block) -> None:
-        """Give a claim up, if it is held."""
-
-    @abstractmethod
-    def exclusive(self) -> contextlib.AbstractContextManager[object]:
-        """Be the only one to change the folder's own files."""
+    def _release(self, block: Block, handle: int) -> None:
+        """Give a claim up."""
 
     @abstractmethod
     def registered(self) -> contextlib.AbstractContextManager[None]:
         """Be listed among the runs."""
 
     @abstractmethod
-    def others(self) -> str:
-        """The other runs that are under way, as text."""
+    def others(self) -> list[str]:
+        """The other runs that are under way; what dead ones left is removed."""
 
     @contextlib.contextmanager
     def hold(self, cell: str, span: Span) -> Iterator[bool]:
@@ -89,14 +83,14 @@ class Claims(ABC):
         try:
             yield self.take([(cell, span)])[0]
         finally:
-            with contextlib.suppress(StoreError):
-                self.drop((cell, span))
+            self.drop((cell, span))
 
-    def drop_all(self) -> None:
-        """Give all claims up; what cannot be given up now ends with the process, or a while after it."""
-        for block in list(self.held):
-            with contextlib.suppress(StoreError):
-                self.drop(block)
+    def drop(self, *blocks: Block) -> None:
+        """Give claims up, if they are held; what cannot be given up now ends with the process, or a while after it."""
+        for block in blocks:
+            if block in self.held:
+                with contextlib.suppress(StoreError):
+                    self._release(block, self.held.pop(block))
 
     def waiting(self, seconds: float) -> None:
         """Say now and then for whom this run waits, having waited for so long."""
@@ -104,8 +98,9 @@ class Claims(ABC):
             self._spoken = 0.0
         if seconds >= (self._spoken + SPEAK_EVERY if self._spoken else SPEAK_AFTER):
             self._spoken = seconds
+            whom = " and ".join(self.others()) or "another process"
             warnings.warn(
-                f"{self.folder}: waiting since {seconds:.0f} s for {self.others()}, which works in this folder; "
+                f"{self.folder}: waiting since {seconds:.0f} s for {whom}, which works in this folder; "
                 "this run goes on when that one is done or ends",
                 StoreWarning,
                 stacklevel=5,
@@ -128,60 +123,41 @@ class Locks(Claims):
                 _close(handle)
         return [block in self.held for block in wanted]
 
-    def drop(self, block: Block) -> None:
-        if block in self.held:
-            handle = self.held.pop(block)
-            _unlock(handle, *_range(block))
-            _close(handle)
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[int]:
-        """Be the only one to change the folder's own files; gives the handle of the lock file."""
-        began, handle = time.monotonic(), _open(self.path)
-        try:
-            while not _lock(handle, FOLDER_OFFSET, 1, self.path):
-                self.waiting(time.monotonic() - began)
-                time.sleep(FOLDER_POLL)
-            yield handle
-        finally:
-            _unlock(handle, FOLDER_OFFSET, 1)
-            _close(handle)
+    def _release(self, block: Block, handle: int) -> None:
+        _unlock(handle, *_range(block))
+        _close(handle)
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
-        this_run = line_of(os.getpid())
-        with self.exclusive() as handle:
-            alive = []
-            for line in _read_lines(handle):
-                if is_alive(line):
-                    alive.append(line)
-                else:
-                    _remove_shared(line)
-            self._write_lines(handle, [*alive, this_run])
+        listed = self._listed
+        self.others()
+        try:
+            listed.touch()
+        except OSError as error:
+            raise explained(error, listed, StoreError) from error
         try:
             yield
         finally:
-            with contextlib.suppress(StoreError, OSError), self.exclusive() as handle:
-                self._write_lines(handle, [line for line in _read_lines(handle) if line != this_run])
+            with contextlib.suppress(OSError):
+                listed.unlink()
 
-    def others(self) -> str:
-        lines = list[str]()
-        with contextlib.suppress(StoreError, OSError):
-            handle = _open(self.path)
-            lines = _read_lines(handle)
-            _close(handle)
-        runs = [line.partition(" ") for line in lines if line != line_of(os.getpid()) and is_alive(line)]
-        named = [f"process {number} on {host}{_stopped(number, host)}" for number, _, host in runs]
-        return " and ".join(named) or "another process"
+    def others(self) -> list[str]:
+        alive = []
+        for name in files.names(self.path.parent, StoreError):
+            if not name.startswith(".run ") or name == self._listed.name:
+                continue
+            run = RUN.fullmatch(name)
+            if run and is_alive(run[1], run[2]):
+                alive.append(f"process {run[1]} on {run[2]}{_stopped(run[1], run[2])}")
+                continue
+            if run:
+                _remove_shared(run[1])
+            files.remove(self.path.with_name(name), StoreError)
+        return alive
 
-    def _write_lines(self, handle: int, lines: list[str]) -> None:
-        if handle >= 0:
-            text = "".join(f"{line}\n" for line in lines).encode()
-            try:
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, text, 0)
-            except OSError as error:
-                raise explained(error, self.path, StoreError) from error
+    @property
+    def _listed(self) -> Path:
+        return self.path.with_name(f".run {os.getpid()} {socket.gethostname()}")
 
 
 _guard = threading.Lock()
@@ -239,21 +215,9 @@ def _unlock(handle: int, start: int, length: int) -> None:
             fcntl.lockf(handle, fcntl.LOCK_UN, length, start)
 
 
-def _read_lines(handle: int) -> list[str]:
-    return os.pread(handle, MOST_BYTES, 0).decode("utf-8", "replace").splitlines() if handle >= 0 else []
-
-
-def line_of(process: int | str) -> str:
-    """What the list of runs says about a process of this machine."""
-    return f"{process} {socket.gethostname()}"
-
-
-def is_alive(line: str) -> bool:
-    """Whether a line names a run that may be under way; of other machines nothing is known."""
-    number, _, host = line.partition(" ")
-    if not number.isascii() or not number.isdigit() or not host or len(number) > 9:
-        return False
-    if host != socket.gethostname():
+def is_alive(number: str, host: str) -> bool:
+    """Whether a process may be there; of other machines nothing is known."""
+    if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
         return True
     try:
         os.kill(int(number), 0)
@@ -264,11 +228,8 @@ def is_alive(line: str) -> bool:
     return True
 
 
-def _remove_shared(line: str) -> None:
+def _remove_shared(number: str) -> None:
     """Remove what joblib kept in shared memory for a run of this machine that was killed with all its processes."""
-    number, _, host = line.partition(" ")
-    if not number.isascii() or not number.isdigit() or host != socket.gethostname():
-        return
     for folder in {Path("/dev/shm"), Path(tempfile.gettempdir())}:
         for path in folder.glob(f"joblib_memmapping_folder_{number}_*"):
             shutil.rmtree(path, ignore_errors=True)
@@ -310,19 +271,11 @@ class Leases(Claims):
         if met:
             time.sleep(PAUSE)
             rivals |= self._rivals(met)
-        for block in free:
-            if rivals[block]:
-                self.drop(block)
+        self.drop(*(block for block in free if rivals[block]))
         return [block in self.held for block in wanted]
 
-    def drop(self, block: Block) -> None:
-        if block in self.held:
-            del self.held[block]
-            files.remove(self._object(block), StoreError)
-
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing to hold: the only file that runs share is the manifest, which is put whole."""
-        return contextlib.nullcontext()
+    def _release(self, block: Block, handle: int) -> None:
+        files.remove(self._object(block), StoreError)
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
@@ -348,11 +301,10 @@ class Leases(Claims):
             with contextlib.suppress(StoreError):
                 files.remove(listed, StoreError)
 
-    def others(self) -> str:
+    def others(self) -> list[str]:
         runs = [run for run in files.names(self.url / "runs", StoreError) if run != self.run]
         alive = [content for run in runs if (content := self._content_if_alive(run)) is not None]
-        named = [content.decode("utf-8", "replace").partition(",")[0] for content in alive]
-        return " and ".join(named) or "another process"
+        return [content.decode("utf-8", "replace").partition(",")[0] for content in alive]
 
     def _object(self, block: Block) -> Url:
         cell, (start, stop) = block

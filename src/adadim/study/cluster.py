@@ -1,33 +1,41 @@
 """Computing units on a Dask cluster.
 
-Blocks go out as tasks (`tasks`), twice as many as the workers can do at a time, so that several clients can share a
-folder. What comes back is stored by this process, or has been stored by the worker; the claims are held here. A worker
-that dies takes nothing with it but what it was computing: Dask gives that to another.
+Blocks go out as tasks, twice as many as the workers can do at a time, so that several clients can share a folder. What
+travels is a description, as a study is: tables, numbers, and the text of plugins. The worker makes the cell from it,
+which must have the same hash there as here, and computes. What comes back is stored by this process, or has been stored
+by the worker; the claims are held here. A worker that dies takes nothing with it but what it was computing: Dask gives
+that to another.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import platform
 import re
 import secrets
+import signal
+import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from adadim.core.checks import GIB, shown
-from adadim.core.files import Place
+from adadim.core.arrays import check_device
+from adadim.core.checks import GIB, machine_bytes, shown
+from adadim.core.files import Place, exists
 from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
-from adadim.study import tasks
-from adadim.study.cells import Unit, UnitStatus
-from adadim.study.device import device_batch
-from adadim.study.processes import SHARE, WorkersDiedError
-from adadim.study.store import Store, already_there, covered
+from adadim.study.cells import Cell, Unit, UnitStatus
+from adadim.study.engines import SHARE, Engine, WorkersDiedError, device_batch, device_regret, gpu_memory, regret_of
+from adadim.study.kinds import SOURCES, PluginSource, load_source
+from adadim.study.store import Store, encoded
 from adadim.study.study import Study
-from adadim.study.tasks import Description, Facts, describe, disagreement, facts, free_gpu, perform, versions
 
 try:
     import dask
@@ -36,6 +44,8 @@ try:
 except ImportError as _error:
     raise StudyError("cluster: needs dask.distributed; install it with: pip install 'adadim[cluster]'") from _error
 
+DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the bytes of a block
+MOST_CELLS = 64  # that a worker keeps ready
 LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
@@ -58,7 +68,7 @@ def connected(cluster: str | Client) -> Iterator[Client]:
         options: dict[str, Any] = {"n_workers": int(local[1]), "threads_per_worker": 1, "dashboard_address": ":0"}
         with (
             dask.config.set(RESTART),
-            distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[tasks.__name__], **options) as workers,
+            distributed.LocalCluster(silence_logs=logging.CRITICAL, preload=[__name__], **options) as workers,
             Client(workers, set_as_default=False) as client,
         ):
             yield client
@@ -76,14 +86,12 @@ def connected(cluster: str | Client) -> Iterator[Client]:
         )
 
 
-class Cluster:
-    """An engine: the workers of a Dask cluster.
+class Cluster(Engine):
+    """The workers of a Dask cluster.
 
     By default a block is what fits the smallest worker. On a GPU it is workers that offer Dask's resource GPU that
     compute. With `shared` the workers write blocks themselves.
     """
-
-    rounds: Path | None = None
 
     def __init__(
         self, study: Study, store: Store, client: Client, batch: int | None, device: str, shared: bool
@@ -125,7 +133,7 @@ class Cluster:
                 room = self._window() - len(running)
                 if waiting and room >= max(1, self._window() // 4):
                     chosen = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                    for unit, status in self._claimed(chosen):
+                    for unit, status in self.store.claim(chosen):
                         if status is not None:
                             yield unit, status
                             continue
@@ -137,7 +145,7 @@ class Cluster:
                         unit = running.pop(future)
                         if isinstance(result, bytes):
                             self.store.write(unit, result)
-                        self.store.claims.drop((unit.cell.id, unit.span))
+                        self.store.claims.drop(unit.block)
                         future.release()
                         self._done += 1
                         if isinstance(result, distributed.KilledWorker):
@@ -150,21 +158,9 @@ class Cluster:
                 with suppress(Exception):
                     self.client.cancel(list(running), force=True)
                 running.clear()
-            self.store.claims.drop_all()
+            self.store.claims.drop(*self.store.claims.held)
         if killed is not None:
             raise WorkersDiedError from killed
-
-    def _claimed(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitStatus | None]]:
-        """Claim units; gives each with what became of it, None for those that are to be computed."""
-        claims = self.store.claims
-        taken = claims.take([(unit.cell.id, unit.span) for unit in units])
-        stored = self.store.index()  # after claiming: what another run stored before is in it
-        present = {cell: covered(stored.get(cell, ()), self.study.trials) for cell in {unit.cell.id for unit in units}}
-        for unit, held in zip(units, taken, strict=True):
-            status: UnitStatus | None = already_there(present[unit.cell.id], unit) if held else "busy"
-            if status is not None:
-                claims.drop((unit.cell.id, unit.span))
-            yield unit, status
 
     def _submit(self, unit: Unit) -> Future:
         cell = unit.cell
@@ -279,3 +275,165 @@ def _restart_workers(cluster: Any) -> None:
     """Start workers again that a cluster of this machine has given up: it does so with one that is away for long."""
     if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
         cluster.scale(len(cluster.worker_spec))
+
+
+# What follows is done by workers.
+
+
+@dataclass(frozen=True)
+class Description:
+    """A cell as a worker is told of it, with what must be the same there as here; two of one cell are equal."""
+
+    study: dict[str, Any] = field(compare=False)  # tables of a study of one instance and one policy
+    sources: tuple[PluginSource, ...] = field(compare=False)  # files of the user's own that it needs
+    cell: str  # identifier that the cell must have
+    versions: dict[str, str] = field(compare=False)  # what must be installed
+    # The cell itself, where it needs classes or functions of the user's own that come from no file: they then travel as
+    # Dask sends any object.
+    ready: Cell | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a worker says about itself."""
+
+    versions: dict[str, str]
+    memory: float  # bytes that it may use
+    threads: int  # tasks that it does at the same time
+    gpus: int  # how many it offers, as Dask's resource GPU
+    sees: bool  # whether the results folder asked for is there
+
+
+def describe(study: Study, cell: Cell) -> Description:
+    """A cell of a study, for workers."""
+    whole = study.to_dict()
+    part = {key: whole[key] for key in ("name", "trials", "seed", "record")}
+    part["instances"] = {cell.instance: whole["instances"][cell.instance]}
+    part["policies"] = {cell.policy: whole["policies"][cell.policy]}
+    of_plugins = [SOURCES.get(value) for value in study.plugins.values()]
+    sources = tuple(dict.fromkeys(source for source in of_plugins if source is not None))
+    return Description(part, sources, cell.id, versions(), cell if None in of_plugins else None)
+
+
+def perform(described: Description, start: int, stop: int, device: str, folder: Place | None) -> bytes | None:
+    """Compute replications of a cell: gives the file of the block, or writes it to a results folder and gives None."""
+    if reason := disagreement(versions(), described.versions):
+        raise RunError(f"a worker has {reason}; install the same on both")
+    unit = Unit(_cell(described), start, stop)
+    store = None if folder is None else Store(folder)
+    if store is not None and exists(store.path(unit.cell.id, unit.span)):  # whoever wrote it died before telling
+        return None
+    if device == "cpu":
+        with _memory().taken((stop - start) * unit.cell.replication_bytes, unit):
+            regret = regret_of(unit, unit.make)
+    else:
+        regret = device_regret(unit, check_device(device))
+    data = encoded(unit, regret)
+    if store is None:
+        return data
+    store.write(unit, data)
+    return None
+
+
+def facts(folder: Place | None = None, dask_worker: Any = None) -> Facts:
+    """What a worker says about itself, and whether it sees a results folder; Dask passes the worker."""
+    state = dask_worker.state
+    sees = folder is None or exists(Store(folder).manifest)
+    return Facts(versions(), _limit(dask_worker), state.nthreads, int(state.total_resources.get("GPU", 0)), sees)
+
+
+def dask_setup(worker: Any) -> None:
+    """What Dask calls first in a worker that `cluster` has started: it leaves Ctrl-C to the client."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def free_gpu(device: str) -> tuple[int, int]:
+    """Bytes of this worker's GPU that are free, and all."""
+    return gpu_memory(check_device(device))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What decides the bytes of a block, besides the study: this package, to the letter, and what it computes with."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
+    installed = {name: version(name) for name in DECIDING}
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"adadim": version("adadim"), "source": digest.hexdigest()[:12], "Python": python, **installed}
+
+
+def disagreement(there: dict[str, str], here: dict[str, str]) -> str:
+    """How the versions of a worker differ from the client's, as text; empty if they do not."""
+    for name, wanted in here.items():
+        if there.get(name) != wanted:
+            if name == "source":
+                return f"another adadim {there['adadim']} than the client (its source files differ)"
+            return f"{name} {there.get(name, '(none)')}, and the client {name} {wanted}"
+    return ""
+
+
+_making = threading.RLock()
+
+
+@lru_cache(MOST_CELLS)
+def _cell(job: Description) -> Cell:
+    """The cell that is described."""
+    if job.ready is not None:
+        return job.ready
+    with _making:
+        loaded = {name: value for source in job.sources for name, value in _loaded(source).items()}
+        (cell,) = Study.from_dict(job.study, plugins=loaded).cells
+    if cell.id != job.cell:
+        raise RunError(
+            f"{cell.policy} on {cell.instance} is not the same cell on a worker ({cell.id}) as on the client "
+            f"({job.cell}); install the same packages on both"
+        )
+    return cell
+
+
+@lru_cache(8)
+def _loaded(source: PluginSource) -> dict[str, Any]:
+    return load_source(source)
+
+
+@dataclass
+class Memory:
+    """Bytes of a worker that running blocks may take together; who finds too little waits."""
+
+    capacity: float
+    used: float = 0.0
+    changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    @contextmanager
+    def taken(self, needed: float, what: object) -> Iterator[None]:
+        """Have so many bytes, as soon as others have given back enough."""
+        if needed > self.capacity:
+            raise RunError(
+                f"{what}: needs about {needed / GIB:.3g} GiB, and blocks on this worker may take "
+                f"{self.capacity / GIB:.3g}; use a smaller batch, or workers with more memory"
+            )
+        with self.changed:
+            self.changed.wait_for(lambda: self.used + needed <= self.capacity)
+            self.used += needed
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.used -= needed
+                self.changed.notify_all()
+
+
+_memories: dict[str, Memory] = {}
+
+
+def _memory() -> Memory:
+    """That of the worker whose thread this is."""
+    worker = distributed.get_worker()
+    with _making:
+        return _memories.setdefault(worker.address, Memory(SHARE * _limit(worker)))
+
+
+def _limit(worker: Any) -> float:
+    return float(worker.memory_manager.memory_limit or machine_bytes())

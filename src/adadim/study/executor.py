@@ -22,13 +22,12 @@ import joblib
 
 from adadim.core.arrays import check_device
 from adadim.core.checks import flag, integer, machine_bytes
+from adadim.core.display import Bar, somebody_looks
 from adadim.core.files import Place
-from adadim.core.progress import Bar, somebody_looks
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
-from adadim.study.claims import is_alive, line_of
-from adadim.study.device import GpuEngine, device_batch
-from adadim.study.processes import REPORT, SHARE, Engine, Processes, WorkersDiedError
+from adadim.study.claims import is_alive
+from adadim.study.engines import REPORT, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
 from adadim.study.results import Results
 from adadim.study.store import Store, missing
 from adadim.study.study import Study
@@ -147,9 +146,9 @@ def run(
 
 
 def _run(study: Study, store: Store, engine: Engine, progress: Progress | bool | None) -> Results:
-    manifest = store.open(study)
+    store.prepare(study)
     with store.claims.registered():
-        store.remove_damaged(study)
+        manifest = store.open(study)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
         elif progress is False or not somebody_looks():
@@ -184,16 +183,13 @@ def plan(
     batch: int | None = None,
     memory: float | None = None,
 ) -> list[Unit]:
-    """Units that compute what is missing, the longest first, those on the same instance one after the other.
-
-    Blocks begin at multiples of the batch, so that an interrupted run is completed with the files it would have
-    written itself.
-    """
+    """Units that compute what is missing, the longest first, those on the same instance one after the other."""
     different = {cell.id: cell for cell in study.cells}
     fair = math.ceil(len(different) * study.trials / jobs)
     units = []
     for cell in different.values():
         size = batch or min(batch_size(cell, jobs, memory), fair)
+        # Blocks begin at multiples of it: an interrupted run is completed with the files it would have written itself.
         units += [Unit(cell, *span) for span in _spans(missing(stored.get(cell.id, ()), study.trials), size)]
     return sorted(units, key=lambda unit: (-unit.cost, unit.cell.instance, unit.start))
 
@@ -201,10 +197,7 @@ def plan(
 def _compute_missing(
     study: Study, store: Store, engine: Engine, progress: Progress, note: Callable[[list[Unit]], list[Unit]] = list
 ) -> None:
-    """Compute units until nothing is missing, what other processes are computing included.
-
-    `note` is told of each plan and gives it back.
-    """
+    """Compute units until nothing is missing, also what others compute; `note` hears of each plan and gives it back."""
 
     def planned() -> list[Unit]:
         return note(plan(study, store.index(), engine.jobs, engine.batch, engine.memory))
@@ -255,14 +248,14 @@ def rounds_of(units: Iterable[Unit]) -> int:
 class RoundCount:
     """Counts the rounds of a run, those of blocks under way included, and shows them in a bar while it lasts.
 
-    Workers write the rounds of blocks under way into small files of a temporary folder (`processes.reporter`). It is
+    Workers write the rounds of blocks under way into small files of a temporary folder (`engines.reporter`). It is
     removed in the end, or after a kill by the next run. Where a worker writes none, being on another machine, its
     rounds are counted when its block is finished.
     """
 
     def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:
         _remove_left_folders()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_folder_prefix()}{os.getpid()}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"adadim-rounds-{socket.gethostname()}-{os.getpid()}-"))
         self._bar, self._pace = Bar(name, wanted), pace
         self._finished, self._total, self._most = 0, 0, 0
         self._over = threading.Event()
@@ -309,13 +302,9 @@ class RoundCount:
             self._show()
 
 
-def _folder_prefix() -> str:
-    return f"adadim-rounds-{socket.gethostname()}-"
-
-
 def _remove_left_folders() -> None:
     """Remove the folders of runs of this machine that were killed."""
     for path in Path(tempfile.gettempdir()).glob("adadim-rounds-*"):
-        match = re.fullmatch(rf"{re.escape(_folder_prefix())}(\d+)-\w+", path.name)
-        if match and not is_alive(line_of(match[1])):
+        match = re.fullmatch(r"adadim-rounds-(.+)-([0-9]{1,9})-\w+", path.name)
+        if match and not is_alive(match[2], match[1]):
             shutil.rmtree(path, ignore_errors=True)

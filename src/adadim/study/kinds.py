@@ -267,11 +267,6 @@ def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, 
     return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
 
 
-def filed_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an instance by which its results are filed, from all of them."""
-    return {key: value for key, value in params.items() if key not in LATER or value != LATER[key]}
-
-
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}

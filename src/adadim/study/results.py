@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ import polars as pl
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
+from adadim.core.display import card
 from adadim.core.files import Place
 from adadim.core.frames import to_pandas
-from adadim.core.notebook import card
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.study.store import Store, covered
 
@@ -151,13 +151,9 @@ class Results:
 
     def parameters(self, instance: str) -> dict[str, Any]:
         """Parameters of an instance, defaults included, and its `kind`."""
-        if not isinstance(instance, str):
-            raise InvalidTypeError(f"instance must be a name in the study, got {shown(instance)}")
-        for (name, _), cell in self._cells.items():
-            if name == instance:
-                written = cell["spec"]["instance"]
-                return {"kind": written["kind"], **written["params"]}
-        raise StoreError(f"no instance {shown(instance)} in {self.folder}; {suggestion(instance, self.instances)}")
+        self._check_name("instance", instance, dict.fromkeys(name for name, _ in self._cells))
+        written = next(cell["spec"]["instance"] for (name, _), cell in self._cells.items() if name == instance)
+        return {"kind": written["kind"], **written["params"]}
 
     def hyper_parameters(self, instance: str, policy: str) -> dict[str, Any]:
         """Hyper-parameters of a policy on an instance, defaults included, and its `kind`."""
@@ -198,15 +194,7 @@ class Results:
         return np.array(self._cell(instance, policy)["spec"]["times"]), self._regret(instance, policy, trials)
 
     def final(self, instance: str, policy: str, trials: Sequence[int] | IntArray | None = None) -> FloatArray:
-        """Regret after the last recorded round, (replications,).
-
-        Parameters
-        ----------
-        instance, policy : str
-            Names in the study.
-        trials : sequence of int, optional
-            Numbers of the replications wanted, in this order; by default all that are stored.
-        """
+        """Regret after the last recorded round, (replications,), of what `curves` takes."""
         last: FloatArray = self._regret(instance, policy, trials)[:, -1]
         return last
 
@@ -243,16 +231,20 @@ class Results:
         return card(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
 
     def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
-        for key, name in (("instance", instance), ("policy", policy)):
-            if not isinstance(name, str):
-                raise InvalidTypeError(f"{key} must be a name in the study, got {shown(name)}")
-        if (instance, policy) in self._cells:
-            cell: Mapping[str, Any] = self._cells[instance, policy]
-            return cell
-        for key, name, known in (("instance", instance, self.instances), ("policy", policy, self.policies)):
-            if name not in known:
-                raise StoreError(f"no {key} {name!r} in {self.folder}; {suggestion(name, known)}")
-        raise StoreError(f"policy {policy!r} does not run on instance {instance!r} in this study (see its key 'only')")
+        self._check_name("instance", instance, self.instances)
+        self._check_name("policy", policy, self.policies)
+        if (instance, policy) not in self._cells:
+            raise StoreError(
+                f"policy {policy!r} does not run on instance {instance!r} in this study (see its key 'only')"
+            )
+        cell: Mapping[str, Any] = self._cells[instance, policy]
+        return cell
+
+    def _check_name(self, key: str, name: str, names: Collection[str]) -> None:
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"{key} must be a name in the study, got {shown(name)}")
+        if name not in names:
+            raise StoreError(f"no {key} {shown(name)} in {self.folder}; {suggestion(name, names)}")
 
     def _regret(self, instance: str, policy: str, trials: Sequence[int] | IntArray | None) -> FloatArray:
         numbers, regret = self._arrays(instance, policy)

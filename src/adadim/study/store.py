@@ -4,35 +4,57 @@ A results folder holds
 
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
-  are (replication, time, regret); its metadata repeat its name and what was run, and hold a digest;
-- ``blocks/.lock``, or in an object store ``claims/`` and ``runs/``: see `claims`.
+  are (replication, time, regret); its metadata repeat its name and what was run;
+- ``blocks/.lock`` and ``blocks/.run ...``, or in an object store ``claims/`` and ``runs/``: see `claims`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
 day and no machine name: computing a block again gives the same bytes. Names are taken literally: no character of a
 path stands for others.
+
+Manifest and blocks carry a digest. That of a block is the SHA-256 of the file as it is with zeros in the digest's
+position, and is compared before anything else looks at the file, so that a damaged one is never decoded. Each check
+names the file, the key, what it must be and what it was, and says what to do.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import re
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
+import polars as pl
 
 from adadim.core.arrays import FloatArray
+from adadim.core.checks import file_name, is_integer, printable, shown
 from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
-from adadim.errors import StoreError, StoreWarning
-from adadim.study import formats
-from adadim.study.cells import LARGEST, Span, Unit, UnitStatus
+from adadim.errors import InvalidValueError, StoreError, StoreWarning
+from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
 from adadim.study.claims import Claims, Leases, Locks
+from adadim.study.kinds import identity
 from adadim.study.study import Study
 
 BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
+REMOVE = "delete it, and running the study again computes it anew"
+NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
+CELL = re.compile(r"[0-9a-f]{20}")
+COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
+KEY = "adadim"
+DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
+OURS = b'"block": "'
+BLANK = b'"digest": "' + b"0" * 64 + b'"'
+ROUNDING = 1e-9  # regret sums differences that are at least 0; less than this below 0 is rounding
 
 
 class Store:
@@ -56,23 +78,31 @@ class Store:
         """What is the same for two names of one folder."""
         return str(self.folder if isinstance(self.folder, Url) else self.folder.resolve())
 
-    def open(self, study: Study) -> dict[str, Any]:
-        """Make the folder ready for a study: check what is there, write the manifest, remove temporary files."""
+    def prepare(self, study: Study) -> None:
+        """Make the folder, unless it holds another study."""
         if exists(self.manifest, StoreError) and (name := self.describe()["study"]["name"]) != study.name:
             raise StoreError(
                 f"{self.manifest}: this folder holds the results of the study {name!r}, not of {study.name!r}; choose "
                 "another folder, or give the study that name if it is the same one"
             )
         make_folder(self.blocks, StoreError)
-        content = formats.manifest_of(study)
-        data = formats.encode_manifest(content)
-        with self.claims.exclusive():
-            for name in names(self.folder, StoreError):
-                if MANIFEST_PARTIAL.fullmatch(name):
-                    remove(self.folder / name, StoreError)
-            if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
-                write_atomic(self.manifest, data, StoreError)
-        self._remove_leftovers()
+
+    def open(self, study: Study) -> dict[str, Any]:
+        """Write the manifest, remove temporary files of processes that are gone, and damaged blocks of the study."""
+        content = manifest_of(study)
+        data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+        if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
+            write_atomic(self.manifest, data, StoreError)
+        partial = [name for name in names(self.folder, StoreError) if MANIFEST_PARTIAL.fullmatch(name)]
+        if partial and not self.claims.others():  # another run may be writing its own
+            for name in partial:
+                remove(self.folder / name, StoreError)
+        for name in names(self.blocks, StoreError):
+            if match := PARTIAL.fullmatch(name):
+                with self.claims.hold(match[1], _span(match)) as held:
+                    if held:
+                        remove(self.blocks / name, StoreError)
+        self._remove_damaged(study)
         return content
 
     def describe(self) -> dict[str, Any]:
@@ -81,18 +111,18 @@ class Store:
             raise StoreError(
                 f"{self.manifest}: there is none, so this is not a results folder; name one that a study was run in"
             )
-        return formats.decode_manifest(self.manifest, read(self.manifest, StoreError))
+        return check_manifest(_parse(read(self.manifest, StoreError), self.manifest, RESTORE), self.manifest)
 
     def index(self) -> dict[str, list[Span]]:
         """Stored replications of every cell, from the names of the files."""
         spans: dict[str, list[Span]] = {}
         for name in sorted(names(self.blocks, StoreError)):
             if name.endswith(".parquet"):
-                cell, span = self._parsed.get(name) or self._parse(name)
+                cell, span = self._parsed.get(name) or self._block_of(name)
                 spans.setdefault(cell, []).append(span)
         return spans
 
-    def _parse(self, name: str) -> tuple[str, Span]:
+    def _block_of(self, name: str) -> tuple[str, Span]:
         """Cell and replications that the name of a block says."""
         if match := BLOCK.fullmatch(name):
             cell, span = match[1], _span(match)
@@ -108,69 +138,65 @@ class Store:
     def read(self, cell: str, span: Span) -> FloatArray:
         """Regret of a block, (replications, record points); raises unless it is whole and what its name says."""
         path = self.path(cell, span)
-        return formats.decode_block(path, read(path, StoreError), span)
+        return decode_block(path, read(path, StoreError), span)
 
     def write(self, unit: Unit, data: bytes) -> None:
         """Store the file of a unit, see `encoded`, whole or not at all."""
         path = self.path(unit.cell.id, unit.span)
-        formats.check_digest(path, data)
+        check_digest(path, data)
         write_atomic(path, data, StoreError)
 
-    def state(self, unit: Unit) -> UnitStatus | None:
-        """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None)."""
-        return already_there(covered(self.index().get(unit.cell.id, ()), unit.stop), unit)
+    def claim(self, units: Sequence[Unit]) -> list[tuple[Unit, UnitStatus | None]]:
+        """Claim units; gives each with what became of it, None for those to be computed, whose claims are now held.
 
-    def remove_damaged(self, study: Study) -> None:
+        One is "found" if all of it is stored, "busy" if another process computes a part of it or has stored it in
+        blocks of another size.
+        """
+        taken = self.claims.take([unit.block for unit in units])
+        try:
+            stored = self.index()  # after claiming: what another run stored before is in it
+        except BaseException:
+            self.claims.drop(*self.claims.held)
+            raise
+        last = max((unit.stop for unit in units), default=0)
+        present = {cell: covered(stored.get(cell, ()), last) for cell in {unit.cell.id for unit in units}}
+        claimed: list[tuple[Unit, UnitStatus | None]] = []
+        for unit, held in zip(units, taken, strict=True):
+            status: UnitStatus | None = "busy"
+            if held and not (there := int(present[unit.cell.id][unit.start : unit.stop].sum())):
+                status = None
+            elif held:
+                status = "found" if there == unit.stop - unit.start else "busy"
+                self.claims.drop(unit.block)
+            claimed.append((unit, status))
+        return claimed
+
+    def _remove_damaged(self, study: Study) -> None:
         """Remove the blocks of a study that are damaged, with a warning that names each."""
         stored = self.index()
         for cell in {cell.id: cell for cell in study.cells}.values():
             for span in stored.get(cell.id, []):
                 try:
                     self.read(cell.id, span)
-                except formats.DamagedBlockError as error:
+                except DamagedBlockError as error:
                     with self.claims.hold(cell.id, span) as held:
                         if held:
                             remove(self.path(cell.id, span), StoreError)
                     message = str(error).partition(";")[0]
-                    warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=4)
-
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files of processes that are gone."""
-        for name in names(self.blocks, StoreError):
-            if match := PARTIAL.fullmatch(name):
-                with self.claims.hold(match[1], _span(match)) as held:
-                    if held:
-                        remove(self.blocks / name, StoreError)
+                    warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=5)
 
 
 def encoded(unit: Unit, regret: FloatArray) -> bytes:
     """The file of a unit."""
-    return formats.encode_block(unit.id, unit.cell.identity, unit.span, unit.cell.times, regret)
+    return encode_block(unit.id, unit.cell.identity, unit.span, unit.cell.times, regret)
 
 
 def _span(match: re.Match[str]) -> Span:
     return int(match[2]), int(match[3])
 
 
-def already_there(present: BoolArray, unit: Unit) -> UnitStatus | None:
-    """How much of a unit is stored: all ("found"), some, in blocks of another size ("busy"), or nothing (None).
-
-    `present` says which replications of its cell are, see `covered`.
-    """
-    here = int(present[unit.start : unit.stop].sum())
-    if not here:
-        return None
-    return "found" if here == unit.stop - unit.start else "busy"
-
-
 def missing(spans: Iterable[Span], trials: int) -> list[int]:
-    """Replications below `trials` that no span covers.
-
-    Examples
-    --------
-    >>> missing([(0, 2), (3, 4)], 6)
-    [2, 4, 5]
-    """
+    """Replications below `trials` that no span covers."""
     present = covered(spans, trials)
     return [*np.flatnonzero(~present).tolist(), *range(len(present), trials)]
 
@@ -182,3 +208,204 @@ def covered(spans: Iterable[Span], trials: int) -> BoolArray:
     for start, stop in spans:
         present[start:stop] = True
     return present
+
+
+class DamagedBlockError(StoreError):
+    """A block whose content is not what was written; `run` computes it again."""
+
+
+def manifest_of(study: Study) -> dict[str, Any]:
+    """What a manifest says about a study."""
+    # Labels stay exactly as they are; everything else is written like what a cell's hash is made of.
+    written = {key: value if key == "labels" else identity(value, key) for key, value in study.to_dict().items()}
+    cells = [
+        {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity} for cell in study.cells
+    ]
+    content = {"made_by": "adadim", "format": FORMAT, "adadim": version("adadim"), "study": written, "cells": cells}
+    return {**content, "digest": manifest_digest(content)}
+
+
+def manifest_digest(content: Mapping[str, Any]) -> str:
+    """Digest of what a manifest says about the results; labels may be edited."""
+    study = {key: value for key, value in content["study"].items() if key != "labels"}
+    return digest({"study": study, "cells": content["cells"]})
+
+
+def check_manifest(content: Any, path: Place) -> dict[str, Any]:
+    """The content of a manifest; raises unless it is what adadim writes."""
+    if not isinstance(content, dict) or content.get("made_by") != "adadim":
+        raise StoreError(f"{path}: not written by adadim; choose another folder")
+    if content.get("format") != FORMAT:
+        raise StoreError(
+            f"{path}: results of format {shown(content.get('format'))}, by adadim {content.get('adadim')!s:.20}, "
+            f"but adadim {version('adadim')} uses format {FORMAT}; choose another folder, or use that version"
+        )
+    check = _Checker(path, RESTORE)
+    check.get(content, "adadim", str)
+    study = check.get(content, "study", dict)
+    check.text(file_name, study.get("name"), "study.name")
+    trials = check.get(study, "trials", object, "study.")
+    if not is_integer(trials) or not 1 <= trials <= LARGEST:
+        check.wrong("study.trials", f"be an integer in 1..{LARGEST}", trials)
+    for key in ("instances", "policies"):
+        tables = check.get(study, key, dict, "study.")
+        if not tables:
+            check.wrong(f"study.{key}", "not be empty", tables)
+        for name in tables:
+            check.text(printable, name, f"study.{key}")
+            check.get(tables, name, dict, f"study.{key}.")
+    if "labels" in study:
+        check.get(study, "labels", dict, "study.")
+    pairs = set()
+    for i, cell in enumerate(check.get(content, "cells", list)):
+        where = f"cells[{i}]"
+        check.kind(cell, dict, where)
+        instance, policy = (check.get(cell, key, str, f"{where}.") for key in ("instance", "policy"))
+        if instance not in study["instances"] or policy not in study["policies"]:
+            check.wrong(where, "name an instance and a policy of the study", cell)
+        spec = check.get(cell, "spec", dict, f"{where}.")
+        _check_cell(check, spec, f"{where}.spec")
+        if not CELL.fullmatch(str(cell.get("id"))) or digest(spec) != cell["id"]:
+            check.wrong(f"{where}.id", "be the digest of its spec", cell.get("id"))
+        pairs.add((instance, policy))
+    if len(pairs) != len(content["cells"]) or not pairs:
+        check.wrong("cells", "hold every cell of the study once", content["cells"])
+    if content.get("digest") != manifest_digest(content):
+        raise StoreError(f"{path}: its content does not agree with its digest: edited or damaged; {RESTORE}")
+    return content
+
+
+def check_metadata(content: Any, path: Place) -> dict[str, Any]:
+    """The metadata of a block; raises unless they are what adadim writes."""
+    check = _Checker(path, REMOVE)
+    check.kind(content, dict, "metadata")
+    check.get(content, "block", str)
+    _check_cell(check, check.get(content, "cell", dict), "cell")
+    checked: dict[str, Any] = content
+    return checked
+
+
+def _check_cell(check: _Checker, spec: dict[str, Any], where: str) -> None:
+    """What a cell's hash is made of."""
+    instance = check.get(spec, "instance", dict, f"{where}.")
+    check.get(instance, "kind", str, f"{where}.instance.")
+    check.get(instance, "params", dict, f"{where}.instance.")
+    times = check.get(spec, "times", list, f"{where}.")
+    inside = all(is_integer(t) and 0 < t <= LARGEST for t in times)
+    if not times or not inside or any(b <= a for a, b in pairwise(times)):
+        check.wrong(f"{where}.times", "be increasing rounds", times)
+
+
+class _Checker:
+    """Takes values out of the tables of a file; says what is wrong where they are not what they must be."""
+
+    def __init__(self, path: Place, fix: str) -> None:
+        self.path, self.fix = path, fix
+
+    def wrong(self, where: str, wanted: str, value: object) -> NoReturn:
+        raise StoreError(f"{self.path}: {where} must {wanted}, got {shown(value)}; {self.fix}")
+
+    def kind(self, value: Any, kind: type, where: str) -> None:
+        if not isinstance(value, kind):
+            self.wrong(where, f"be {NOUNS[kind]}", value)
+
+    def get(self, table: dict[str, Any], key: str, kind: type, within: str = "") -> Any:
+        if key not in table:
+            raise StoreError(f"{self.path}: incomplete: {within}{key} is missing; {self.fix}")
+        self.kind(table[key], kind, f"{within}{key}")
+        return table[key]
+
+    def text(self, check: Callable[[str, str], str], value: Any, where: str) -> None:
+        try:
+            check(value, where)
+        except InvalidValueError as error:
+            raise StoreError(f"{self.path}: {error}; {self.fix}") from error
+
+
+def _parse(text: str | bytes, path: Place, fix: str) -> Any:
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode())
+    except ValueError as error:
+        raise StoreError(f"{path}: not readable as JSON ({error}); {fix}") from error
+    except RecursionError:
+        raise StoreError(f"{path}: not readable as JSON (nested too deeply); {fix}") from None
+
+
+def encode_block(name: str, identity: Mapping[str, Any], span: Span, times: Sequence[int], regret: FloatArray) -> bytes:
+    """The file of a block."""
+    if reason := _impossible(regret):
+        raise StoreError(f"block {name}: {reason}, so it is not stored; look at the features and the policy")
+    meta = {"adadim": version("adadim"), "block": name, "cell": identity, "digest": "0" * 64}
+    buffer = io.BytesIO()
+    frame, text = _frame(span, times, regret), json.dumps(meta, sort_keys=True)
+    _without_panic(Path(name), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
+    blank = buffer.getvalue()
+    if blank.count(BLANK) != 1:
+        raise StoreError(f"block {name}: polars {pl.__version__} writes metadata in a way that adadim does not know")
+    return blank.replace(BLANK, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
+
+
+def check_digest(path: Place, data: bytes) -> None:
+    """Raise unless a block's file is as it was written."""
+    digests = DIGEST.findall(data)
+    if len(digests) != 1:
+        if data[:4] == data[-4:] == b"PAR1" and OURS not in data:
+            raise StoreError(f"{path}: a Parquet file that adadim did not write; move it out of this folder")
+        raise _damaged(path, "it is cut or overwritten")
+    if hashlib.sha256(DIGEST.sub(BLANK, data)).hexdigest().encode() != digests[0]:
+        raise _damaged(path, "its content does not agree with its digest")
+
+
+def decode_block(path: Place, data: bytes, span: Span) -> FloatArray:
+    """Regret in a block's file, (replications, record points); raises unless it is whole and what its name says."""
+    check_digest(path, data)
+    written = _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
+    meta = check_metadata(_parse(written.get(KEY, ""), path, REMOVE), path)
+    if meta["block"] != path.stem:
+        raise StoreError(f"{path}: holds {meta['block']!r}, so it was renamed; delete it, and run the study again")
+    times = meta["cell"]["times"]
+    frame = _without_panic(path, lambda: pl.read_parquet(io.BytesIO(data)))
+    expected = _frame(span, times, np.zeros((span[1] - span[0], len(times))))
+    if frame.schema != expected.schema or not frame.select("replication", "time").equals(
+        expected.select("replication", "time")
+    ):
+        raise _damaged(path, "its rows are not those of this block")
+    if frame["regret"].null_count():
+        raise _damaged(path, "some regret is missing")
+    regret: FloatArray = frame["regret"].to_numpy().reshape(-1, len(times))
+    if reason := _impossible(regret):
+        raise _damaged(path, reason)
+    return regret
+
+
+def _impossible(regret: FloatArray) -> str:
+    """What is wrong with some regret, or nothing."""
+    if not np.isfinite(regret).all():
+        return "some regret is NaN or infinite"
+    return "some regret is negative" if (regret < -ROUNDING).any() else ""
+
+
+def _without_panic(path: Place, action: Any) -> Any:
+    """What `action` gives; the panics of polars, which are no `Exception`, become ours like its errors."""
+    try:
+        return action()
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _damaged(path, "polars cannot read it") from None
+
+
+def _frame(span: Span, times: Sequence[int], regret: FloatArray) -> pl.DataFrame:
+    numbers = np.arange(*span, dtype=np.int32)
+    columns = {
+        "replication": np.repeat(numbers, len(times)),
+        "time": np.tile(np.asarray(times, dtype=np.int32), len(numbers)),
+        "regret": np.ascontiguousarray(regret, dtype=np.float64).ravel(),
+    }
+    return pl.DataFrame(columns, schema=COLUMNS)
+
+
+def _damaged(path: Place, reason: object) -> DamagedBlockError:
+    return DamagedBlockError(f"{path}: damaged ({reason}); running the study again computes it anew")

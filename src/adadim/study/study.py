@@ -13,19 +13,19 @@ from typing import Any
 
 from adadim.core import codec
 from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, shown, suggestion
-from adadim.core.notebook import card
+from adadim.core.display import card
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
 from adadim.play.simulate import RECORDS, record_points
 from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
+    LATER,
     Generator,
     Plugins,
     all_parameters,
     build_policy,
     check_plugins,
-    filed_parameters,
     identity,
     instance_kinds,
     instance_table,
@@ -121,13 +121,14 @@ class Study:
             trials = integer(self.trials, "trials:")
         with study_errors("seed: "):
             seed = check_seed(self.seed)
+        record: Any = self.record
         checked = {
             "trials": trials,
             "seed": seed,
             "plugins": plugins,
             "instances": instances,
             "policies": policies,
-            "record": _check_record(self.record),
+            "record": int(record) if is_integer(record) else _as_tuple(record, "record"),
             "only": _check_only(self.only, instances, policies),
             "labels": _check_labels(self.labels),
         }
@@ -225,7 +226,11 @@ class Study:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every policy on every instance."""
-        _check_counts(self.trials, self.record)
+        if self.trials > LARGEST:
+            raise StudyError(f"trials: must be at most {LARGEST}, got {self.trials}")
+        points = self.record if isinstance(self.record, int) else len(self.record)
+        if points > MOST_POINTS:
+            raise StudyError(f"record: must be at most {MOST_POINTS} rounds, got {points}")
         return tuple(self._cell(instance, policy) for instance, policy in self._pairs())
 
     @cached_property
@@ -261,7 +266,8 @@ class Study:
     def _cell(self, instance: str, policy: str) -> Cell:
         kind, probe = self.instances[instance]["kind"], self._probes[instance]
         generator, params = self._generators[instance], self._parameters[instance]
-        filed = params if kind in self.plugins else filed_parameters(params)
+        later = {} if kind in self.plugins else LATER
+        filed = {key: value for key, value in params.items() if key not in later or value != later[key]}
         written = {"kind": kind, "params": identity(filed, f"instances.{instance}")}
         if kind in self.plugins:
             written["source"] = codec.source_digest(generator)
@@ -316,10 +322,6 @@ def _check_only(
             if not isinstance(name, str) or name not in instances:
                 raise StudyError(f"only.{policy}: no instance {shown(name)}; {suggestion(str(name), instances)}")
     return {policy: tuple(names) for policy, names in only.items()}
-
-
-def _check_record(record: Any) -> int | tuple[int, ...]:
-    return int(record) if is_integer(record) else _as_tuple(record, "record")
 
 
 def _as_tuple(values: Any, where: str) -> tuple[Any, ...]:
@@ -378,15 +380,6 @@ def _check_labels(labels: Any) -> dict[str, Any]:
 
     plain: dict[str, Any] = copied(labels, "labels")
     return plain
-
-
-def _check_counts(trials: int, record: int | Sequence[int]) -> None:
-    """Raise unless so many replications and record points can be stored."""
-    if trials > LARGEST:
-        raise StudyError(f"trials: must be at most {LARGEST}, got {trials}")
-    points = record if isinstance(record, int) else len(record)
-    if points > MOST_POINTS:
-        raise StudyError(f"record: must be at most {MOST_POINTS} rounds, got {points}")
 
 
 def _check_memory(cells: Sequence[Cell], trials: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tiny_paper import HORIZON
 
 from adadim import paper, study
-from adadim.study import processes
+from adadim.study import engines
 from command_line import STUDY, adadim_, blocks, contents, refused
 
 VERDICTS = {"holds", "does not hold", "undecided"}
@@ -43,7 +43,7 @@ def test_reproducing_again_computes_nothing_and_changes_no_byte(monkeypatch):
     before = contents(Path("results"))
     assert {"claims.md", "claims.json", "figures/fig2a-released.pdf"} <= before.keys()
     with monkeypatch.context() as patch:
-        patch.setattr(processes, "simulate", None)
+        patch.setattr(engines, "simulate", None)
         assert adadim_(*arguments)[0] == first
     assert contents(Path("results")) == before
     # More trials add; what was there stays, and the first four trials are the same.

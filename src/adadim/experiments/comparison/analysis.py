@@ -22,24 +22,16 @@ from adadim.study import Results
 
 NOTHING = 1e-9  # regret that is rounding
 NAMED = 3  # losses that a table lists by name
+NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Mean regret of a policy on a family, relative to a reference.
+    """Mean regret of a policy on a family after the last round, and its ratio to that of a reference.
 
-    Attributes
-    ----------
-    split, family, policy, reference : str
-        Names in the comparison.
-    regret : float
-        Mean regret of the policy after the last round.
-    value, low, high : float
-        The ratio and its 95% interval; NaN where the reference loses nothing. Fewer than 6 trials have no interval.
-    unlucky : float
-        Share of the trials that lost more than twice the reference's mean.
-    trials : int
-        Trials that all policies have finished.
+    The ratio and its 95% interval are NaN where the reference loses nothing; fewer than 6 trials have no interval.
+    `unlucky` is the share of the trials that lost more than twice the reference's mean; `trials` counts those that all
+    policies have finished.
     """
 
     split: str
@@ -56,24 +48,11 @@ class Ratio:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """One policy over all families of a split, relative to a reference.
+    """One policy over all families of a split, relative to a reference: median and largest ratio with 95% intervals.
 
-    Attributes
-    ----------
-    split, policy, reference : str
-        Names in the comparison.
-    families : int
-        Number of families that have a ratio.
-    median, median_low, median_high : float
-        Median ratio over families, with its 95% interval.
-    worst, worst_low, worst_high : float
-        Largest ratio, with the interval of that one family.
-    worst_family : str
-        Where that is.
-    unlucky : float
-        Share of all trials that lost more than twice the reference's mean on their family.
-    losses : tuple of str
-        Families on which the ratio is above 1, interval and all; worst first.
+    `families` counts those that have a ratio; `unlucky` is the share of all trials that lost more than twice the
+    reference's mean on their family; `losses` are the families on which the ratio is above 1, interval and all, worst
+    first.
     """
 
     split: str
@@ -92,14 +71,7 @@ class PolicySummary:
 
 
 def ratios(results: Iterable[Results], references: Sequence[str] = (ORACLE, PUBLISHED)) -> list[Ratio]:
-    """Every policy on every family, relative to each of the references that played there.
-
-    Parameters
-    ----------
-    results : iterable of Results
-        What came of `study`, one for each split.
-    references : sequence of str
-        Names of policies: by default the oracle and the paper's algorithm.
+    """Every policy on every family of results of `study`, relative to each of the references that played there.
 
     Examples
     --------
@@ -156,30 +128,27 @@ def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, F
 
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
     """Ratio of means, its interval and its resamples."""
-    nan = float("nan")
     if theirs[0] <= NOTHING:
-        return nan, nan, nan, np.full(len(ours), nan)
+        return NAN, NAN, NAN, np.full(len(ours), NAN)
     # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
     sample: FloatArray = ours / np.maximum(theirs, NOTHING)
-    low, high = interval(sample[1:]) if trials >= FEWEST else (nan, nan)
+    low, high = interval(sample[1:]) if trials >= FEWEST else (NAN, NAN)
     return float(sample[0]), low, high, sample
 
 
 def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
-    with_ratio = [(row, sample) for row, sample in group if np.isfinite(row.value)]
-    first, nan = group[0][0], float("nan")
-    if not with_ratio:
-        return PolicySummary(first.split, first.policy, first.reference, 0, nan, nan, nan, nan, nan, nan, "", nan, ())
-    medians = np.median([sample for _, sample in with_ratio], axis=0)
-    enough = min(row.trials for row, _ in with_ratio) >= FEWEST
-    low, high = interval(medians[1:]) if enough else (nan, nan)
-    order = sorted((row for row, _ in with_ratio), key=lambda row: -row.value)
-    worst = order[0]
-    about = (first.split, first.policy, first.reference, len(with_ratio))
+    first = group[0][0]
+    about = (first.split, first.policy, first.reference)
+    rows = [row for row, _ in group if np.isfinite(row.value)]
+    if not rows:
+        return PolicySummary(*about, 0, NAN, NAN, NAN, NAN, NAN, NAN, "", NAN, ())
+    medians = np.median([sample for row, sample in group if row in rows], axis=0)
+    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= FEWEST else (NAN, NAN)
+    worst, *_ = order = sorted(rows, key=lambda row: -row.value)
     median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
-    unlucky = float(np.average([row.unlucky for row, _ in with_ratio], weights=[row.trials for row, _ in with_ratio]))
+    unlucky = float(np.average([row.unlucky for row in rows], weights=[row.trials for row in rows]))
     losses = tuple(row.family for row in order if row.low > 1)
-    return PolicySummary(*about, *median, *largest, worst.family, unlucky, losses)
+    return PolicySummary(*about, len(rows), *median, *largest, worst.family, unlucky, losses)
 
 
 def comparison_markdown(rows: Sequence[Ratio], summaries: Sequence[PolicySummary]) -> str:
@@ -211,18 +180,12 @@ def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
         for reference in names:
             s = next(s for s in summaries if (s.policy, s.reference) == (policy, reference))
             worst, median = (s.worst, s.worst_low, s.worst_high), (s.median, s.median_low, s.median_high)
-            line += [_interval(*worst), s.worst_family, _interval(*median), _percent(s.unlucky), _losses(s)]
+            named = [*s.losses[:NAMED], *(["..."] if len(s.losses) > NAMED else [])]
+            losses = f"{len(s.losses)} of {s.families}{': ' if named else ''}{', '.join(named)}"
+            unlucky = "–" if np.isnan(s.unlucky) else f"{100 * s.unlucky:.0f}%"
+            line += [_interval(*worst), s.worst_family, _interval(*median), unlucky, losses]
         lines.append(line)
     return lines
-
-
-def _losses(summary: PolicySummary) -> str:
-    named = [*summary.losses[:NAMED], *(["..."] if len(summary.losses) > NAMED else [])]
-    return f"{len(summary.losses)} of {summary.families}{': ' if named else ''}{', '.join(named)}"
-
-
-def _percent(share: float) -> str:
-    return "–" if np.isnan(share) else f"{100 * share:.0f}%"
 
 
 def _interval(value: float, low: float, high: float) -> str:
@@ -230,13 +193,7 @@ def _interval(value: float, low: float, high: float) -> str:
 
 
 def ratio_text(value: float) -> str:
-    """A ratio with two decimals, none if it is large, a dash if there is none.
-
-    Examples
-    --------
-    >>> ratio_text(1.5), ratio_text(40.2), ratio_text(float("nan"))
-    ('1.50', '40', '–')
-    """
+    """A ratio with two decimals, none if it is large, a dash if there is none."""
     if not np.isfinite(value):
         return "–"
     return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"

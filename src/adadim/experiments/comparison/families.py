@@ -34,8 +34,6 @@ from typing import Any, Literal, get_args
 
 from adadim.experiments.paper.plan import FIGURES
 
-__all__ = ["CONTEXTUAL", "FAMILIES", "LATE", "SPLITS", "Family", "Split"]
-
 Split = Literal[
     "development",
     "held-out",
@@ -61,14 +59,8 @@ Named = tuple[str, dict[str, Any]]
 class Family:
     """Problems of one kind at one setting of its parameters, one for each replication.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in tables.
-    split : str
-        What it may be used for, one of `SPLITS`.
-    instance : dict
-        The instance as in a `Study`. Its `intrinsic_dim` is d*, which only the oracle is told.
+    It has the name that tables give it, the split that says what it may be used for, and the instance as in a `Study`,
+    whose `intrinsic_dim` is d*, which only the oracle is told.
     """
 
     name: str
@@ -81,23 +73,23 @@ class Family:
         return self.instance["kind"] in ("contexts", "labelled") or self.instance.get("per_round", False)
 
 
-def _drawn(kind: str, theta: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
-    """Arms drawn at random, theta of a shape."""
-    return _sized(f"{kind}-{theta}", kind, dims, arms=arms, horizon=horizon, noise=noise, theta=theta, **more)
-
-
-def _data(data: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
-    """Real samples."""
-    return _sized(data, "pca", dims, data=data, arms=arms, horizon=horizon, noise=noise, **more)
-
-
-def _clicks(theta: str, dims: Dims, arms: int, horizon: int) -> Named:
-    """Bernoulli rewards."""
-    return _sized(f"clicks-{theta}", "clicks", dims, arms=arms, horizon=horizon, theta=theta)
-
-
-def _sized(name: str, kind: str, dims: Dims, **parameters: Any) -> Named:
+def _family(name: str, kind: str, dims: Dims, **parameters: Any) -> Named:
     return f"{name}-{dims[0]}/{dims[1]}", {"kind": kind, "dim": dims[1], "intrinsic_dim": dims[0], **parameters}
+
+
+def _drawn(kind: str, theta: str, dims: Dims, **sizes: Any) -> Named:
+    """Arms drawn at random, theta of a shape; "clicks" have Bernoulli rewards."""
+    return _family(f"{kind}-{theta}", kind, dims, **sizes, theta=theta)
+
+
+def _data(data: str, dims: Dims, **sizes: Any) -> Named:
+    """Real samples."""
+    return _family(data, "pca", dims, data=data, **sizes)
+
+
+def _powers(dims: Dims, **sizes: Any) -> Named:
+    """Powers of x in [0, top], as they are."""
+    return _family("powers", "powers", dims, **sizes)
 
 
 def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
@@ -106,21 +98,14 @@ def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
     return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **known}
 
 
-def _raw(dims: Dims, arms: int, horizon: int, noise: float, top: float) -> Named:
-    """Powers of x in [0, top], as they are."""
-    return _sized("powers", "powers", dims, arms=arms, horizon=horizon, noise=noise, top=top)
-
-
-def _contexts(law: str, theta: str, dims: Dims, arms: int, horizon: int, noise: float) -> Named:
+def _contexts(law: str, theta: str, dims: Dims, clicks: str = "", **sizes: Any) -> Named:
     """Features drawn anew each round."""
-    known = {"arms": arms, "horizon": horizon, "noise": noise, "law": law, "theta": theta}
-    return _sized(f"contexts-{law}-{theta}", "contexts", dims, **known)
+    return _family(f"contexts-{clicks}{law}-{theta}", "contexts", dims, **sizes, law=law, theta=theta)
 
 
-def _context_clicks(law: str, theta: str, dims: Dims, arms: int, horizon: int) -> Named:
+def _context_clicks(law: str, theta: str, dims: Dims, **sizes: Any) -> Named:
     """Features drawn anew each round, and Bernoulli rewards."""
-    known = {"arms": arms, "horizon": horizon, "law": law, "theta": theta, "rewards": "bernoulli"}
-    return _sized(f"contexts-clicks-{law}-{theta}", "contexts", dims, **known)
+    return _contexts(law, theta, dims, clicks="clicks-", rewards="bernoulli", **sizes)
 
 
 def _late(family: Named, never: float = 0.0, **law: Any) -> Named:
@@ -164,11 +149,11 @@ DEVELOPMENT = (
     _drawn("polynomials", "uniform", (10, 66), arms=300, horizon=2000, noise=0.03, variables=2),
     _data("digits", (12, 60), arms=400, horizon=2000, noise=0.1),
     _data("diabetes", (10, 100), arms=300, horizon=500, noise=0.3, kernel="rbf"),
-    _clicks("uniform", (6, 100), arms=200, horizon=4000),
-    _clicks("flip", (12, 300), arms=300, horizon=2000),
+    _drawn("clicks", "uniform", (6, 100), arms=200, horizon=4000),
+    _drawn("clicks", "flip", (12, 300), arms=300, horizon=2000),
     _hidden((1, 50), horizon=2500, delta=0.3, target=0),
     _hidden((35, 50), horizon=2500, delta=0.3, target=10),
-    _raw((2, 4), arms=40, horizon=2000, noise=0.1, top=30.0),
+    _powers((2, 4), arms=40, horizon=2000, noise=0.1, top=30.0),
 )
 
 HELD_OUT = (
@@ -189,11 +174,11 @@ HELD_OUT = (
     _drawn("polynomials", "spike", (4, 30), arms=200, horizon=1000, noise=0.05, variables=1),
     _data("breast_cancer", (4, 30), arms=300, horizon=1000, noise=0.3),
     _data("digits", (400, 400), arms=400, horizon=1500, noise=0.2, kernel="rbf", linear=False),
-    _clicks("decay", (10, 40), arms=100, horizon=20_000),
-    _clicks("spike", (3, 200), arms=300, horizon=1000),
+    _drawn("clicks", "decay", (10, 40), arms=100, horizon=20_000),
+    _drawn("clicks", "spike", (3, 200), arms=300, horizon=1000),
     _hidden((1, 64), horizon=4096, delta=0.2, target=0),
     _hidden((52, 64), horizon=4096, delta=0.2, target=20),
-    _raw((4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
+    _powers((4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
 )
 
 PAPER = tuple(
@@ -237,7 +222,7 @@ LATE_DEVELOPMENT = (
         mean=300,
         never=0.1,
     ),
-    _late(_clicks("uniform", (6, 40), arms=100, horizon=12_000), **SLOW),
+    _late(_drawn("clicks", "uniform", (6, 40), arms=100, horizon=12_000), **SLOW),
     _late(_contexts("gaussian", "uniform", (4, 50), arms=20, horizon=4000, noise=0.1), rounds=1000),
     _late(_contexts("correlated", "flip", (10, 60), arms=10, horizon=3000, noise=0.1), rounds=100, never=0.1),
     _late(_contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), law="geometric", mean=500),
@@ -248,7 +233,7 @@ LATE_HELD_OUT = (
     _late(_drawn("sphere", "flip", (8, 60), arms=150, horizon=5000, noise=0.3), rounds=1000),
     _late(_drawn("ball", "decay", (12, 120), arms=300, horizon=3000, noise=0.1), rounds=100),
     _late(_drawn("sphere", "heavy", (50, 50), arms=200, horizon=12_000, noise=0.1), **SLOW),
-    _late(_clicks("decay", (10, 30), arms=100, horizon=6000), law="geometric", mean=300, never=0.1),
+    _late(_drawn("clicks", "decay", (10, 30), arms=100, horizon=6000), law="geometric", mean=300, never=0.1),
     _late(_contexts("sphere", "decay", (30, 30), arms=40, horizon=4000, noise=0.3), rounds=100),
     _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=12_000, noise=0.3), **SLOW),
     _late(_contexts("repeated", "heavy", (30, 30), arms=10, horizon=3000, noise=0.3), rounds=1000),

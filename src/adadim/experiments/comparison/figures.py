@@ -26,16 +26,8 @@ CELL = (0.47, 0.165)  # inches
 def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str = ORACLE) -> Figure:
     """Draw every policy in a line, the best median first: a small mark for each family, a large one for their median.
 
-    Ratios beyond 30 and below 1/30 stand at the edge. The number on the right is the worst ratio.
-
-    Parameters
-    ----------
-    rows : sequence of Ratio
-        What `ratios` gives.
-    split : str, optional
-        Which families; by default "held-out" if there are any, else those of the first split.
-    reference : {"oracle", "linucb++"}
-        Relative to what.
+    Ratios, which `ratios` gives, beyond 30 and below 1/30 stand at the edge. The number on the right is the worst
+    ratio. The split is by default "held-out" if there are any such families, else the first.
     """
     one_of(reference, "reference", (ORACLE, PUBLISHED))
     splits = list(dict.fromkeys(row.split for row in rows))
@@ -76,15 +68,8 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
 def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:
     """Draw families against policies as a heat map: red where a policy loses more than the reference, blue where less.
 
-    Every cell says its ratio; each split has its median and worst case below it. Beyond a factor of 10 the colour
-    stays the same.
-
-    Parameters
-    ----------
-    rows : sequence of Ratio
-        What `ratios` gives.
-    reference : {"oracle", "linucb++"}
-        Relative to what.
+    Every cell says its ratio, as `ratios` gives it; each split has its median and worst case below it. Beyond a factor
+    of 10 the colour stays the same.
     """
     one_of(reference, "reference", (ORACLE, PUBLISHED))
     shown = [row for row in rows if row.reference == reference and row.policy != reference]

@@ -8,67 +8,27 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from adadim import policies as library
 from adadim.core.checks import one_of, suggestion
 from adadim.core.problem import Problem
 from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
-from adadim.policies import (
-    D3RB,
-    ED2RB,
-    MOSS,
-    OSOM,
-    UCB,
-    ALBDim,
-    ALBNorm,
-    BanditCombiner,
-    BoundBalancing,
-    Corral,
-    DynamicBalancing,
-    EmpMOSSPlusPlus,
-    EpochBalancing,
-    EvidenceLinUCB,
-    Greedy,
-    LinTS,
-    LinUCB,
-    LinUCBPlusPlus,
-    LinUCBPlusPlusCorral,
-    MeDZO,
-    ModCB,
-    MOSSPlusPlus,
-    ParallelMOSS,
-    PrefixLinUCB,
-    Random,
-    RegretBalancing,
-    RegretBalancingLinear,
-    SmoothCorral,
-    SupLinUCB,
-    TaperedLinUCB,
-    TsallisCorral,
-    TwoPriorLinUCB,
-    UCBCorral,
-    kinds,
-)
 from adadim.policies.base import Policy
 from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 
-__all__ = ["ORACLE", "PUBLISHED", "plays_contexts", "policies", "study", "takes_late_rewards"]
-
 T = TypeVar("T")
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
 """The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
-
 NOT_COMPARED = {
     "Single": "an adapter for policies of the reader's own, not a policy",
     "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
     "ReleasedDynamicBalancing": "the figures of the paper tell of it",
 }
 """Policies of the library that the comparison does not run, and why."""
-
-RECORDS = 10
 
 
 def policies() -> dict[str, Any]:
@@ -84,51 +44,51 @@ def policies() -> dict[str, Any]:
     """
     true_dim = {"dim": "@intrinsic_dim"}
     # Learners in some features use the arms supported on them; where the set is not expressive, those are all arms.
-    base = LinUCB(only_supported=True)
+    base = library.LinUCB(only_supported=True)
     named: dict[str, Any] = {
-        ORACLE: {**to_spec(LinUCB(dim=1)), **true_dim},
-        PUBLISHED: LinUCBPlusPlus(),
+        ORACLE: {**to_spec(library.LinUCB(dim=1)), **true_dim},
+        PUBLISHED: library.LinUCBPlusPlus(),
         "recommended": RECOMMENDED,
-        "evidence": EvidenceLinUCB(),
-        "two-prior": TwoPriorLinUCB(),
-        "prefix": PrefixLinUCB(),
-        "prefix-thompson": PrefixLinUCB(rule="thompson"),
-        "narrow-oracle": {**to_spec(LinUCB(dim=1, scale=0.35)), **true_dim},
-        "tapered": TaperedLinUCB(),
-        "linucb++reuse": LinUCBPlusPlus(reuse=True),
-        "linucb": LinUCB(),
-        "greedy": Greedy(),
-        "lints": LinTS(),
-        "linucb++corral": LinUCBPlusPlusCorral(),
-        "smooth-corral": SmoothCorral(base=base),
-        "corral": Corral(base=base),
-        "dynamic-balancing": DynamicBalancing(base=base),
-        "bound-balancing": BoundBalancing(base=base),
-        "regret-balancing": RegretBalancing(base=base),
-        "regret-balancing-linear": RegretBalancingLinear(),
-        "d3rb": D3RB(base=base),
-        "ed2rb": ED2RB(base=base),
-        "bandit-combiner": BanditCombiner(base=base),
-        "tsallis-corral": TsallisCorral(base=base),
-        "ucb-corral": UCBCorral(base=base),
-        "epoch-balancing": EpochBalancing(),
-        "modcb": ModCB(),
-        "osom": OSOM(),
-        "alb-dim": ALBDim(),
-        "alb-norm": ALBNorm(),
-        "suplinucb": SupLinUCB(),
-        "ucb": UCB(),
-        "moss": MOSS(),
-        "moss++": MOSSPlusPlus(),
-        "emp-moss++": EmpMOSSPlusPlus(),
-        "parallel-moss": ParallelMOSS(),
-        "medzo": MeDZO(),
-        "random": Random(),
+        "evidence": library.EvidenceLinUCB(),
+        "two-prior": library.TwoPriorLinUCB(),
+        "prefix": library.PrefixLinUCB(),
+        "prefix-thompson": library.PrefixLinUCB(rule="thompson"),
+        "narrow-oracle": {**to_spec(library.LinUCB(dim=1, scale=0.35)), **true_dim},
+        "tapered": library.TaperedLinUCB(),
+        "linucb++reuse": library.LinUCBPlusPlus(reuse=True),
+        "linucb": library.LinUCB(),
+        "greedy": library.Greedy(),
+        "lints": library.LinTS(),
+        "linucb++corral": library.LinUCBPlusPlusCorral(),
+        "smooth-corral": library.SmoothCorral(base=base),
+        "corral": library.Corral(base=base),
+        "dynamic-balancing": library.DynamicBalancing(base=base),
+        "bound-balancing": library.BoundBalancing(base=base),
+        "regret-balancing": library.RegretBalancing(base=base),
+        "regret-balancing-linear": library.RegretBalancingLinear(),
+        "d3rb": library.D3RB(base=base),
+        "ed2rb": library.ED2RB(base=base),
+        "bandit-combiner": library.BanditCombiner(base=base),
+        "tsallis-corral": library.TsallisCorral(base=base),
+        "ucb-corral": library.UCBCorral(base=base),
+        "epoch-balancing": library.EpochBalancing(),
+        "modcb": library.ModCB(),
+        "osom": library.OSOM(),
+        "alb-dim": library.ALBDim(),
+        "alb-norm": library.ALBNorm(),
+        "suplinucb": library.SupLinUCB(),
+        "ucb": library.UCB(),
+        "moss": library.MOSS(),
+        "moss++": library.MOSSPlusPlus(),
+        "emp-moss++": library.EmpMOSSPlusPlus(),
+        "parallel-moss": library.ParallelMOSS(),
+        "medzo": library.MeDZO(),
+        "random": library.Random(),
         "linucb++released": ReleasedLinUCBPlusPlus(bonus="squared"),
-        "oracle-released": {**to_spec(LinUCB(bonus="squared", dim=1)), **true_dim},
+        "oracle-released": {**to_spec(library.LinUCB(bonus="squared", dim=1)), **true_dim},
     }
     compared = {type(policy).__name__ for policy in named.values()} | NOT_COMPARED.keys()
-    return named | {name: kind() for name, kind in kinds().items() if name not in compared}
+    return named | {name: kind() for name, kind in library.kinds().items() if name not in compared}
 
 
 def study(
@@ -140,7 +100,10 @@ def study(
     candidates: Mapping[str, Any] | None = None,
     plugins: Mapping[str, Any] | None = None,
 ) -> Study:
-    """The comparison on one group of families, as a study.
+    """The comparison on one group of families, as a study; trials, seed and plugins are as there.
+
+    In the two splits of "contexts" features come with each round, in the two of "late" rewards come late, and the
+    policies are those that can play so; in the latter some can play the families of fixed arms alone.
 
     Parameters
     ----------
@@ -148,16 +111,10 @@ def study(
         Which families, one of `SPLITS`. In the two of "contexts" features come with each round, in the two of "late"
         rewards come late, in the two of "everyday" both happen, and the policies are those that can play so; where
         only some families have features that come with each round, some policies play the others alone.
-    trials, seed
-        As in `Study`.
-    policy : sequence of str, optional
-        Keys of `policies` to run; by default all. The references are always among them.
-    family : sequence of str, optional
-        Names of families of that split to run on; by default all.
+    policy, family : sequence of str, optional
+        Keys of `policies` to run, the references always among them, and families of that split; by default all.
     candidates : mapping, optional
         Further policies by name, as a `Study` takes them; "@intrinsic_dim" stands for d*, which a fair one is not told.
-    plugins : mapping, optional
-        As in `Study`, for candidates of the user's own.
 
     Examples
     --------
@@ -191,7 +148,7 @@ def study(
         policies=compared | dict(candidates or {}),
         trials=trials,
         seed=seed,
-        record=RECORDS,
+        record=10,
         only={name: fixed for name, p in compared.items() if mixed and not plays_contexts(p)},
         plugins=plugins or {},
         labels={"experiment": "comparison", "split": split},
@@ -199,35 +156,21 @@ def study(
 
 
 def plays_contexts(policy: Any) -> bool:
-    """Whether a policy can play where features come with each round.
-
-    Examples
-    --------
-    >>> plays_contexts(LinUCB()), plays_contexts(UCB())
-    (True, False)
-    """
-    if not isinstance(policy, Policy):  # a table, of LinUCB that is told d*
-        return True
+    """Whether a policy can play where features come with each round; a table is that of LinUCB told d*, which can."""
     try:
-        policy.start(Problem(arms=4, dim=4, horizon=100, noise=0.1, reward_range=1.0))
+        if isinstance(policy, Policy):
+            policy.start(Problem(arms=4, dim=4, horizon=100, noise=0.1, reward_range=1.0))
     except InvalidValueError:
         return False
     return True
 
 
 def takes_late_rewards(policy: Any) -> bool:
-    """Whether a policy can play where rewards come late.
-
-    Examples
-    --------
-    >>> takes_late_rewards(LinUCB()), takes_late_rewards(LinUCBPlusPlus())
-    (True, False)
-    """
-    if not isinstance(policy, Policy):  # a table, of LinUCB that is told d*
-        return True
+    """Whether a policy can play where rewards come late; a table is that of LinUCB told d*, which can."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SetsWarning)  # nothing is played
-        return policy.start(Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)).takes_late_rewards
+        problem = Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)
+        return not isinstance(policy, Policy) or policy.start(problem).takes_late_rewards
 
 
 def _chosen(table: dict[str, T], names: Collection[str] | None, what: str) -> dict[str, T]:

@@ -24,24 +24,9 @@ Agreement = Literal["agrees", "differs", "undecided", "other horizon"]
 
 @dataclass(frozen=True)
 class Row:
-    """A number of a source compared with ours.
+    """A number of a source, as in `Reported`, compared with our mean regret and its 95% interval.
 
-    Attributes
-    ----------
-    table, source : str
-        Name of the table, and the paper.
-    instance, policy : str
-        Names in the study.
-    reported, error : float
-        The source's mean regret, and half the width of its interval.
-    ours, low, high : float
-        Our mean regret and its 95% interval.
-    verdict : {"agrees", "differs", "undecided", "other horizon"}
-        What follows at this many trials; "undecided" below 6.
-    horizon, source_horizon, trials : int
-        Rounds here and there, and our trials.
-    remark : str
-        What the source's number really measured, or what had to be guessed.
+    The verdict is what follows at this many trials of ours, "undecided" below 6.
     """
 
     table: str
@@ -61,20 +46,14 @@ class Row:
 
 
 def rows(results: Iterable[Results]) -> list[Row]:
-    """The rows of every table among the results, in the order of `TABLES`.
-
-    Parameters
-    ----------
-    results : iterable of Results
-        What came of `study`; results of other experiments are passed over.
-    """
+    """The rows of every table among the results, in the order of `TABLES`; other experiments are passed over."""
     by_table = {label(r, "table"): r for r in results if r.labels.get("experiment") == EXPERIMENT}
     judged = []
-    for name in [name for name in TABLES if name in by_table]:
-        part = by_table[name]
-        for entry in TABLES[name].reported:
-            horizon = int(part.labels["instances"][entry.instance]["horizon"])
-            judged.append(_judge(TABLES[name], entry, part.final(entry.instance, entry.policy), horizon))
+    for name, table in TABLES.items():
+        for entry in table.reported if name in by_table else ():
+            final = by_table[name].final(entry.instance, entry.policy)
+            horizon = int(label(by_table[name], "instances", entry.instance, "horizon"))
+            judged.append(_judge(table, entry, final, horizon))
     return judged
 
 
@@ -91,23 +70,12 @@ def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = Non
 def rows_markdown(rows: Iterable[Row]) -> str:
     """The rows as a Markdown table."""
     header = ["table", "experiment", "learner", "rounds", "reported", "ours", "95% interval", "verdict", "remark"]
-    return markdown_table(
-        header,
-        (
-            [
-                row.table,
-                row.instance,
-                row.policy.removeprefix(f"{row.instance}-"),
-                str(row.horizon),
-                f"{row.reported:g} ± {row.error:.3g}",
-                f"{row.ours:.4g}",
-                f"[{row.low:.4g}, {row.high:.4g}]",
-                row.verdict,
-                row.remark,
-            ]
-            for row in rows
-        ),
-    )
+    lines = []
+    for row in rows:
+        learner, reported = row.policy.removeprefix(f"{row.instance}-"), f"{row.reported:g} ± {row.error:.3g}"
+        ours = [f"{row.ours:.4g}", f"[{row.low:.4g}, {row.high:.4g}]"]
+        lines.append([row.table, row.instance, learner, str(row.horizon), reported, *ours, row.verdict, row.remark])
+    return markdown_table(header, lines)
 
 
 def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:

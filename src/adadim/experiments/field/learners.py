@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior
-from adadim.policies import D3RB, ED2RB
+from adadim.policies import D3RB, ED2RB, UCB
+from adadim.policies.arms.ucb import UCBStatistics
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import ucb1_bonus
 
 RIDGE = 1.0
 BALANCED = {"d3rb": D3RB, "ed2rb": ED2RB}
@@ -32,12 +33,8 @@ BALANCED = {"d3rb": D3RB, "ed2rb": ED2RB}
 class OwnArmsUCB(Policy):
     """UCB1 on `count` arms in a row from the arm `first`, as if there were no others."""
 
-    first: int = 0
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        integer(self.first, "first", least=0, meaning="the number of an arm")
-        integer(self.count, "count", meaning="of arms")
+    first: Annotated[int, partial(integer, least=0, meaning="the number of an arm")] = 0
+    count: Annotated[int, partial(integer, meaning="of arms")] = 1
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         integer(self.first + self.count, "first + count", most=problem.arms, meaning="the number of arms")
@@ -53,38 +50,26 @@ class OwnArmsUCBLearner(Learner):
     def __init__(self, policy: OwnArmsUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.pulls, self.sums = self.zeros(policy.count), self.zeros(policy.count)
+        self.statistics = UCBStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        xp, n = self.xp, rows.of(self.pulls)
-        counted = clamp(n, 1.0)
-        index = rows.of(self.sums) / counted + ucb1_bonus(counted, clamp(xp.sum(n, axis=-1)[:, None], 1.0))
-        index = xp.where(n > 0, index, xp.full_like(index, float("inf")))
-        return self.largest(index, rows) + self.policy.first, {}
+        return self.largest(self.statistics.scores(rows), rows) + self.policy.first, {}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        own = clamp(arms - self.policy.first, 0)
-        rows.add(self.pulls, own, 1.0)
-        rows.add(self.sums, own, rewards)
+        self.statistics.add(clamp(arms - self.policy.first, 0), rewards, rows)
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Pulls of each arm, in each replication."""
-        return [
-            {"replication": number, "first_arm": self.policy.first, "pulls_of_each_arm": self.pulls[r].tolist()}
-            for r, number in enumerate(self.problem.replications)
-        ]
+        first, pulls = self.policy.first, self.statistics.counts.tolist()
+        numbered = zip(self.problem.replications, pulls, strict=True)
+        return [{"replication": number, "first_arm": first, "pulls_of_each_arm": own} for number, own in numbered]
 
 
 @dataclass(frozen=True)
 class SphereTS(Policy):
     """Thompson sampling on the unit sphere: the point is the direction of theta_hat + scale sqrt(d) V^(-1/2) xi.
 
-    Parameters
-    ----------
-    dim : int
-        Number of features.
-    scale : float
-        Factor on the draw; 0 is greedy, and starts in a random direction.
+    A scale of 0 is greedy, and starts in a random direction.
 
     Examples
     --------
@@ -93,12 +78,8 @@ class SphereTS(Policy):
     True
     """
 
-    dim: int = 1
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        integer(self.dim, "dim", meaning="the number of features")
-        not_negative(self.scale, "scale")
+    dim: Annotated[int, partial(integer, meaning="the number of features")] = 1
+    scale: Annotated[float, not_negative] = 1.0
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return SphereTSLearner(self, problem, streams)
@@ -146,18 +127,7 @@ def play_on_sphere(
 ) -> FloatArray:
     """Regret of a `SphereTS`, or of a master over some, against the best point of the unit sphere, (R,).
 
-    Parameters
-    ----------
-    policy : Policy
-        What to run.
-    theta : sequence of float
-        The reward parameter.
-    horizon : int
-        Number of rounds.
-    noise, noise_mean : float
-        Standard deviation and mean of the Gaussian noise.
-    replications, seed
-        As in `adadim.simulate`.
+    The noise is Gaussian, with standard deviation `noise`; the rest is as in `adadim.simulate`.
     """
     vector = np.array(numbers(theta, "theta"), dtype=float)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
@@ -175,18 +145,14 @@ def play_on_sphere(
     return regret
 
 
-def experiment_five(
-    name: str, variant: str, trials: int, seed: int = 0, horizon: int = 1000, dims: Sequence[int] = (2, 5, 10, 15)
-) -> FloatArray:
-    """Regret of a master, "d3rb" or "ed2rb", in experiment 5, theta = (0, 1, 2, 3, 4) and zeros, (trials,).
+def experiment_five(name: str, variant: str, trials: int, seed: int, horizon: int) -> FloatArray:
+    """Regret of a master, "d3rb" or "ed2rb", in experiment 5, theta = (0, 1, 2, 3, 4) and ten zeros, (trials,).
 
     The variant "released" is as the authors' code has it (noise of mean 1, Thompson sampling of scale d_i), "printed"
-    as the paper does (0, and 2). The last of `dims`, those of the bases, is the number of features.
+    as the paper does (0, and 2).
     """
-    released = variant == "released"
-    bases = tuple(SphereTS(d, float(d) if released else 2.0) for d in dims)
+    released, theta = variant == "released", [*map(float, range(5)), *[0.0] * 10]
+    bases = tuple(SphereTS(d, float(d) if released else 2.0) for d in (2, 5, 10, 15))
     master = BALANCED[name](bases=bases, reward_scale=1.0, delta=0.01, variant=variant)  # type: ignore[arg-type]
-    theta = [*map(float, range(5)), *[0.0] * (dims[-1] - 5)]
-    return play_on_sphere(
-        master, theta, horizon=horizon, noise_mean=float(released), replications=range(trials), seed=seed
-    )
+    mean = float(released)
+    return play_on_sphere(master, theta, horizon=horizon, noise_mean=mean, replications=range(trials), seed=seed)

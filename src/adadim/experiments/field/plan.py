@@ -9,24 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from adadim import policies as library
 from adadim.core.checks import integer, one_of
 from adadim.experiments.field.learners import OwnArmsUCB
-from adadim.policies import (
-    D3RB,
-    ED2RB,
-    OSOM,
-    ALBDim,
-    Corral,
-    Greedy,
-    LinTS,
-    LinUCB,
-    Policy,
-    RegretBalancing,
-    RegretBalancingLinear,
-    SqrtBound,
-    TsallisCorral,
-    UCBCorral,
-)
+from adadim.policies.base import Policy
 from adadim.study import Study
 
 EXPERIMENT = "field"  # label of the studies of this experiment
@@ -35,16 +21,10 @@ READING = 0.03  # relative error of a number read off a figure
 
 @dataclass(frozen=True)
 class Reported:
-    """A number of a source.
+    """A number of a source: instance and policy as in the study, the mean regret reported.
 
-    Attributes
-    ----------
-    instance, policy : str
-        Names in the study.
-    value, error : float
-        The mean regret reported, and half the width of its 95% interval, or of what a figure can be read to.
-    remark : str
-        What the number really measured, or what had to be guessed.
+    The error is half the width of its 95% interval, or of what a figure can be read to. The remark says what the number
+    really measured, or what had to be guessed.
     """
 
     instance: str
@@ -56,24 +36,10 @@ class Reported:
 
 @dataclass(frozen=True)
 class Table:
-    """The experiments of one source.
+    """The experiments of one source: the paper, as many trials as it has, and what a `Study` takes.
 
-    Attributes
-    ----------
-    name, source : str
-        What it is called here, and the paper.
-    trials : int
-        Replications that the source has.
-    instances, policies : mapping
-        As a `Study` takes them.
-    only : mapping
-        Policy name to the instances that it runs on.
-    reported : sequence of Reported
-        The source's numbers.
-    horizons : mapping
-        Rounds of the source by instance, where they are not those run by default.
-    on_sphere : sequence of Reported
-        Numbers of experiment 5 of "d3rb24", whose arms are the whole sphere; it is no part of the study.
+    `reported` are the source's numbers, `horizons` its rounds by instance, where they are not those run by default.
+    `on_sphere` are numbers of experiment 5 of "d3rb24", whose arms are the whole sphere; it is no part of the study.
     """
 
     name: str
@@ -94,16 +60,7 @@ class Table:
 def study(name: str, trials: int | None = None, seed: int = 0, horizon: int | None = None) -> Study:
     """The study behind one of `TABLES`.
 
-    Parameters
-    ----------
-    name : str
-        A key of `TABLES`.
-    trials : int, optional
-        Replications; by default as many as the source has.
-    seed : int
-        Seed of instances, noise and policies.
-    horizon : int, optional
-        Rounds of every experiment, to try it out; by default the source's ("arora21": a tenth of them).
+    Trials and rounds, fewer to try it out, are by default as many as the source has ("arora21": a tenth of the rounds).
 
     Examples
     --------
@@ -145,8 +102,8 @@ def _read_off(values: Mapping[str, Sequence[int]], policies: Iterable[str], rema
 def sampler(dim: int, factor: float) -> Policy:
     """Thompson sampling with draws theta_hat + factor sqrt(d) V^(-1/2) xi (noise 1); greedy if the factor is 0."""
     if factor == 0:
-        return Greedy(ridge=1.0, dim=dim)
-    return LinTS(ridge=1.0, dim=dim, scale=factor * math.sqrt(dim))
+        return library.Greedy(ridge=1.0, dim=dim)
+    return library.LinTS(ridge=1.0, dim=dim, scale=factor * math.sqrt(dim))
 
 
 def _d3rb24() -> Table:
@@ -168,7 +125,7 @@ def _d3rb24() -> Table:
     for instance, (_, bases) in groups.items():
         experiment, variant = instance.split("-")
         common = {"bases": tuple(bases), "reward_scale": 1.0, "delta": 0.01, "variant": variant}
-        played: dict[str, Policy] = {"d3rb": D3RB(**common), "ed2rb": ED2RB(**common)}  # type: ignore[arg-type]
+        played: dict[str, Policy] = {"d3rb": library.D3RB(**common), "ed2rb": library.ED2RB(**common)}  # type: ignore[arg-type]
         played |= dict(zip(labels[experiment], bases, strict=True))
         for name, policy in played.items():
             policies[f"{instance}-{name}"] = policy
@@ -203,7 +160,7 @@ def _d3rb24() -> Table:
 def _osom20() -> Table:
     common = {"kind": "biased_arms", "arms": 5, "dim": 50, "horizon": 300, "noise": 1.0}
     instances = {"simple": {**common, "norm": 0.0}, "complex": {**common, "norm": 1.0}}
-    policies = {"ucb": OSOM(model="simple"), "oful": OSOM(model="complex"), "osom": OSOM()}
+    policies = {"ucb": library.OSOM(model="simple"), "oful": library.OSOM(model="complex"), "osom": library.OSOM()}
     guessed = "delta and the shape of the ellipsoid are not given; read off a figure"
     # Measured over 200 replications: the arm of the largest mu alone loses 6 in 300 rounds to features of norm 1.
     too_much = (
@@ -224,9 +181,9 @@ def _albdim21() -> Table:
         "d500": {**common, "dim": 500, "horizon": 2000},
     }
     policies: dict[str, Policy] = {
-        "alb-dim": ALBDim(support="coordinates", first_phase=50),
-        "oful": LinUCB(radius="oful", ridge=1.0),
-        "oracle": LinUCB(radius="oful", ridge=1.0, dim=20),
+        "alb-dim": library.ALBDim(support="coordinates", first_phase=50),
+        "oful": library.LinUCB(radius="oful", ridge=1.0),
+        "oracle": library.LinUCB(radius="oful", ridge=1.0, dim=20),
     }
     other = (
         "made by another algorithm: exploration and the error of the chosen coordinates are not counted, the bonus is "
@@ -241,7 +198,7 @@ def _albdim21() -> Table:
 
 
 def _rb20() -> Table:
-    oful, ucb = LinUCB(radius="oful", ridge=1.0), OSOM(model="simple")
+    oful, ucb = library.LinUCB(radius="oful", ridge=1.0), library.OSOM(model="simple")
     context = {"kind": "shared_contexts"}
     instances = {
         "fig1-right": {**context, "models": 2, "dim": 3, "law": "uniform", "noise": 1.0, "horizon": 10_000},
@@ -249,11 +206,11 @@ def _rb20() -> Table:
         "fig2-right": {**context, "models": 5, "dim": 10, "relevant": False, "noise": math.sqrt(0.1), "horizon": 200},
     }
 
-    def balancing(arms: int) -> RegretBalancing:
-        return RegretBalancing(bases=(ucb, oful), bound=SqrtBound(c=math.sqrt(arms)), reward_scale=1.0)
+    def balancing(arms: int) -> Policy:
+        return library.RegretBalancing(bases=(ucb, oful), bound=library.SqrtBound(c=math.sqrt(arms)), reward_scale=1.0)
 
     policies: dict[str, Policy] = {
-        "rb-linear": RegretBalancingLinear(ridge=1.0),
+        "rb-linear": library.RegretBalancingLinear(ridge=1.0),
         "linucb": oful,
         "rb-2": balancing(2),
         "rb-5": balancing(5),
@@ -280,9 +237,9 @@ def _arora21() -> Table:
     bases = (OwnArmsUCB(0, 10), *(OwnArmsUCB(10 + 5 * i, 5) for i in range(5)))
     owned = (10.0, 5.0, 5.0, 5.0, 5.0, 5.0)
     policies: dict[str, Policy] = {
-        "ucb-c": UCBCorral(bases=bases, complexities=owned, variant="released", reward_scale=1.0),
-        "tsallis": TsallisCorral(bases=bases, penalty=None, loss_range=(0.0, 1.0)),
-        "corral": Corral(bases=bases, loss_range=(0.0, 1.0)),
+        "ucb-c": library.UCBCorral(bases=bases, complexities=owned, variant="released", reward_scale=1.0),
+        "tsallis": library.TsallisCorral(bases=bases, penalty=None, loss_range=(0.0, 1.0)),
+        "corral": library.Corral(bases=bases, loss_range=(0.0, 1.0)),
     }
     remark = "read off a figure; here bases learn from rewards as they are, and are never restarted"
     values = {"gap-0.2": (35_000, 2_500, 22_000), "gap-0.02": (70_000, 10_000, 10_000)}

@@ -64,12 +64,6 @@ def footnote_study(
     """LinUCB++ at both betas on the sphere, with d* = floor(T^0.32), d growing like T^0.66 and twice as many arms.
 
     T = 2500 has the paper's 1200 arms and 600 features.
-
-    Examples
-    --------
-    >>> plan = footnote_study(horizons=[2500], trials=2)
-    >>> plan.instances["T=2500"]["dim"], plan.instances["T=2500"]["intrinsic_dim"]
-    (600, 12)
     """
     one_of(variant, "variant", VARIANTS)
     require(len(horizons) == len(set(horizons)) > 0, "horizons", "be different numbers, at least one", list(horizons))
@@ -79,8 +73,7 @@ def footnote_study(
         require(horizon >= 16, "horizons", "be at least 16", horizon)
         dim = round(DIM * (horizon / HORIZON) ** beta)
         sizes = {"dim": dim, "intrinsic_dim": math.floor(horizon**ALPHA), "horizon": int(horizon)}
-        arms = ARMS * dim // DIM
-        instances[f"T={horizon}"] = {"kind": "sphere", "arms": arms, **sizes, "noise": 0.1}
+        instances[f"T={horizon}"] = {"kind": "sphere", "arms": ARMS * dim // DIM, **sizes, "noise": 0.1}
         described[f"T={horizon}"] = sizes
     ours = to_spec(policies(variant)["linucb++"])
     return Study(

@@ -11,14 +11,7 @@ from typing import Any, Literal
 
 from adadim.core.checks import one_of, shown, suggestion
 from adadim.errors import StudyError
-from adadim.policies import (
-    DynamicBalancing,
-    LinUCB,
-    LinUCBPlusPlus,
-    LinUCBPlusPlusCorral,
-    Policy,
-    SmoothCorral,
-)
+from adadim.policies import DynamicBalancing, LinUCB, LinUCBPlusPlus, LinUCBPlusPlusCorral, Policy, SmoothCorral
 from adadim.policies.confidence import Bonus
 from adadim.policies.released import ReleasedDynamicBalancing, ReleasedLinUCB, ReleasedLinUCBPlusPlus
 from adadim.study import Results, Study, to_spec
@@ -38,31 +31,19 @@ LABELS = {
     "dynamic-balancing": "Dynamic Balancing",
 }
 """What the policies are called in figures and claims."""
-
 PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
-
 DIM = "intrinsic_dim"
 LONGEST = 80  # characters of a varied study's name
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of the paper's figures with experiments.
+    """One of the paper's figures with experiments: its name in the paper and its title.
 
-    Attributes
-    ----------
-    name : str
-        As in the paper: "fig2a", ...
-    title : str
-        What it shows.
-    curves : bool
-        Regret over time at one d*, or final regret against the hardness level alpha.
-    theta : str
-        Shape of the reward parameter.
-    expressive : bool
-        Whether the action set is closed under truncation.
+    It shows `curves`, regret over time at one d*, or else the final regret against the hardness level alpha; `theta` is
+    the shape of the reward parameter, and an `expressive` action set is closed under truncation.
     """
 
     name: str
@@ -79,16 +60,9 @@ class Figure:
     def instances(self) -> dict[str, dict[str, Any]]:
         """The instances behind it, by name ("d12" for d* = 12)."""
         arms, dim = (800, 400) if self.expressive else (1200, 600)
-        common = {
-            "kind": "sphere",
-            "arms": arms,
-            "dim": dim,
-            "horizon": HORIZON,
-            "noise": 0.1,
-            "theta": self.theta,
-            "expressive": self.expressive,
-        }
-        return {f"d{d}": {**common, "intrinsic_dim": d} for d in self.dims}
+        common = {"kind": "sphere", "arms": arms, "dim": dim, "horizon": HORIZON, "noise": 0.1}
+        shape = {"theta": self.theta, "expressive": self.expressive}
+        return {f"d{d}": {**common, **shape, DIM: d} for d in self.dims}
 
 
 FIGURES = {
@@ -106,18 +80,9 @@ FIGURES = {
 
 
 def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, seed: int = 0) -> Study:
-    """The study behind one of the paper's figures.
+    """The study behind one of the paper's `FIGURES`, with policies of a variant as in `policies`.
 
-    Parameters
-    ----------
-    figure : str
-        A key of `FIGURES`.
-    variant : {"theory", "released"}
-        As in `policies`.
-    trials : int
-        Replications, each with an instance of its own; the paper has 100.
-    seed : int
-        Seed of instances, noise and policies.
+    Each of the trials has an instance of its own; the paper has 100.
 
     Examples
     --------
@@ -142,9 +107,7 @@ def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, 
             "figure": figure,
             "variant": variant,
             "policies": LABELS,
-            "instances": {
-                name: {key: table[key] for key in ("intrinsic_dim", "horizon")} for name, table in instances.items()
-            },
+            "instances": _described(instances),
         },
     )
 
@@ -165,11 +128,9 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
         the upper reference, the unguarded width, ties among inactive bases and a uniform first pull of each base.
         Functions take the text unless told; the commands `reproduce` and `show` take the code, which made the paper's
         figures. Either way the study's label "variant" says which it is.
-    intrinsic_dim : int
-        d*, which only the oracle knows.
-    expressive : bool
-        Whether the action set is closed under truncation: learners in d_i features then use only the arms that are zero
-        after them.
+    intrinsic_dim, expressive
+        d*, which only the oracle knows, and whether the action set is closed under truncation: learners in d_i features
+        then use only the arms that are zero after them.
 
     Examples
     --------
@@ -204,19 +165,15 @@ def vary(
     policies: Mapping[str, Any] | None = None,
     plugins: Mapping[str, Any] | None = None,
 ) -> Study:
-    """A study of the paper with some values changed and policies added, under a name of its own.
+    """What `adadim.paper.study` gives with some values changed and policies added, under a name of its own.
 
     Parameters
     ----------
-    plan : Study
-        What `adadim.paper.study` gives.
     changes : mapping
         ``"noise"`` and the like change a parameter of every instance; ``"intrinsic_dim"`` may be a list, which makes an
         instance of each; ``"record"`` says when to look; ``"linucb++.beta"`` changes a hyper-parameter of one policy.
-    policies : mapping, optional
-        Policies to add, by name.
-    plugins : mapping, optional
-        Classes of your own that they use, see `adadim.study.load_plugin`.
+    policies, plugins : mapping, optional
+        Policies to add, by name, and classes of your own that they use, see `adadim.study.load_plugin`.
 
     Examples
     --------
@@ -254,12 +211,14 @@ def vary(
     said = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
     tables["name"] = _name(plan.name, said)
     title = f"{plan.labels['title']}, varied: {', '.join(said)}"
-    described = {
-        name: {key: table[key] for key in (DIM, "horizon") if key in table}
-        for name, table in tables["instances"].items()
-    }
-    tables["labels"] |= {"title": title, "experiment": VARIED, "changes": said, "instances": described}
+    labels = {"title": title, "experiment": VARIED, "changes": said, "instances": _described(tables["instances"])}
+    tables["labels"] |= labels
     return Study.from_dict(tables, plugins={**plan.plugins, **(plugins or {})})
+
+
+def _described(instances: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the analysis must know of each instance."""
+    return {name: {key: t[key] for key in (DIM, "horizon") if key in t} for name, t in instances.items()}
 
 
 def unvaried(results: Results) -> bool:

@@ -40,20 +40,9 @@ BoundVerdict = Literal["holds", "violated", "undecided"]
 def frontier(betas: Sequence[float] = BETAS, points: int = 101, tapers: Sequence[float] = ()) -> pl.DataFrame:
     """Pareto optimal rate functions for some betas, the rate of LinUCB told alpha, and that of tapered LinUCB told it.
 
-    Parameters
-    ----------
-    betas : sequence of float in [0.5, 1)
-        Which of the Pareto optimal rate functions.
-    points : int
-        Even points of [0, 1]; the corners of the functions are added, so that straight lines between the points
-        are exact.
-    tapers : sequence of float
-        Exponents s of `TaperedLinUCB`, each of which adds the rate that is proved for it when it is told alpha.
-
-    Returns
-    -------
-    polars.DataFrame
-        Columns curve ("non-adaptive", "beta = ..." or "taper = ..."), beta (null but for the second), alpha and rate.
+    The table has the columns curve ("non-adaptive", "beta = ..." or "taper = ..."), beta (null but for the second),
+    alpha and rate, at so many even points of [0, 1] and the corners of the functions, so that straight lines between
+    them are exact. Each of the tapers, exponents s of `TaperedLinUCB`, adds the rate that is proved for it.
 
     Examples
     --------
@@ -84,32 +73,12 @@ def _curve(name: str, beta: float | None, alphas: FloatArray, rates: Any) -> pl.
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One policy at one Delta, checked against the lower bound.
+    """One policy at one Delta, checked against the lower bound: T rounds, Kl `arms`, of which `targets` were run.
 
-    Attributes
-    ----------
-    policy : str
-        Its name in the study.
-    horizon : int
-        Number of rounds T.
-    arms : int
-        Number Kl of hard problems.
-    targets : int
-        How many of them were run.
-    delta : float
-        The gap Delta.
-    easy, hard : float
-        Mean regret on theta_0, and on theta_1..theta_Kl averaged over them.
-    easy_error, hard_error : float
-        Standard errors of the two.
-    bound : float
-        What `hard` must reach, given `easy`.
-    slack, low, high : float
-        `hard` minus `bound`, with its 95% interval.
-    verdict : {"holds", "violated", "undecided"}
-        "holds" if the interval is above 0, "violated" if it is below. Always "undecided" below 6 trials.
-    trials : int
-        Number of trials; 0 for a closed form.
+    `easy` and `hard` are the mean regret on theta_0, and on theta_1..theta_Kl averaged over them, with their standard
+    errors; `bound` is what `hard` must reach, given `easy`, and `slack` is `hard` minus that, with a 95% interval. It
+    "holds" if the interval is above 0, and is "violated" if it is below; fewer than 6 trials leave it "undecided". A
+    closed form has no trials.
     """
 
     policy: str
@@ -130,25 +99,19 @@ class BoundCheck:
 
 
 def lower_bound_checks(results: Results) -> list[BoundCheck]:
-    """Check every policy and Delta of a study against the lower bound.
+    """Check every policy and Delta of a study made by `lower_bound_study`, finished or not, against the lower bound.
 
     Regrets on theta_0 and on the hard problems are of the same trials, with the same noise, so the interval of their
     difference is a bootstrap over trials, resampled jointly; if only some of the hard problems were run, these are
     resampled too. Only the total n of pulls is used, not one count per arm: a mean of square roots of estimated counts
     would make the bound too large, while the bias of a single root is at most a quarter of its standard error.
 
-    Parameters
-    ----------
-    results : Results
-        Of a study made by `lower_bound_study`, finished or not.
-
     Examples
     --------
     >>> import tempfile
-    >>> import adadim
     >>> from adadim.experiments.tradeoff import lower_bound_study
     >>> from adadim.study import run
-    >>> plan = lower_bound_study({"random": adadim.Random()}, horizon=64, deltas=[0.2], trials=8)
+    >>> plan = lower_bound_study({"random": {"kind": "Random"}}, horizon=64, deltas=[0.2], trials=8)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     (row,) = lower_bound_checks(run(plan, folder, jobs=1))
     >>> row.verdict, row.arms, row.trials
@@ -256,16 +219,10 @@ def _verdict(low: float, high: float, family: LowerBoundFamily) -> BoundVerdict:
 
 @dataclass(frozen=True)
 class Slope:
-    """Exponent of T in a regret.
+    """Exponent of T in a regret: least-squares slope of ln(regret) in ln T and its 95% interval.
 
-    Attributes
-    ----------
-    value, low, high : float
-        Least-squares slope of ln(regret) in ln T and its 95% interval; NaN if fewer than 3 horizons are left.
-    kept : tuple of bool
-        Which horizons count; the others are saturated.
-    worst : tuple of int
-        Which family has the largest mean regret at each horizon.
+    They are NaN if fewer than 3 horizons are `kept`; the others are saturated. At each horizon, the family number
+    `worst` has the largest mean regret.
     """
 
     value: float
@@ -277,24 +234,11 @@ class Slope:
 
 @dataclass(frozen=True)
 class RateEstimate:
-    """Estimated rate of one policy at one hardness level.
+    """Estimated rate of one policy at one hardness level, with its 95% interval (bootstrap over trials).
 
-    Attributes
-    ----------
-    policy : str
-        Its name in the study.
-    alpha : float
-        Hardness level.
-    rate, low, high : float
-        The slope and its 95% interval (bootstrap over trials); NaN where too much is saturated.
-    theory : float or None
-        The rate that is proved for it, if one is.
-    horizons, saturated : tuple of int
-        Horizons that count, and those left out because the worst regret there is over 0.8 of a random policy's.
-    worst : tuple of str
-        Kind of problem with the largest regret, at each of `horizons`.
-    trials : int
-        Number of trials.
+    It is NaN where too much is saturated: a horizon is left out if the worst regret there is over 0.8 of a random
+    policy's. `theory` is the rate that is proved for it, if one is, `worst` the kind of problem with the largest regret
+    at each of the `horizons` that count.
     """
 
     policy: str
@@ -310,17 +254,11 @@ class RateEstimate:
 
 
 def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray | None = None) -> Slope:
-    """Slope of ln(worst mean regret) in ln T.
+    """Slope of ln(worst mean regret) in ln T, of final regrets (families, trials, horizons).
 
-    Parameters
-    ----------
-    horizons : sequence of int
-        The T of each point.
-    regret : array (families, trials, horizons)
-        Final regrets. The mean over trials is taken first, then the largest over families. The bootstrap resamples
-        trials, jointly for all families and horizons.
-    ceiling : array (families, horizons), optional
-        Mean regret of a policy that learns nothing; a point of which the worst family is above 0.8 of it is left out.
+    The mean over trials is taken first, then the largest over families. The bootstrap resamples trials, jointly for all
+    families and horizons. `ceiling` (families, horizons) is the mean regret of a policy that learns nothing: a point of
+    which the worst family is above 0.8 of it is left out.
 
     Examples
     --------
@@ -355,10 +293,7 @@ def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray |
 def rate_points(results: Results) -> pl.DataFrame:
     """Mean regret of every policy on every problem of a study of rates, and whether it is saturated.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns policy, alpha, horizon, family, trials, mean, ceiling (mean regret of the random policy) and saturated.
+    The column ceiling has the mean regret of the random policy.
     """
     rows, of_instance = [], problems(results)
     for instance, policy in results.cells():
@@ -427,15 +362,13 @@ def _estimate(
     numbers = results.common_trials([cell for cells in families.values() for cell in cells.values()])
     if not len(numbers):
         return RateEstimate(policy, alpha, np.nan, np.nan, np.nan, theory, (), (), (), 0)
-    regret = np.array(
-        [[results.final(*cells[horizon], trials=numbers) for horizon in horizons] for cells in families.values()]
-    )
-    ceiling = np.array([[_ceiling(results, cells[h][0]) for h in horizons] for cells in families.values()])
+    grid = [[cells[h] for h in horizons] for cells in families.values()]
+    regret = np.array([[results.final(*cell, trials=numbers) for cell in row] for row in grid])
+    ceiling = np.array([[_ceiling(results, instance) for instance, _ in row] for row in grid])
     slope = fit_slope(horizons, np.swapaxes(regret, 1, 2), ceiling)
-    names, left_out = list(families), [not kept for kept in slope.kept]
     counted = tuple(itertools.compress(horizons, slope.kept))
-    saturated = tuple(itertools.compress(horizons, left_out))
-    worst = tuple(names[w] for w in itertools.compress(slope.worst, slope.kept))
+    saturated = tuple(h for h in horizons if h not in counted)
+    worst = tuple(list(families)[w] for w in itertools.compress(slope.worst, slope.kept))
     rate = (slope.value, slope.low, slope.high)
     return RateEstimate(policy, alpha, *rate, theory, counted, saturated, worst, len(numbers))
 

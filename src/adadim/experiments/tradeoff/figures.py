@@ -27,12 +27,7 @@ RATE_BETAS = (0.5, 0.6, 0.75)
 
 
 def draw_frontier(betas: Sequence[float] = BETAS, tapers: Sequence[float] = ()) -> Figure:
-    """Draw the paper's Figure 1: rates against the hardness level alpha.
-
-    Parameters
-    ----------
-    betas, tapers : sequence of float
-        Which curves, as in `frontier`.
+    """Draw the paper's Figure 1: rates against the hardness level alpha, for betas and tapers as in `frontier`.
 
     Examples
     --------
@@ -57,12 +52,8 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
     On the left, in reward units, every policy at its worst over Delta on either axis; shaded is where no policy can be:
     one whose regret on the easy problem is at most x for every Delta has at least the height of the shading on the
     hard problems for some Delta. On the right every Delta by itself, in units that make the bound the same for all.
-    Crosses are standard errors.
-
-    Parameters
-    ----------
-    checks : sequence of BoundCheck
-        What `lower_bound_checks` and `closed_forms` give, of one horizon and one Kl.
+    Crosses are standard errors. The checks are what `lower_bound_checks` and `closed_forms` give, of one horizon and
+    one Kl.
 
     Examples
     --------
@@ -100,17 +91,10 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
 
 
 def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_BETAS) -> Figure:
-    """Draw measured rates over the frontier, with 95% intervals.
+    """Draw measured rates, which `rate_estimates` gives, over the frontier at some betas, with 95% intervals.
 
     All policies of one alpha stand side by side in its column; the curves of the frontier have the line style of
     LinUCB++ at the same beta. A rate below 0.35 stands at the bottom with its value: an arrow says that it is lower.
-
-    Parameters
-    ----------
-    estimates : sequence of RateEstimate
-        What `rate_estimates` gives.
-    betas : sequence of float
-        Curves of the frontier to draw behind them.
     """
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
     measured = [estimate for estimate in estimates if np.isfinite(estimate.rate)]

@@ -29,11 +29,8 @@ from adadim.report.text import label
 from adadim.study import Results, Study
 from adadim.theory import lower_bound_family, schedule
 
-# The lower bound.
 DELTAS, TARGETS = 7, 16
 LARGEST_GAP = 0.8  # norms of theta stay below 1
-
-# Rates.
 HORIZONS = (256, 1024, 4096, 16384)
 ALPHAS = (0.0, 0.25, 0.375, 0.5)
 THETAS = ("uniform", "spike")
@@ -65,16 +62,14 @@ def lower_bound_study(
 
     Parameters
     ----------
-    policies : mapping, optional
+    policies, trials, seed, plugins
         As in `Study`; by default LinUCB, LinUCB++ at beta 0.5 and 0.75, Smooth Corral, UCB, Greedy and Random.
     horizon, alpha, alpha_easy
         As in `adadim.theory.lower_bound_family`; there are Kl = floor(T^alpha / 2) hard problems.
     deltas : sequence of float, optional
         Gaps to run; `default_deltas` if not given.
     targets : int
-        Hard problems to run; if there are more, that many drawn at random without repetition.
-    trials, seed, plugins
-        As in `Study`. The draw of targets depends on the seed.
+        Hard problems to run; if there are more, that many drawn at random (by the seed) without repetition.
 
     Examples
     --------
@@ -96,8 +91,17 @@ def lower_bound_study(
         for delta in gaps
         for i in (0, *members.tolist())
     }
-    chosen = _policies() if policies is None else policies
-    return Study("lower-bound", instances, chosen, trials=trials, seed=seed, record=1, plugins=plugins or {})
+    if policies is None:
+        policies = {
+            "LinUCB": LinUCB(),
+            "LinUCB++ 0.5": LinUCBPlusPlus(beta=0.5),
+            "LinUCB++ 0.75": LinUCBPlusPlus(beta=0.75),
+            "Smooth Corral": SmoothCorral(ambient=True),
+            "UCB": UCB(),
+            "Greedy": Greedy(),
+            "random": Random(),
+        }
+    return Study("lower-bound", instances, policies, trials=trials, seed=seed, record=1, plugins=plugins or {})
 
 
 def default_deltas(horizon: int, alpha: float, count: int = DELTAS) -> list[float]:
@@ -110,18 +114,6 @@ def default_deltas(horizon: int, alpha: float, count: int = DELTAS) -> list[floa
     """
     least = lower_bound_family(horizon, alpha).delta
     return [float(f"{delta:.4g}") for delta in np.geomspace(least, LARGEST_GAP, count)]
-
-
-def _policies() -> dict[str, Policy]:
-    return {
-        "LinUCB": LinUCB(),
-        "LinUCB++ 0.5": LinUCBPlusPlus(beta=0.5),
-        "LinUCB++ 0.75": LinUCBPlusPlus(beta=0.75),
-        "Smooth Corral": SmoothCorral(ambient=True),
-        "UCB": UCB(),
-        "Greedy": Greedy(),
-        "random": Random(),
-    }
 
 
 @dataclass(frozen=True)
@@ -159,26 +151,19 @@ def rate_policies(
 ) -> dict[str, Policy | dict[str, Any]]:
     """The policies whose rates theory knows: LinUCB++, Smooth Corral with eta = T^-beta, LinUCB and the oracle.
 
-    Parameters
-    ----------
-    betas, corral_betas : sequence of float in [0.5, 1)
-        Positions on the frontier of LinUCB++ and of Smooth Corral.
-    scale : float
-        Factor on every confidence radius. It changes no rate in theory, but with the full radius a policy on a short
-        horizon spends all of it exploring.
+    `betas` and `corral_betas`, in [0.5, 1), are positions on the frontier. `scale` is a factor on every confidence
+    radius: it changes no rate in theory, but with the full radius a policy on a short horizon only explores.
 
     Examples
     --------
     >>> list(rate_policies([0.5], [0.5]))
     ['LinUCB++ 0.5', 'Smooth Corral 0.5', 'LinUCB', 'oracle']
     """
+    base = LinUCB(scale=scale)
     return {
         **{f"LinUCB++ {beta:g}": LinUCBPlusPlus(beta=beta, scale=scale) for beta in betas},
-        **{
-            f"Smooth Corral {beta:g}": SmoothCorral(base=LinUCB(scale=scale), ambient=True, beta=beta)
-            for beta in corral_betas
-        },
-        "LinUCB": LinUCB(scale=scale),
+        **{f"Smooth Corral {beta:g}": SmoothCorral(base=base, ambient=True, beta=beta) for beta in corral_betas},
+        "LinUCB": base,
         "oracle": {"kind": "LinUCB", "scale": scale, "dim": TRUE_DIM},
     }
 
@@ -202,23 +187,18 @@ def rates_study(
 
     Parameters
     ----------
-    policies : mapping, optional
+    policies, trials, seed, plugins
         As in `Study`; `rate_policies` by default. One whose `dim` is "@intrinsic_dim" is told d*.
-    horizons : sequence of int
-        Best powers of 4: the ceiling in the schedule of LinUCB++ makes other lines jagged.
-    alphas : sequence of float
-        Hardness levels.
-    thetas : sequence of str
-        Reward vectors on the sphere, see `adadim.instances.parameter`.
-    gaps : sequence of float
-        Gaps in the lower-bound family, relative to sqrt(Kl/T).
-    dim : int, optional
-        Features d on the sphere; by default as many as LinUCB++ with beta = 1/2 uses in its first iteration, which
-        is 2 sqrt(T) for powers of 4, and at least the largest d*. LinUCB itself then has the rate 3/4 at every alpha.
-    arms : int, optional
-        Arms K on the sphere; by default 2 d, at most 1024.
-    trials, seed, plugins
-        As in `Study`.
+    horizons, alphas : sequence
+        Hardness levels, and horizons, best powers of 4: the ceiling in the schedule of LinUCB++ makes other lines
+        jagged.
+    thetas, gaps : sequence
+        Reward vectors on the sphere (see `adadim.instances.parameter`), and gaps in the lower-bound family, relative
+        to sqrt(Kl/T).
+    dim, arms : int, optional
+        Features d on the sphere, by default as many as LinUCB++ with beta = 1/2 uses in its first iteration, which
+        is 2 sqrt(T) for powers of 4, and at least the largest d*: LinUCB itself then has the rate 3/4 at every alpha.
+        Arms K, by default 2 d, at most 1024.
 
     Examples
     --------
@@ -230,7 +210,13 @@ def rates_study(
     hardest, shortest = max(alphas, default=0.0), min(horizons)
     instances: dict[Problem, dict[str, Any]] = {}
     for alpha, horizon in itertools.product(sorted(set(alphas)), sorted(set(horizons))):
-        tables = _sphere(alpha, horizon, thetas, _size(horizon, hardest, dim, arms))
+        d_star = max(1, math.floor(horizon**alpha * SLACK))
+        needed = max(schedule(horizon, 0.5, horizon**2).dims[0], math.floor(horizon**hardest * SLACK))
+        d = needed if dim is None else dim
+        count = min(2 * d, MOST_ARMS) if arms is None else arms
+        size = {"arms": count, "dim": d, "intrinsic_dim": d_star, "horizon": horizon}
+        shapes = thetas[:1] if d_star == 1 else thetas  # all the same then
+        tables: dict[str, dict[str, Any]] = {theta: {"kind": "sphere", **size, "theta": theta} for theta in shapes}
         tables |= _family(alpha, horizon, gaps, hardest, shortest)
         instances |= {Problem(float(alpha), int(horizon), family): table for family, table in tables.items()}
     chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
@@ -263,13 +249,6 @@ def _with_oracles(
     return chosen, only, represents
 
 
-def _sphere(alpha: float, horizon: int, thetas: Sequence[str], size: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    d_star = max(1, math.floor(horizon**alpha * SLACK))
-    common = {"kind": "sphere", **size, "intrinsic_dim": d_star, "horizon": horizon}
-    shapes = thetas[:1] if d_star == 1 else thetas  # all the same then
-    return {theta: {**common, "theta": theta} for theta in shapes}
-
-
 def _family(
     alpha: float, horizon: int, gaps: Sequence[float], hardest: float, shortest: int
 ) -> dict[str, dict[str, Any]]:
@@ -282,9 +261,3 @@ def _family(
                 member = {"delta": delta, "target": count if name == "hidden" else 0}
                 tables[f"{name} x{g:g}"] = {"kind": "lower_bound", "horizon": horizon, "alpha": level, **member}
     return tables
-
-
-def _size(horizon: int, hardest: float, dim: int | None, arms: int | None) -> dict[str, int]:
-    if dim is None:
-        dim = max(schedule(horizon, 0.5, horizon**2).dims[0], math.floor(horizon**hardest * SLACK))
-    return {"arms": min(2 * dim, MOST_ARMS) if arms is None else arms, "dim": dim}

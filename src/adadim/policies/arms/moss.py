@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -16,8 +14,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.policies.arms.ucb import UNANSWERED
-from adadim.policies.base import Learner, Memo, Policy, pull_counts
+from adadim.policies.arms.statistics import ArmLearner, ArmStatistics
+from adadim.policies.base import Learner, Memo, Policy
 
 MOSSScale = Annotated[float, partial(positive, meaning="a factor on the width, 1 for rewards in [0, 1], or None")]
 
@@ -64,18 +62,10 @@ class MOSS(Policy):
         return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
 
 
-def moss_index(
-    pulls: Array, sums: Array, horizon: float, arms: int, scale: Any, unanswered: Array | None = None
-) -> Array:
-    """MOSS index: mean + scale sqrt(max(ln(T / (K n)), 0) / n) after n pulls; infinite for arms never pulled.
-
-    Pulls whose rewards are not known yet count in the width alone.
-    """
-    xp, answered = namespace(pulls), clamp(pulls, 1.0)
-    n = answered if unanswered is None else clamp(pulls + unanswered, 1.0)
-    index = sums / answered + scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
-    never = xp.full_like(index, math.inf) if unanswered is None else UNANSWERED / (1.0 + unanswered)
-    return xp.where(pulls > 0, index, never)
+def moss_width(n: Array, horizon: float, arms: int, scale: Any) -> Array:
+    """scale sqrt(max(ln(T / (K n)), 0) / n)."""
+    xp = namespace(n)
+    return scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
 
 
 def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> Array:
@@ -88,68 +78,27 @@ def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> A
     return like(np.argsort(streams.table(arms), axis=1)[:, :count].copy(), reference)
 
 
-class MOSSLearner(Learner):
-    """State of `MOSS` on all arms: pulls and reward sums."""
-
-    fixed_operations = True
-    open: Array | None = None  # pulls whose rewards are not known yet, once there are any
+class MOSSLearner(ArmLearner):
+    """State of `MOSS` on all arms."""
 
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
         self.count = min(policy.sample or problem.arms, problem.arms)
         self.scale = 2.0 * problem.noise if policy.scale is None else policy.scale
-        self.pulls, self.sums = self.zeros(self.count), self.zeros(self.count)
-        self.horizon = problem.horizon
+        self.statistics = ArmStatistics(self.count, problem.reference)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        unanswered = None if self.open is None else rows.of(self.open)
-        known = (rows.of(self.pulls), rows.of(self.sums))
-        index = moss_index(*known, self.horizon, self.count, self.scale, unanswered)
-        return self.largest(index, rows, self.policy.ties), {}
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        local = self.positions(arms, memo)
-        rows.add(self.pulls, local, 1.0)
-        rows.add(self.sums, local, rewards)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        if self.open is None:
-            self.open = self.pulls * 0.0
-        rows.add(self.open, self.positions(arms, memo), 1.0)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        rows.add(self.open, self.positions(arms, memo), -1.0)
-        self.absorb(arms, rewards, rows, memo)
-
-    def drop_expected(self) -> None:
-        self.open = None
-
-    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Make room for open pulls if a saved state has some."""
-        if saved.get("open") is not None:
-            self.open = self.pulls * 0.0
-
-    def positions(self, arms: Array, memo: Memo) -> Array:
-        """Where arms stand in `pulls`."""
-        return arms
-
-    def arm(self, r: int, position: int) -> int:
-        """The arm at a position of `pulls` in replication `r`."""
-        return position
+        width = partial(moss_width, horizon=self.problem.horizon, arms=self.count, scale=self.scale)
+        return self.largest(self.statistics.index(rows, width), rows, self.policy.ties), {}
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Arms in play, pulls and leading arm of each replication."""
-        described = []
-        for r, number in enumerate(self.problem.replications):
-            pulled = pull_counts(as_numpy(self.pulls)[r].astype(int))
-            pulled["most_pulled_arm"] = self.arm(r, pulled["most_pulled_arm"])
-            described.append({"replication": number, "arms_in_play": self.count, **pulled})
-        return described
+        rows = super().descriptions()
+        return [{"replication": row["replication"], "arms_in_play": self.count, **row} for row in rows]
 
 
 class SampledMOSSLearner(MOSSLearner):
-    """State of `MOSS` on a sample of the arms, `pulls` and `sums` being theirs."""
+    """State of `MOSS` on a sample of the arms, whose statistics it keeps."""
 
     takes_any_arm = False  # those outside the sample mean nothing to it
 
@@ -164,5 +113,8 @@ class SampledMOSSLearner(MOSSLearner):
     def positions(self, arms: Array, memo: Memo) -> Array:
         return memo["local"]
 
-    def arm(self, r: int, position: int) -> int:
-        return int(self.sample[r, position])
+    def descriptions(self) -> list[dict[str, Any]]:
+        rows = super().descriptions()
+        for sample, row in zip(as_numpy(self.sample), rows, strict=True):
+            row["most_pulled_arm"] = int(sample[row["most_pulled_arm"]])
+        return rows

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from adadim.core.arrays import Array
 from adadim.core.problem import Problem
@@ -41,7 +38,6 @@ class RandomLearner(Learner):
     no_contexts = ""
     no_disjoint = ""
     contexts_on_devices = True
-    draws_scores = False
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         xp, draws = self.xp, self.draws.uniforms(rows)
@@ -61,7 +57,3 @@ class RandomLearner(Learner):
 
     def expect_features(self, features: Array) -> None:
         """Nothing, likewise."""
-
-    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
-        """Infinity for every arm, (1, K): all tie, whatever is subtracted for their costs."""
-        return np.full((1, len(features)), math.inf)

@@ -16,10 +16,11 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import oful_radius, self_normalised_bonus
-from adadim.policies.linear.osom import BallRadius, LeastEigenvalue
-from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims, drawn_arm
+from adadim.policies.confidence import oful_radius
+from adadim.policies.linear.osom import BallRadius, LeastEigenvalue, optimistic_mean
+from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.player import sampled
 
 RIDGE = 1.0  # of ALB-Norm
 
@@ -129,7 +130,7 @@ class ALBDimLearner(RoundLearner):
             mean, width2 = regression.predict(features[at], members)
             scores[at] = mean + self.radius(phase, regression.logdet(members)) * np.sqrt(width2)
         greedy = self.pick(scores, rows, uniforms)
-        return np.where(self.exploring(rows), drawn_arm(allowed.astype(float), uniforms), greedy), {}
+        return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
 
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         exploring = self.exploring(rows)
@@ -155,7 +156,6 @@ class ALBDimLearner(RoundLearner):
         self.later.forget(r, kept)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Phase and features in use of each replication."""
         features = [self.support(r) for r in range(len(self.problem))]
         return self.described(phase=self.phase, features=features, pulls=self.clock)
 
@@ -202,14 +202,11 @@ class ALBNorm(Policy):
     first_epoch : int
         Length T_1 of the first epoch.
     variant : {"ellipsoid", "ball"}
-        "ellipsoid": theta within the OFUL radius of its estimate, in the norm of the design. "ball": the source's
-        radius, which is larger than the bound to be refined at every practical length of an epoch.
+        As in `OSOM`; the source's ball is larger than the bound to be refined at every practical length of an epoch.
     delta : float, optional
         Confidence delta_1, halved in every epoch, and delta_s of the first part; 1/sqrt(T) by default.
-    rho : float, optional
-        Least eigenvalue of the covariance of an arm's features, for "ball"; by default 1/d, as on the unit sphere.
-    corrected : bool
-        Add b sqrt((2d/n) ln(1/delta)) to an arm's index, as the source does.
+    rho, corrected
+        As in `OSOM`; the source does correct.
     scale : float
         Factor on the radius; 0.1 in the authors' notebook.
 
@@ -244,13 +241,6 @@ class ALBNorm(Policy):
         if self.pairs is None:
             return min(problem.dim, max(1, problem.horizon // 8))
         return min(self.pairs, problem.horizon)  # the first part may last for ever, but nothing is kept for later
-
-    def index(self, mean: Any, pulls: Any, noise: float, arms: int, dim: int, delta: Any, bound: Any) -> Any:
-        """mu~_i: optimistic mean of an arm after `pulls` (at least 1) of it."""
-        value = mean + self_normalised_bonus(np.asarray(pulls, dtype=float), arms, noise, delta)
-        if self.corrected:
-            value = value + bound * np.sqrt(2 * dim / pulls * np.log(1 / delta))
-        return value
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return ALBNormLearner(self, problem, streams)
@@ -306,10 +296,8 @@ class ALBNormLearner(RoundLearner):
         if (after < arms).all():  # the first part, and the pull of every arm: scores do not matter yet
             return chosen, {"index": np.zeros(len(ids))}
         delta = self.delta * 2.0 ** (1.0 - self.epoch[ids])[:, None]
-        n = self.pulls[ids]
-        index = self.policy.index(
-            self.sums[ids] / n, n, self.problem.noise, arms, self.problem.dim, delta, self.bound[ids][:, None]
-        )
+        n, bound = self.pulls[ids], self.bound[ids][:, None] if self.policy.corrected else 0.0
+        index = optimistic_mean(self.sums[ids] / n, n, self.problem.noise, arms, self.problem.dim, delta, bound)
         mean, width2 = self.regression.predict(features, rows)
         radius = np.array([self.radius(r, int(self.step[r])) for r in ids.tolist()])[:, None]
         ball = self.policy.variant == "ball"
@@ -352,5 +340,4 @@ class ALBNormLearner(RoundLearner):
         self.regression.forget(r)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Epoch and norm bound of each replication."""
         return self.described(epoch=self.epoch, norm_bound=self.bound, pulls=self.clock)

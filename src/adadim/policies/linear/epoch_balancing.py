@@ -17,9 +17,10 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import oful_radius
-from adadim.policies.linear.round_learner import RoundLearner, RoundRegression, drawn_arm
+from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.masters.base import nested_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge
+from adadim.policies.player import sampled
 
 LARGEST_NORM = 1e70
 
@@ -150,7 +151,7 @@ class EpochBalancingLearner(RoundLearner):
             proposed.append(arms)
             lower.append(np.maximum(mean[each, arms] - bonus[each, arms], -most))
             width.append(np.minimum(bonus[each, arms], most))
-        base = drawn_arm(self.probabilities(rows), drawn)
+        base = sampled(self.probabilities(rows), drawn)
         return np.stack(proposed, axis=1)[each, base], {
             "base": base,
             "lower": np.stack(lower, axis=1),

@@ -17,14 +17,15 @@ from adadim.core.rows import Rows
 from adadim.core.ties import Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form
-from adadim.models.evidence import Tuned, TunedContextModel, tuned_model
+from adadim.models.evidence import Tuned, TunedContextModel, TunedFixedModel, tuned_model
+from adadim.models.forgetting import tuned_forgetting_model
 from adadim.models.moments import Moments
 from adadim.models.shaped import ShapedFixedModel, shaped_model
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.parameters import BayesFactor, Probes, RadiusScale, Tapers
+from adadim.policies.parameters import BayesFactor, HalfLife, Probes, RadiusScale, Tapers
 from adadim.policies.player import Clock
 
 FIRST_PROBES = 8  # pulls
@@ -46,7 +47,7 @@ class EvidenceLinUCB(Policy):
     ----------
     taper : float or tuple of float
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
-        several, the data choose: after rounds 1, 2, 4, ... the one of the largest evidence.
+        several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
     scale : float
         Factor on the radius.
     factor : float
@@ -57,10 +58,15 @@ class EvidenceLinUCB(Policy):
     intercept : bool
         Whether the rewards have a constant of their own, about which nothing is believed beforehand. Adding a number to
         all rewards then changes none of its choices. Several exponents need it.
+    doubt : float
+        Bayes factor that rules an exponent out; the smallest not ruled out is used. 1 trusts the likeliest.
     probes : int
         How many of the rounds after 8, 16, 32, ... rewards are played with the whole radius, as if `scale` were 1. They
         are `probes` times the logarithm of the horizon in all, and free most of the runs that an unlucky first reward
         would have kept from the best arm.
+    memory : float, optional
+        Half-life in decisions, as in `LinUCB`. Ridge and noise are then chosen for every decision, by the evidence of
+        the weighted data with the sum of the weights for n, at about 10 d^3 operations.
 
     Notes
     -----
@@ -98,19 +104,25 @@ class EvidenceLinUCB(Policy):
     form: Form = "auto"
     ties: Ties = "random"
     intercept: bool = field(default=False, metadata=ADDED_LATER)
+    doubt: BayesFactor = field(default=1.0, metadata=ADDED_LATER)
     probes: Probes = field(default=0, metadata=ADDED_LATER)
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.taper, tuple) and not self.intercept:
             raise InvalidValueError(f"taper: one of {self.taper} is chosen by the data only with intercept=True")
+        if self.intercept and self.memory is not None:
+            raise InvalidValueError("memory: a model that forgets has no intercept; leave one of the two out")
 
     def model(self, problem: Problem) -> Tuned:
         """Its model of what a problem offers."""
         if self.intercept:
             exponents = self.taper if isinstance(self.taper, tuple) else (self.taper,)
-            return shaped_model(problem, tuple(sorted(exponents)), self.factor, self.form)
+            return shaped_model(problem, tuple(sorted(exponents)), self.doubt, self.factor, self.form)
         assert not isinstance(self.taper, tuple)
+        if self.memory is not None:
+            return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
         return tuned_model(problem, self.taper, self.factor, self.form)
 
     def linucb(self) -> LinUCB:
@@ -136,9 +148,11 @@ class EvidenceLearner(LinUCBLearner):
         return Clock(self.model.reference) if self.problem.endless else None
 
     def sequence(self) -> str | None:
-        return None if self.problem.contextual else type(self).__name__
+        return type(self).__name__ if isinstance(self.model, TunedFixedModel) else None
 
     def radius(self, rows: Rows) -> Array:
+        if self.model.changed:  # by predicting, where the model forgets
+            self._update_radii()
         if self.clock is None:
             return rows.of(self.radii)
         t = self.clock.now(rows, self.model.pulls)
@@ -182,7 +196,7 @@ class EvidenceLearner(LinUCBLearner):
 
     def learn(self, arms: Array, rewards: Array) -> None:
         model = self.model
-        if isinstance(model, TunedContextModel) and not self.problem.disjoint:
+        if isinstance(model, TunedContextModel) and self.problem.contextual and not self.problem.disjoint:
             pulls = [np.asarray(x, dtype=float) for x, _ in logged_features(self.problem, arms, rewards)]
             if pulls:
                 model.notice(np.stack(pulls, axis=1), self.everyone.to_numpy())

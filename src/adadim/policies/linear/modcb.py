@@ -6,9 +6,10 @@ Within a class it plays SquareCB, LinUCB, or Exp4-IX over linear policies.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -27,10 +28,10 @@ from adadim.policies.linear.round_learner import (
     RoundLearner,
     RoundRegression,
     class_dims,
-    drawn_arm,
 )
-from adadim.policies.memos import marked, merged, unmarked
+from adadim.policies.masters.base import loss
 from adadim.policies.parameters import Delta, LossRange, Ridge
+from adadim.policies.player import marked, merged, part_of, sampled, unmarked
 
 LEAST_EXPLORED = 20
 
@@ -179,7 +180,7 @@ class ModCBLearner(RoundLearner):
         for label in np.unique(labels).tolist():
             at = np.flatnonzero(labels == label)
             if label < 0:
-                arms[at] = drawn_arm(allowed[at].astype(float), uniforms[at])
+                arms[at] = sampled(allowed[at].astype(float), uniforms[at])
                 parts.append((at, {}))
                 continue
             seen = features[..., : self.dims[label]]  # a copy of all features would be dear
@@ -194,7 +195,7 @@ class ModCBLearner(RoundLearner):
         for label in np.unique(labels).tolist():
             at = np.flatnonzero(labels == label)
             if label >= 0:
-                own = {key: values[at] for key, values in unmarked(memo, label).items()}
+                own = part_of(unmarked(memo, label), at)
                 self.learners[label].learn(x[at], rewards[at], rows.pick(at), own)
                 continue
             pulls = zip(rows.ids[at].tolist(), arms[at].tolist(), x[at], rewards[at].tolist(), strict=True)
@@ -229,20 +230,23 @@ class ModCBLearner(RoundLearner):
                 return
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Dimension of the class and number of explored rounds of each replication."""
         dims = [self.dims[m] for m in self.current]
         every = [list(self.dims) for _ in dims]
         return self.described(dim=dims, dims=every, pulls=self.clock, explored=self.explored.count)
 
 
-class ClassLearner(Protocol):
-    """What ModCB plays within one class of features; `uniforms` are its randomness, one for each replication."""
+class ClassLearner(ABC):
+    """What ModCB plays within one class of features; by default by a regression."""
 
-    def decide(
-        self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray
-    ) -> tuple[IntArray, Memo]: ...
+    regression: RoundRegression
 
-    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None: ...
+    @abstractmethod
+    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+        """Arms for `rows`; `uniforms` are the randomness, one for each."""
+
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+        """Learn from the rewards of arms with features x."""
+        self.regression.absorb(memo["arm"], x, rewards, rows)
 
 
 def inverse_gap_weights(predicted: FloatArray, allowed: Mask, g: FloatArray) -> FloatArray:
@@ -260,7 +264,7 @@ def inverse_gap_weights(predicted: FloatArray, allowed: Mask, g: FloatArray) -> 
     return weights
 
 
-class SquareCB:
+class SquareCB(ClassLearner):
     """Ridge regression, and arms drawn with less probability the worse they look (Foster and Rakhlin 2020)."""
 
     def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float, gamma: float) -> None:
@@ -270,14 +274,11 @@ class SquareCB:
 
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         predicted = self.regression.means(features, rows)
-        arms = drawn_arm(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
+        arms = sampled(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
         return arms, {"arm": arms}
 
-    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
-        self.regression.absorb(memo["arm"], x, rewards, rows)
 
-
-class Optimist:
+class Optimist(ClassLearner):
     """LinUCB in the first features."""
 
     def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float) -> None:
@@ -290,16 +291,22 @@ class Optimist:
         arms: IntArray = argmax(scores, uniforms)
         return arms, {"arm": arms}
 
-    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
-        self.regression.absorb(memo["arm"], x, rewards, rows)
 
+class LinearPolicies(ClassLearner):
+    """Exp4-IX over random linear policies: expert k takes the arm with the largest product with a vector of its own.
 
-class Exp4IX:
-    """Exponential weights over experts, losses divided by a probability plus half the learning rate."""
+    Weights are exponential in the losses, which are divided by a probability plus half the learning rate.
+    """
 
-    def __init__(self, replications: int, experts: int, arms: int, horizon: int, delta: float) -> None:
-        self.eta = math.sqrt(2 * (math.log(experts) + math.log((arms + 1) / delta)) / (horizon * arms))
-        self.losses = np.zeros((replications, experts))
+    def __init__(
+        self, problem: Problem, dim: int, experts: int, delta: float, loss_range: tuple[float, float], streams: Streams
+    ) -> None:
+        drawn = np.stack([g.standard_normal((experts, dim)) for g in streams.generators])
+        self.vectors = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+        self.dim, self.loss_range = dim, loss_range
+        logs = math.log(experts) + math.log((problem.arms + 1) / delta)
+        self.eta = math.sqrt(2 * logs / (problem.horizon * problem.arms))
+        self.losses = np.zeros((len(problem), experts))
 
     def weights(self, rows: Rows) -> FloatArray:
         """Weights q of the experts, (n, N)."""
@@ -308,34 +315,14 @@ class Exp4IX:
         weights: FloatArray = raw / raw.sum(axis=-1, keepdims=True)
         return weights
 
-    def update(self, advised: FloatArray, probability: FloatArray, loss: FloatArray, rows: Rows) -> None:
-        """Charge experts, which advised the arm pulled with probabilities (n, N), for its loss (n,)."""
-        self.losses[rows.ids] += advised * (loss / (probability + 0.5 * self.eta))[:, None]
-
-
-class LinearPolicies:
-    """Exp4-IX over random linear policies: expert k takes the arm with the largest product with a vector of its own."""
-
-    def __init__(
-        self, problem: Problem, dim: int, experts: int, delta: float, loss_range: tuple[float, float], streams: Streams
-    ) -> None:
-        drawn = np.stack([g.standard_normal((experts, dim)) for g in streams.generators])
-        self.vectors = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
-        self.master = Exp4IX(len(problem), experts, problem.arms, problem.horizon, delta)
-        self.dim, self.loss_range = dim, loss_range
-
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
         advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
-        q, probabilities = self.master.weights(rows), np.zeros((len(rows), features.shape[1]))
-        np.add.at(probabilities, (np.arange(len(rows))[:, None], advice), q)
-        arms = drawn_arm(probabilities, uniforms)
-        return arms, {
-            "advised": (advice == arms[:, None]).astype(float),
-            "probability": probabilities[np.arange(len(rows)), arms],
-        }
+        probabilities, each = np.zeros((len(rows), features.shape[1])), np.arange(len(rows))
+        np.add.at(probabilities, (each[:, None], advice), self.weights(rows))
+        arms = sampled(probabilities, uniforms)
+        return arms, {"advised": (advice == arms[:, None]).astype(float), "probability": probabilities[each, arms]}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
-        lo, hi = self.loss_range
-        loss = np.clip((hi - rewards) / (hi - lo), 0.0, 1.0)
-        self.master.update(memo["advised"], memo["probability"], loss, rows)
+        charged = loss(rewards, self.loss_range) / (memo["probability"] + 0.5 * self.eta)
+        self.losses[rows.ids] += memo["advised"] * charged[:, None]

@@ -15,7 +15,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import oful_radius, self_normalised_bonus
+from adadim.policies.confidence import log_of, oful_radius, self_normalised_bonus
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.parameters import Delta, ThetaNorm
 
@@ -72,6 +72,12 @@ class BallRadius:
         return self.noise * (noise + means)
 
 
+def optimistic_mean(mean: Any, pulls: Any, noise: float, arms: int, dim: int, delta: Any, bound: Any) -> Any:
+    """mu~_i of an arm after `pulls` (at least 1), with a bound on the norm of theta (0 for no correction)."""
+    value = mean + self_normalised_bonus(np.asarray(pulls, dtype=float), arms, noise, delta)
+    return value + bound * np.sqrt(2 * dim / pulls * log_of(1 / delta))
+
+
 @dataclass(frozen=True)
 class OSOM(Policy):
     """Play arms by their means; go over to means plus a linear function of the features once those must matter.
@@ -125,12 +131,10 @@ class OSOM(Policy):
         delta = self.delta or min(0.5, 1 / math.sqrt(problem.horizon))
         return BallRadius(problem.arms, problem.dim, problem.horizon, delta, problem.noise, self.rho or 1 / problem.dim)
 
-    def index(self, mean: Any, pulls: Any, radius: BallRadius) -> Any:
+    def index(self, mean: Any, pulls: Any, ball: BallRadius) -> Any:
         """mu~_i: optimistic mean of an arm after `pulls` (at least 1) of it."""
-        value = mean + self_normalised_bonus(np.asarray(pulls, dtype=float), radius.arms, radius.noise, radius.delta)
-        if self.corrected:
-            value = value + self.theta_norm * np.sqrt(2 * radius.dim / pulls * math.log(1 / radius.delta))
-        return value
+        bound = self.theta_norm if self.corrected else 0.0
+        return optimistic_mean(mean, pulls, ball.noise, ball.arms, ball.dim, ball.delta, bound)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return OSOMLearner(self, problem, streams)
@@ -204,7 +208,6 @@ class OSOMLearner(RoundLearner):
         self.complex[ids] |= memo["complex"][at] > 0
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Model of each replication, since when, and the pulls of its arms."""
         changes = zip(self.complex.tolist(), self.changed_at.tolist(), strict=True)
         return self.described(
             model=["complex" if late else "simple" for late in self.complex],

@@ -7,7 +7,6 @@ enters and leaves in `RoundLearner`: what `decide` and `learned` get is NumPy.
 from __future__ import annotations
 
 import itertools
-import math
 from abc import abstractmethod
 from typing import Annotated, Any
 
@@ -24,12 +23,13 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
+from adadim.policies.masters.base import nested_dims
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
     """Dimensions of nested classes: as given, or 1, 2, 4, ... and d itself."""
     if dims is None:
-        return (*(2**i for i in range(math.ceil(math.log2(dim)))), dim)
+        return tuple(nested_dims(dim, ambient=True))
     if dims[-1] > dim:
         raise InvalidValueError(f"dims must not exceed the problem's {dim} features, got {dims}")
     return dims
@@ -48,13 +48,6 @@ def check_class_dims(value: Any, name: str) -> None:
 
 
 ClassDims = Annotated[tuple[int, ...], check_class_dims]
-
-
-def drawn_arm(probabilities: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
-    steps = np.cumsum(probabilities, axis=-1)
-    found: IntArray = (steps <= (uniforms * steps[:, -1])[:, None]).sum(axis=-1)
-    return found
 
 
 @unchanging
@@ -81,14 +74,7 @@ class RoundRegression:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        offers: Offers,
-        dim: int,
-        ridge: float,
-        *,
-        widths: bool = True,
-        reweighted: bool = False,
+        self, problem: Problem, offers: Offers, dim: int, ridge: float, widths: bool = True, reweighted: bool = False
     ) -> None:
         self.dim, self.offers, self.ridge = dim, offers, ridge
         self.state: Posterior | None = None
@@ -211,16 +197,6 @@ class RoundLearner(Learner):
             scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
         chosen: IntArray = argmax(scores, uniforms)
         return chosen
-
-    def described(self, **columns: Any) -> list[dict[str, Any]]:
-        """One dict per replication; `columns` are arrays or lists with an entry for each."""
-        shown = {
-            name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()
-        }
-        return [
-            {"replication": number, **{name: values[r] for name, values in shown.items()}}
-            for r, number in enumerate(self.problem.replications)
-        ]
 
     def _shared(self, values: Any) -> Array:
         return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

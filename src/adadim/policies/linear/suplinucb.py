@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, at_each, like, namespace, squared_lengths
+from adadim.core.arrays import Array, as_numpy, at_each, like, squared_lengths
 from adadim.core.checks import integer
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -96,11 +96,11 @@ class SupLinUCBLearner(Learner):
         self.levels: AccuracyLevels
         if problem.contextual:
             self.dim = integer(dim, "dim", most=problem.dim)
-            self.levels = ContextLevels(problem, dim, policy.ridge)
+            self.levels = ContextLevels(problem, problem.horizon, policy.ridge, dim)
         else:
             seen, self._pull = problem.actions.truncate(dim)
             check_precision(seen, policy.ridge, problem.horizon)
-            self.levels, arms = ArmLevels(seen, policy.ridge, policy.form, problem.horizon), seen.arms
+            self.levels, arms = ArmLevels(problem, problem.horizon, policy.ridge, seen, policy.form), seen.arms
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
@@ -120,12 +120,7 @@ class SupLinUCBLearner(Learner):
         self.levels.arms_added()
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Rounds spent at each level and rounds of pure exploitation."""
-        levels = self.levels
-        return [
-            {"replication": r, "rounds_per_level": sizes.tolist(), "exploit_rounds": int(exploits)}
-            for r, sizes, exploits in zip(self.problem.replications, levels.sizes, levels.exploits, strict=True)
-        ]
+        return self.described(rounds_per_level=self.levels.sizes, exploit_rounds=self.levels.exploits)
 
 
 class AccuracyLevels(ABC):
@@ -134,17 +129,13 @@ class AccuracyLevels(ABC):
     A level that was never explored is the prior: its regression is made on the first pull.
     """
 
-    def __init__(self, horizon: int, replications: int) -> None:
+    def __init__(self, problem: Problem, horizon: int, ridge: float) -> None:
+        self.problem, self.ridge = problem, ridge
         self.count = max(1, math.ceil(math.log(horizon)))
         self.finest = 1 / math.sqrt(horizon)
-        self.sizes = np.zeros((replications, self.count), dtype=np.int64)
-        self.exploits = np.zeros(replications, dtype=np.int64)
+        self.sizes = np.zeros((len(problem), self.count), dtype=np.int64)
+        self.exploits = np.zeros(len(problem), dtype=np.int64)
         self._posteriors: list[Any] = [None] * self.count
-
-    @property
-    @abstractmethod
-    def reference(self) -> Array:
-        """An array of the library and on the device to use."""
 
     @abstractmethod
     def fresh(self) -> Any:
@@ -167,11 +158,11 @@ class AccuracyLevels(ABC):
 
     def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
         """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
-        xp, count = namespace(self.reference), len(rows)
+        xp, reference, count = self.problem.xp, self.problem.reference, len(rows)
         chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
         undecided = np.ones(count, dtype=bool)
         alive = rows.allowed
-        lowest = like(0.0, self.reference) - math.inf
+        lowest = like(0.0, reference) - math.inf
         for level in range(self.count):
             mean, width2 = self.statistics(level, rows)
             alive = xp.ones_like(mean, dtype=xp.bool) if alive is None else alive
@@ -192,7 +183,7 @@ class AccuracyLevels(ABC):
             if not undecided.any():
                 break
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
-        return like(chosen, self.reference), {"level": like(chosen_by, self.reference)}
+        return like(chosen, reference), {"level": like(chosen_by, reference)}
 
     def absorb(self, pulled: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Give the rewards of what was pulled to the levels that chose it; those of pure exploitation to none."""
@@ -209,7 +200,7 @@ class AccuracyLevels(ABC):
 
     def arms_added(self) -> None:
         """Let arms that were added enter with what each level knows."""
-        everyone = Rows.all(self.reference)
+        everyone = Rows.all(self.problem.reference)
         for state in self._posteriors:
             if state is not None:
                 state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
@@ -222,14 +213,12 @@ class ArmLevels(AccuracyLevels):
     so scalars hold it.
     """
 
-    def __init__(self, actions: ActionSet, ridge: float, form: Form, horizon: int, extra: int = 0) -> None:
-        super().__init__(horizon, actions.replications)
-        self.actions, self.ridge, self.form, self.extra = actions, ridge, form, extra
-        self._virtual = np.zeros((self.count, 2, actions.replications, extra))
-
-    @property
-    def reference(self) -> Array:
-        return self.actions.base
+    def __init__(
+        self, problem: Problem, horizon: int, ridge: float, actions: ActionSet, form: Form, extra: int = 0
+    ) -> None:
+        super().__init__(problem, horizon, ridge)
+        self.actions, self.form, self.extra = actions, form, extra
+        self._virtual = np.zeros((self.count, 2, len(problem), extra))
 
     def fresh(self) -> Any:
         return posterior(self.actions, self.ridge, self.form)
@@ -256,23 +245,19 @@ class ArmLevels(AccuracyLevels):
         for i in np.flatnonzero(arms >= real):
             self._virtual[level, :, rows.ids[i], arms[i] - real] += (1.0, gained[i])
         if (arms < real).any():
-            at = like(np.flatnonzero(arms < real), self.reference)
+            at = like(np.flatnonzero(arms < real), pulled)
             super().learn(level, pulled[at], rewards[at], rows.pick(at))
 
 
 class ContextLevels(AccuracyLevels):
     """The levels where features come with each round; what is pulled is said by its features."""
 
-    def __init__(self, problem: Problem, dim: int, ridge: float) -> None:
-        super().__init__(problem.horizon, len(problem))
-        self.problem, self.dim, self.ridge = problem, dim, ridge
-
-    @property
-    def reference(self) -> Array:
-        return self.problem.reference
+    def __init__(self, problem: Problem, horizon: int, ridge: float, dim: int) -> None:
+        super().__init__(problem, horizon, ridge)
+        self.dim = dim
 
     def fresh(self) -> Any:
-        return context_posterior(self.reference, self.dim, self.ridge)
+        return context_posterior(self.problem.reference, self.dim, self.ridge)
 
     def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None

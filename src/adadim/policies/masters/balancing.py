@@ -1,10 +1,15 @@
-"""Masters that balance the regret that their bases claim: by candidate bounds, or by one bound of the best base."""
+"""Masters that balance the regret of their bases.
+
+By candidate bounds (`DynamicBalancing`, `BoundBalancing`), by one bound of the best base (`RegretBalancing`), or by
+regret coefficients learned from the data (`D3RB` and `ED2RB`, Pacchiano, Dann and Gentile 2024).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
@@ -14,15 +19,16 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import TOLERANCE
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo
-from adadim.policies.masters.base import Master, MasterLearner, dims_of
-from adadim.policies.masters.counting import (
+from adadim.policies.base import Learner
+from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
+    Master,
     RegretBound,
     RewardScale,
     SqrtBound,
     claimed,
+    dims_of,
     mean_width,
     per_base,
 )
@@ -37,16 +43,10 @@ def check_bound_rule(value: Any, name: str) -> None:
         raise InvalidValueError(f"{name} must be 'log', 'sqrt' or a callable, got {shown(value)}")
 
 
-def check_scalings(value: Any, name: str) -> None:
-    """Raise unless `value` is a sequence of positive numbers."""
-    if not all(x > 0 for x in numbers(value, name)):
-        raise InvalidValueError(f"{name} must be positive, got {shown(value)}")
-
-
-def check_biases(value: Any, name: str) -> None:
-    """Raise unless `value` is a sequence of numbers of at least 0."""
-    if not all(x >= 0 for x in numbers(value, name)):
-        raise InvalidValueError(f"{name} must not be negative, got {shown(value)}")
+def check_each(value: Any, name: str, zero: bool) -> None:
+    """Raise unless `value` is a sequence of positive numbers; with `zero` they may be 0."""
+    if not all(x > 0 or (zero and x == 0) for x in numbers(value, name)):
+        raise InvalidValueError(f"{name} must {'not be negative' if zero else 'be positive'}, got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class DynamicBalancing(Master):
 
     bound: Annotated[Literal["log", "sqrt"] | BoundFunction, check_bound_rule] = "log"
     beta: Beta = 0.5
-    scalings: Annotated[tuple[float, ...], check_scalings] | None = None
-    biases: Annotated[tuple[float, ...], check_biases] | None = None
+    scalings: Annotated[tuple[float, ...], partial(check_each, zero=False)] | None = None
+    biases: Annotated[tuple[float, ...], partial(check_each, zero=True)] | None = None
     delta: Delta | None = None
     c: WidthScale = 1.0
     reference: Literal["lower", "upper"] = "lower"
@@ -125,42 +125,46 @@ class DynamicBalancing(Master):
         return BalancingLearner(self, problem, streams)
 
 
-class BalancingLearner(MasterLearner):
+class ClaimsLearner(CountingMasterLearner):
+    """Besides plays and rewards the claims (`potential`) and who is active, of whom the one that claims least plays."""
+
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
+        self.potential = self.zeros(len(self.bases))
+        self.active = self.potential == 0.0
+
+    def scores(self, rows: Rows) -> Array:
+        return self.only(rows.of(self.active), -rows.of(self.potential))
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        return self.describe_counts(active=self.active)
+
+
+class BalancingLearner(ClaimsLearner):
     """State of `DynamicBalancing`."""
 
-    no_contexts = ""
-    needs_sets = "iid"
     policy: DynamicBalancing
 
     def __init__(self, policy: DynamicBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         count, reference = len(self.bases), problem.reference
-        given = {"scalings": (policy.scalings, 1.0), "biases": (policy.biases, 0.0)}
-        self.scalings, self.biases = (
-            per_base([usual] * count if values is None else values, count, name, reference)
-            for name, (values, usual) in given.items()
-        )
+        scalings, biases = policy.scalings, policy.biases
+        self.scalings = per_base([1.0] * count if scalings is None else scalings, count, "scalings", reference)
+        self.biases = per_base([0.0] * count if biases is None else biases, count, "biases", reference)
         self.dims = like(dims_of(self.policies, problem), reference, self.xp.float64)
-        self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
-        self.plays, self.rewards, self.potential = (self.zeros(count) for _ in range(3))
-        self.active = self.plays == 0.0
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def next_base(self, rows: Rows) -> Array:
         xp, potential, active = self.xp, rows.of(self.potential), rows.of(self.active)
         least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
         # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
         tied = xp.abs(potential - least[:, None]) <= TOLERANCE * least[:, None]
         rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
         wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
-        chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
-        return self.bases.choose(chosen, rows)
+        return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        xp, chosen = self.xp, memo["base"]
-        self.bases.absorb(chosen, arms, rewards, rows, memo)
-        rows.add(self.plays, chosen, 1.0)
-        rows.add(self.rewards, chosen, rewards)
-        policy, plays = self.policy, rows.of(self.plays)
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        xp, policy, plays = self.xp, self.policy, rows.of(self.plays)
         played, n = plays > 0, clamp(plays, 1.0)
         bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
         rows.put(self.potential, self.scalings * bound)
@@ -172,14 +176,6 @@ class BalancingLearner(MasterLearner):
 
     def sequence(self) -> Hashable:
         return None if callable(self.policy.bound) else super().sequence()
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward and state of each base, in each replication."""
-        return self.describe_bases(
-            rounds_of_each_base=self.xp.astype(self.plays, self.xp.int64),
-            mean_reward_of_each_base=self.rewards / clamp(self.plays, 1.0),
-            active=self.active,
-        )
 
 
 @dataclass(frozen=True)
@@ -204,7 +200,8 @@ class BoundBalancing(Master):
     c : float
         Factor on the width of a mean.
     reward_scale : float, optional
-        Factor on bounds and widths, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
+        1 where it is unknown).
 
     Notes
     -----
@@ -233,18 +230,15 @@ class BoundBalancing(Master):
         return BoundBalancingLearner(self, problem, streams)
 
 
-class BoundBalancingLearner(CountingMasterLearner):
-    """State of `BoundBalancing`: besides plays and rewards the claims R_i(n_i) and who is still active."""
+class BoundBalancingLearner(ClaimsLearner):
+    """State of `BoundBalancing`."""
 
     policy: BoundBalancing
 
     def __init__(self, policy: BoundBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.dims = self.complexities(policy.complexities)
-        self.delta = policy.delta or 1 / math.sqrt(problem.horizon)
         self.floor = problem.horizon ** (policy.beta - 0.5)
-        self.potential = self.zeros(len(self.bases))
-        self.active = self.potential == 0.0
 
     def claims(self, rows: Rows) -> Array:
         """R_i(n_i), at most one reward for each play; 0 for a base never played."""
@@ -254,24 +248,16 @@ class BoundBalancingLearner(CountingMasterLearner):
             bound = xp.maximum(bound, self.floor * xp.sqrt(plays))
         return rows.of(self.scale) * xp.minimum(bound, plays)
 
-    def scores(self, rows: Rows) -> Array:
-        potential = rows.of(self.potential)
-        return self.xp.where(rows.of(self.active), -potential, self.xp.full_like(potential, -math.inf))
-
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         xp, plays, active = self.xp, rows.of(self.plays), rows.of(self.active)
         bound, n, mean = self.claims(rows), clamp(plays, 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
         # Line "if every active base has been played": until then nobody is judged.
         early = xp.any(active & (plays == 0), axis=-1)
-        best = xp.max(xp.where(active, mean - width, xp.full_like(mean, -math.inf)), axis=-1)
+        best = xp.max(self.only(active, mean - width), axis=-1)
         kept = early[:, None] | (mean + bound / n + width >= best[:, None])
         rows.put(self.potential, bound)
         rows.put(self.active, active & kept)
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward and state of each base, in each replication."""
-        return self.describe_counts(active=self.active)
 
 
 @dataclass(frozen=True)
@@ -291,7 +277,7 @@ class RegretBalancing(Master):
         U(n), the same function for all bases: it is evaluated at complexity 1. Too small a U holds on to an early
         winner, too large a U plays the bases in turn; it must grow at least as sqrt(n).
     reward_scale : float, optional
-        Factor on U, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+        Factor on U, as in `BoundBalancing`.
 
     Notes
     -----
@@ -332,5 +318,4 @@ class RegretBalancingLearner(CountingMasterLearner):
         return self.xp.where(rows.of(self.plays) > 0, -regret, self.xp.full_like(regret, math.inf))
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward and empirical regret of each base, in each replication."""
         return self.describe_counts(empirical_regret_of_each_base=self.regrets(self.everyone)[1])

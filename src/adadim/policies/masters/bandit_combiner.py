@@ -9,15 +9,22 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, clamp, like
+from adadim.core.arrays import Array, FloatArray, at_each, clamp
 from adadim.core.checks import finite, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner
-from adadim.policies.masters.base import Master, dims_of
-from adadim.policies.masters.counting import BaseNumbers, CountingMasterLearner, RewardScale, check_numbers, per_base
+from adadim.policies.masters.base import (
+    BaseNumbers,
+    CountingMasterLearner,
+    Master,
+    RewardScale,
+    check_numbers,
+    dims_of,
+    per_base,
+)
 from adadim.policies.parameters import Delta
 
 
@@ -69,7 +76,7 @@ class BanditCombiner(Master):
     unplayed : float
         Mean that a base never played counts with; the source's 0 is the least reward there is in [0, 1].
     reward_scale : float, optional
-        Scale of the rewards, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+        Scale of the rewards, as in `BoundBalancing`.
 
     Notes
     -----
@@ -147,7 +154,6 @@ class BanditCombinerLearner(CountingMasterLearner):
         self.log = policy.log_term(problem.horizon, count)
         self.deviation = self.zeros(count)
         self.active = self.deviation == 0.0
-        self.numbers = like(list(range(count)), reference)
 
     def estimates(self, rows: Rows) -> Array:
         """Mean reward of each base, `unplayed` for one never played."""
@@ -169,16 +175,11 @@ class BanditCombinerLearner(CountingMasterLearner):
         return rows.of(self.scale) * slack
 
     def scores(self, rows: Rows) -> Array:
-        index = self.index(rows)
-        return self.xp.where(rows.of(self.active), index, self.xp.full_like(index, -math.inf))
+        return self.only(rows.of(self.active), self.index(rows))
 
     def judge_before(self, chosen: Array, rewards: Array, rows: Rows) -> None:
-        own = chosen[:, None] == self.numbers
         # dev_i += m_i - r, with the mean as it was before r.
-        change = self.xp.where(
-            own, self.estimates(rows) - rewards[:, None], self.xp.zeros_like(rows.of(self.deviation))
-        )
-        rows.put(self.deviation, rows.of(self.deviation) + change)
+        rows.add(self.deviation, chosen, at_each(self.estimates(rows), chosen) - rewards)
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         xp, active = self.xp, rows.of(self.active)
@@ -188,5 +189,4 @@ class BanditCombinerLearner(CountingMasterLearner):
         rows.put(self.active, active & (~broken | last[:, None]))
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward, deviation and state of each base, in each replication."""
         return self.describe_counts(deviation_of_each_base=self.deviation, active=self.active)

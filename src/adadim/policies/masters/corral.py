@@ -1,4 +1,4 @@
-"""Corral (Agarwal, Luo, Neyshabur and Schapire 2017), and the log-barrier by which it spreads its trust."""
+"""Corral (Agarwal, Luo, Neyshabur and Schapire 2017): log-barrier mirror descent over base learners."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from adadim.core.arrays import Array, indices, is_numpy, like, namespace
 from adadim.core.checks import positive
-from adadim.core.kernels import log_barrier_kernel
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
+from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, loss
-from adadim.policies.memos import marked, unmarked
 from adadim.policies.parameters import LossRange
+from adadim.policies.player import marked, sampled, unmarked
 
 Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
@@ -104,7 +104,7 @@ class CorralLearner(MasterLearner):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         probabilities = self.master.probabilities(rows)
-        chosen = sample(probabilities, self.draws.uniforms(rows))
+        chosen = sampled(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
             return self.bases.choose(chosen, rows)
         proposals = [learner.choose(rows) for learner in self.bases.learners]
@@ -121,13 +121,17 @@ class CorralLearner(MasterLearner):
         if self.policy.feedback == "stochastic":
             self.bases.absorb(chosen, arms, rewards, rows, memo)
         else:
-            lo, hi = self.policy.loss_range
-            weighted = losses / memo["probability"]
-            for b, learner in enumerate(self.bases.learners):
-                # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
-                gained = hi - (hi - lo) * self.xp.where(chosen == b, weighted, 0.0 * weighted)
-                learner.absorb(memo["proposed"][:, b], gained, rows, unmarked(memo, b))
+            self.teach_weighted(arms, rewards, rows, memo)
         self.master.update(chosen, losses, rows)
+
+    def teach_weighted(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let every base learn about its own proposal, from importance-weighted losses."""
+        lo, hi = self.policy.loss_range
+        weighted = loss(rewards, self.policy.loss_range) / memo["probability"]
+        for b, learner in enumerate(self.bases.learners):
+            # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
+            gained = hi - (hi - lo) * self.xp.where(memo["base"] == b, weighted, 0.0 * weighted)
+            learner.absorb(memo["proposed"][:, b], gained, rows, unmarked(memo, b))
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return super().pull_sums() if self.policy.feedback == "stochastic" else None
@@ -136,10 +140,8 @@ class CorralLearner(MasterLearner):
         return super().sequence() if self.policy.feedback == "stochastic" else None
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Probabilities, rounds and learning rates of each base, in each replication."""
-        return self.describe_bases(
-            probabilities=self.master.pbar, rounds_of_each_base=self.counts, learning_rates=self.master.eta
-        )
+        p = self.master.probabilities(self.everyone)
+        return self.describe_bases(probabilities=p, rounds_of_each_base=self.counts, learning_rates=self.master.eta)
 
 
 class LogBarrier:
@@ -182,9 +184,9 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
     at the pole, where f is infinite, and falls back to bisection of a bracket of the root.
     """
-    kernel = log_barrier_kernel(p)
-    if kernel is not None:
-        return kernel(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
+    kernels = cuda_kernels(p)
+    if kernels is not None:
+        return kernels.log_barrier_step(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
     xp = namespace(p)
     inverse = 1.0 / p
     pole = xp.min(losses + inverse / eta, axis=-1)
@@ -210,10 +212,3 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
             break
         multiplier = following
     return terms / total[:, None], multiplier
-
-
-def sample(probabilities: Array, uniforms: Array) -> Array:
-    """Index drawn from each row of `probabilities`."""
-    xp = namespace(probabilities)
-    steps = xp.cumulative_sum(probabilities, axis=-1)
-    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)

@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from adadim.core.arrays import Array, clamp, like
+from adadim.core.arrays import Array, clamp
 from adadim.core.checks import positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.policies.base import Learner
-from adadim.policies.masters.base import Master
-from adadim.policies.masters.counting import CountingMasterLearner, RewardScale, mean_width
+from adadim.policies.masters.base import (
+    CountingMasterLearner,
+    Master,
+    RewardScale,
+    mean_width,
+)
 from adadim.policies.parameters import Delta, WidthScale
 
-RELEASED_DELTA = 0.01
-LARGEST_RELEASED = 1e4  # coefficient, at which the released code stops doubling
+RELEASED_DELTA = 0.01  # of the authors' code of D3RB and ED2RB
+
+
+LARGEST_RELEASED = 1e4  # coefficient, at which that code stops doubling
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,6 @@ class DataDrivenLearner(CountingMasterLearner):
         self.least = policy.d_min * self.scale  # in units of regret / sqrt(n)
         self.coefficients = self.zeros(len(self.bases)) + self.least
         self.potential = self.coefficients + 0.0
-        self.numbers = like(list(range(len(self.bases))), problem.reference)
 
     @abstractmethod
     def updated(self, rows: Rows) -> tuple[Array, Array]:
@@ -64,7 +69,8 @@ class DataDrivenLearner(CountingMasterLearner):
         """n_i (at least 1), mean_i, width g(n_i), and the largest mean_j - g(n_j) as a column."""
         n, mean = clamp(rows.of(self.plays), 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
-        return n, mean, width, self._largest_played(mean - width, rows)
+        best = self.xp.max(self.only(rows.of(self.plays) > 0, mean - width), axis=-1)
+        return n, mean, width, best[:, None]
 
     def released_estimate(self, rows: Rows) -> tuple[Array, Array]:
         """n_i (at least 1), and the regret estimate of the authors' code: sums are divided by sqrt(n), not n."""
@@ -72,15 +78,10 @@ class DataDrivenLearner(CountingMasterLearner):
         # Their width has n + 1 in the logarithm, and no number of bases.
         slack = self.policy.c * rows.of(self.scale) * xp.sqrt(n * xp.log((n + 1) / self.delta))
         earned, root = rows.of(self.rewards), xp.sqrt(n)
-        best = self._largest_played((earned - slack) / root, rows)
-        return n, n * (best - (earned + slack) / root)
-
-    def _largest_played(self, values: Array, rows: Rows) -> Array:
-        played = self.xp.where(rows.of(self.plays) > 0, values, self.xp.full_like(values, -math.inf))
-        return self.xp.max(played, axis=-1)[:, None]
+        best = xp.max(self.only(rows.of(self.plays) > 0, (earned - slack) / root), axis=-1)
+        return n, n * (best[:, None] - (earned + slack) / root)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward and regret coefficient of each base, in each replication."""
         return self.describe_counts(regret_coefficient_of_each_base=self.coefficients)
 
 
@@ -101,10 +102,8 @@ class D3RB(DataDriven):
         Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
     delta : float, optional
         Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
-    c : float
-        Factor on the width of a mean.
-    reward_scale : float, optional
-        Factor on `d_min` and widths, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+    c, reward_scale : float
+        As in `BoundBalancing`; `reward_scale` is a factor on `d_min` too.
     variant : {"printed", "released"}
         The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test,
         no doubling above 10^4. The released one is far quicker to give up a base, and nothing is proved of it.
@@ -156,11 +155,8 @@ class ED2RB(DataDriven):
     ----------
     bases, base, ambient
         As in `Corral`.
-    d_min, delta, c, reward_scale
-        As in `D3RB`.
-    variant : {"printed", "released"}
-        The algorithm as published, or as the authors' code has it: another width, and sums divided by sqrt(n) in the
-        estimate. The released one is far quicker to give up a base, and nothing is proved of it.
+    d_min, delta, c, reward_scale, variant
+        As in `D3RB`; the released variant has the sums divided by sqrt(n) in the estimate.
 
     Notes
     -----

@@ -11,13 +11,13 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties, argmax
-from adadim.policies.arms.ucb import UCB, ArmStatistics
+from adadim.policies.arms.ucb import UCB, UCBStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import Bonus, Index, Radius
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
-from adadim.policies.masters.smoothing import RoundFeedback, SmoothedBases, rounds_of
+from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
 from adadim.policies.parameters import Beta, LossRange, RadiusScale, Ridge
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
 from adadim.theory import Iteration
@@ -33,16 +33,14 @@ class LinUCBPlusPlusCorral(Policy):
 
     Parameters
     ----------
-    beta : float in [0.5, 1)
-        Where on the Pareto frontier to be, as in `LinUCBPlusPlus`.
+    beta, expressive
+        As in `LinUCBPlusPlus`.
     ridge, bonus, radius, scale, ties
         Of the `LinUCB` inside, whose horizon is the length of the iteration.
     index : {"self-normalised", "subgaussian", "ucb1", "released"}
         Index of the `UCB` on mixture-arms.
     feedback, loss_range, replay
         As in `SmoothCorral`.
-    expressive : bool, optional
-        Use only arms supported on the iteration's features; by default whatever the action set allows.
 
     Notes
     -----
@@ -70,18 +68,6 @@ class LinUCBPlusPlusCorral(Policy):
     expressive: bool | None = None
     ties: Ties = "random"
 
-    def linucb(self, dim: int, supported: bool) -> LinUCB:
-        """The LinUCB of an iteration."""
-        return LinUCB(
-            ridge=self.ridge,
-            bonus=self.bonus,
-            dim=dim,
-            radius=self.radius,
-            scale=self.scale,
-            only_supported=supported,
-            ties=self.ties,
-        )
-
     def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
         return LinUCBPlusPlusCorralLearner(self, problem, streams)
 
@@ -98,7 +84,8 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner):
         policy, problem, earlier = self.policy, self.problem, iteration.index - 1
         streams = self.streams.child(iteration.index)
         inner = problem.with_horizon(iteration.length)
-        linucb = policy.linucb(iteration.dim, self.expressive).learner(inner, self.streams)
+        shared = {name: getattr(policy, name) for name in ("ridge", "bonus", "radius", "scale", "ties")}
+        linucb = LinUCB(dim=iteration.dim, only_supported=self.expressive, **shared).learner(inner, self.streams)
         if not earlier:
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))
@@ -109,7 +96,6 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner):
         return SmoothedBases(policy, bases, master, iteration.length, streams)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Add the corral's probabilities and rounds (LinUCB, UCB on mixture-arms) to what the iterations say."""
         rows = super().descriptions()
         for r, row in enumerate(rows):
             solver = self.solvers.get(int(self.iteration[r]))
@@ -127,7 +113,7 @@ class _MixtureUCB:
     def __init__(self, learner: LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
         policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
         self.real, self.ties, self.streams, self.horizon = problem.arms, policy.ties, streams, iteration.length
-        self.statistics = ArmStatistics(
+        self.statistics = UCBStatistics(
             UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
         )
 

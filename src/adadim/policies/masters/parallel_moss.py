@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from adadim.core.arrays import Array
 from adadim.core.checks import finite
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties, argmax
+from adadim.core.ties import Ties
 from adadim.policies.arms.moss import MOSS, MOSSScale
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.masters.counting import CountingMasterLearner
+from adadim.policies.base import Learner, Policy
+from adadim.policies.masters.base import (
+    CountingMasterLearner,
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,8 @@ class ParallelMOSS(Policy):
     ----------
     best_mean : float
         Mean reward mu* of a best arm; what the copies have lost is measured against it.
-    scale : float, optional
-        Factor on the width of MOSS, 1 for rewards in [0, 1]; 2 sigma by default.
-    ties : {"random", "lowest"}
-        How equal scores of arms are resolved.
+    scale, ties
+        Of the copies, as in `MOSS`.
 
     Notes
     -----
@@ -50,7 +50,6 @@ class ParallelMOSS(Policy):
     best_mean: Annotated[float, partial(finite, wanted="be the mean reward of a best arm, e.g. 0.9")] = 1.0
     scale: MOSSScale | None = None
     ties: Ties = "random"
-    reward_scale: ClassVar[float] = 1.0  # copies are compared by their rewards as they are
 
     def policies(self, problem: Problem) -> list[MOSS]:
         """The copies of MOSS on a problem."""
@@ -81,15 +80,13 @@ class ParallelMOSSLearner(CountingMasterLearner):
         """Minus what each copy has lost so far."""
         return rows.of(self.rewards) - self.policy.best_mean * rows.of(self.plays)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def next_base(self, rows: Rows) -> Array:
         switch = rows.of(self.played) % self.interval == 0
-        chosen = self.xp.where(switch, argmax(self.scores(rows), self.draws.uniforms(rows)), rows.of(self.base))
-        return self.bases.choose(chosen, rows)
+        return self.xp.where(switch, super().next_base(rows), rows.of(self.base))
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen)
         rows.put(self.played, rows.of(self.played) + 1)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Plays, mean reward and loss of each copy, in each replication."""
         return self.describe_counts(regret_of_each_base=-self.scores(self.everyone))

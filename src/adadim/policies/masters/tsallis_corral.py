@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -17,13 +17,12 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.masters.base import dims_of, loss
-from adadim.policies.masters.corral import CorralLearner, CorralMaster, Feedback, LearningRate
-from adadim.policies.memos import part_of, unmarked
+from adadim.policies.masters.base import dims_of
+from adadim.policies.masters.corral import ACCURACY, CorralLearner, CorralMaster, Feedback, LearningRate
 from adadim.policies.parameters import LossRange
+from adadim.policies.player import part_of
 
-ACCURACY = 1e-13
-STEPS = 20  # 11 were the most ever seen; rounding may keep a row from settling, and no further step helps it then
+TSALLIS_STEPS = 20  # 11 were the most ever seen; rounding may keep a row from settling, and no further step helps then
 
 
 @dataclass(frozen=True)
@@ -102,32 +101,14 @@ class TsallisCorralLearner(CorralLearner):
 
     needs_sets = "iid"
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        if self.policy.feedback == "stochastic":
-            super().absorb(arms, rewards, rows, memo)
-            return
+    def teach_weighted(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         # In the start a base is not drawn but has its turn: it alone learns, and from the reward as it is.
         for starting, members, at in rows.split(as_numpy(self.master.starting(rows))):
             own = part_of(memo, at)
             if starting:
-                self._learn_in_turn(arms[at], rewards[at], members, own)
+                self.bases.absorb(own["base"], arms[at], rewards[at], members, own)
             else:
-                super().absorb(arms[at], rewards[at], members, own)
-
-    def _learn_in_turn(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        chosen = memo["base"]
-        rows.add(self.counts, chosen, 1)
-        for b, members, at in rows.split(as_numpy(chosen)):
-            self.bases.learners[b].absorb(arms[at], rewards[at], members, unmarked(part_of(memo, at), b))
-        self.master.update(chosen, loss(rewards, self.policy.loss_range), rows)
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Probabilities, rounds and learning rates of each base, in each replication."""
-        return self.describe_bases(
-            probabilities=self.master.probabilities(self.everyone),
-            rounds_of_each_base=self.counts,
-            learning_rates=self.master.eta,
-        )
+                super().teach_weighted(arms[at], rewards[at], members, own)
 
 
 class TsallisMaster:
@@ -227,7 +208,7 @@ def tsallis_step(slack: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     xp = namespace(losses)
     nu = xp.min(losses + 2.0 * (slack - 1.0) / eta, axis=-1)
     eager = is_numpy(losses)
-    for _ in range(STEPS):
+    for _ in range(TSALLIS_STEPS):
         inverse = 1.0 / (slack + 0.5 * eta * (losses - nu[:, None]))
         squares = inverse * inverse
         total = xp.sum(squares, axis=-1)

@@ -15,20 +15,25 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.models.shared_prior import FewPulls
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.masters.base import Master, dims_of
-from adadim.policies.masters.counting import (
+from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
+    Master,
     RegretBound,
     RewardScale,
     SqrtLogBound,
+    dims_of,
     per_base,
 )
 
 RELEASED_COPIES = 5
+
+
 MOST_COPIES = 1000  # each is a learner of its own; 2 ln T is 138 for T = 10^30
+
+
 RELEASED_QUANTILE = 0.51
 
 
@@ -59,7 +64,7 @@ class UCBCorral(Master):
         index median + 8 sqrt(d_i ln(t + 1)) / n with t counting rounds of the master, 5 copies, and the value
         nearest to the 51st percentile as the median.
     reward_scale : float, optional
-        Factor on the bonus, 1 for rewards in [0, 1]; by default sigma + range/2 (range 1 where it is unknown).
+        Factor on the bonus, as in `BoundBalancing`.
 
     Notes
     -----
@@ -130,7 +135,7 @@ class UCBCorralLearner(CountingMasterLearner):
         learners: list[Learner] = []
         for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
             base, make = self.originals[i // self.copies], makers[i // self.copies]
-            if type(base) is LinUCB and base.form == "auto":
+            if type(base) is LinUCB and base.form == "auto" and base.memory is None:
                 learners.append(LinUCBLearner(base, problem, streams, base.fixed_model(problem, make)))
             else:
                 learners.append(policy.learner(problem, streams))
@@ -147,19 +152,18 @@ class UCBCorralLearner(CountingMasterLearner):
         index = median + rows.of(self.scale) * self.policy.bonus(self.dims, n, steps, rounds, xp)
         return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def next_base(self, rows: Rows) -> Array:
         copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
         base = rows.of(self.base) + 0
         if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
             base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
-        return self.bases.choose(base * self.copies + copy, rows)
+        return base * self.copies + copy
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         rows.put(self.base, chosen // self.copies)
         rows.put(self.copy, (chosen % self.copies + 1) % self.copies)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Steps and mean rewards of each base's copies together, in each replication."""
         xp, shape = self.xp, (len(self.problem), len(self.originals), self.copies)
         steps = xp.sum(xp.reshape(self.plays, shape), axis=-1)
         earned = xp.sum(xp.reshape(self.rewards, shape), axis=-1)

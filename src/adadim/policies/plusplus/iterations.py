@@ -20,7 +20,7 @@ from adadim.core.rows import Rows
 from adadim.core.state import saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
-from adadim.policies.memos import merged, part_of
+from adadim.policies.player import drawn, merged, part_of
 from adadim.theory import Iteration, schedule
 
 
@@ -70,10 +70,7 @@ class Mixtures:
 
     def draw(self, j: Array, uniforms: Array, rows: Rows) -> Array:
         """Real arm drawn from mixture ``j[i]`` in the i-th of `rows`."""
-        xp = namespace(self.cumulative)
-        steps = rows.at(self.cumulative, j)
-        below = steps <= (uniforms * steps[:, -1])[:, None]
-        return xp.sum(xp.astype(below, xp.int64), axis=-1)
+        return drawn(rows.at(self.cumulative, j), uniforms)
 
 
 class IteratedLearner(Learner):
@@ -206,23 +203,17 @@ class IteratedLearner(Learner):
             self.solvers.pop(i)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Iteration, dimension, and how often each mixture-arm was drawn, in each replication."""
-        real = self.problem.arms
-        drawn = as_numpy(self.drawn) + as_numpy(self.counts)[:, real:]
-        rows = []
-        for r, number in enumerate(self.problem.replications):
-            now = self.schedule.iterations[self.iteration[r]]
-            rows.append(
-                {
-                    "replication": number,
-                    "iteration": now.index,
-                    "dim": now.dim,
-                    "rounds": int(self.rounds[r]),
-                    "rounds_of_this_iteration": int(self.rounds[r]) - now.start,
-                    "draws_of_each_mixture_arm": drawn[r, : now.index - 1].astype(int).tolist(),
-                }
-            )
-        return rows
+        pulls = (as_numpy(self.drawn) + as_numpy(self.counts)[:, self.problem.arms :]).astype(int)
+        now = [self.schedule.iterations[i] for i in self.iteration]
+        return self.described(
+            iteration=[one.index for one in now],
+            dim=[one.dim for one in now],
+            rounds=self.rounds,
+            rounds_of_this_iteration=self.rounds - np.array([one.start for one in now]),
+            draws_of_each_mixture_arm=[
+                n[: one.index - 1].astype(int).tolist() for n, one in zip(pulls, now, strict=True)
+            ],
+        )
 
 
 def check_expressive(expressive: bool | None, problem: Problem) -> bool:

@@ -295,8 +295,8 @@ class _SupLinUCBSolver(_Modified):
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
-        policy = self.policy
-        self.levels = ArmLevels(self.actions, policy.ridge, policy.form, iteration.length, self.virtual)
+        of = (self.policy.ridge, self.actions, self.policy.form, self.virtual)
+        self.levels = ArmLevels(learner.problem, iteration.length, *of)
 
     def radii(self, rows: Rows) -> Any:
         """Radius of every real arm, then of every mixture-arm."""

@@ -33,8 +33,8 @@ class MeDZO(IteratedMOSS):
         Factor on the width of cells and mixture-arms alike; by default twice their sub-Gaussian scale, for which the
         spread of means counts too: sqrt(sigma^2 + (range/2)^2) with the range of all means where it is known, and the
         spread of the rewards that made it for a mixture-arm where it is not. 1 for rewards in [0, 1].
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
+    ties
+        As in `MOSS`.
 
     Notes
     -----
@@ -76,7 +76,6 @@ class MeDZOLearner(IteratedMOSSLearner):
         super().finish(i, rows)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Iteration, number of cells, and how often each mixture-arm was drawn, in each replication."""
         rows = super().descriptions()
         for row in rows:
             row["cells"] = row.pop("arms_in_play")

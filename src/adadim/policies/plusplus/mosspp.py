@@ -1,9 +1,10 @@
-"""MOSS++ and empMOSS++ (Zhu and Nowak 2020): MOSS on ever fewer arms, remembering by mixture-arms."""
+"""MOSS++ and empMOSS++ (Zhu and Nowak 2020): MOSS in iterations on ever fewer arms, remembering by mixture-arms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.policies.arms.moss import MOSSScale, moss_index, sampled_arms
+from adadim.policies.arms.moss import MOSSScale, moss_width, sampled_arms
+from adadim.policies.arms.statistics import ArmStatistics
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.parameters import Beta
 from adadim.policies.player import largest
@@ -48,8 +50,8 @@ class MOSSPlusPlus(IteratedMOSS):
     scale : float, optional
         Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
         scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
+    ties
+        As in `MOSS`.
 
     Notes
     -----
@@ -93,7 +95,6 @@ class IteratedMOSSLearner(IteratedLearner):
         return sampled_arms(self.streams.child(index), count, self.problem.arms, self.problem.reference)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Iteration, arms in play, and how often each mixture-arm was drawn, in each replication."""
         rows = super().descriptions()
         for row in rows:
             del row["dim"]
@@ -104,7 +105,7 @@ class IteratedMOSSLearner(IteratedLearner):
 class MOSSSolver:
     """MOSS on `count` sampled arms and the mixture-arms so far; the horizon in the index is `horizon`.
 
-    `sample` (R, count) are the arms; `pulls` and `sums` have an entry for each of them, then one for each mixture-arm.
+    `sample` (R, count) are the arms; the statistics have an entry for each of them, then one for each mixture-arm.
     """
 
     def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
@@ -112,7 +113,8 @@ class MOSSSolver:
         self.count, self.horizon, self.virtual = count, horizon, iteration.index - 1
         self.noise, self.virtual_noise = learner.noise, learner.virtual_noise(self.virtual)
         self.sample = learner.zeros(count, integers=True)
-        self.pulls, self.sums = learner.zeros(count + self.virtual), learner.zeros(count + self.virtual)
+        # K_h = K_i + i - 1: mixture-arms compete too.
+        self.statistics = ArmStatistics(count + self.virtual, learner.problem.reference)
 
     def scale(self, rows: Rows) -> Any:
         """Factor on the width of each arm and mixture-arm."""
@@ -120,7 +122,7 @@ class MOSSSolver:
         if self.policy.scale is not None or not self.virtual:
             return noise
         virtual = 2.0 * rows.of(self.virtual_noise)
-        real = noise + 0.0 * rows.of(self.pulls)[:, : self.count]
+        real = noise + 0.0 * rows.of(self.statistics.counts)[:, : self.count]
         return namespace(real).concat([real, virtual], axis=-1)
 
     def arms(self, local: Array, rows: Rows) -> Array:
@@ -128,17 +130,14 @@ class MOSSSolver:
         return rows.at(self.sample, local)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        pulls = rows.of(self.pulls)
-        # K_h = K_i + i - 1: mixture-arms compete too.
-        index = moss_index(pulls, rows.of(self.sums), self.horizon, self.count + self.virtual, self.scale(rows))
-        local = largest(index, rows, self.draws, self.policy.ties)
+        width = partial(moss_width, horizon=self.horizon, arms=self.statistics.arms, scale=self.scale(rows))
+        local = largest(self.statistics.index(rows, width), rows, self.draws, self.policy.ties)
         real = self.arms(clamp(local, None, self.count - 1), rows)
         choice = namespace(local).where(local < self.count, real, local - self.count + self.problem_arms)
         return choice, {"local": local}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        rows.add(self.pulls, memo["local"], 1.0)
-        rows.add(self.sums, memo["local"], rewards)
+        self.statistics.add(memo["local"], rewards, rows)
 
     def sequence(self) -> str:
         return type(self).__name__
@@ -180,8 +179,7 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
 
     def __init__(self, policy: EmpMOSSPlusPlus, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
-        width = problem.arms + self.schedule.p
-        self.known_pulls, self.known_sums = self.zeros(width), self.zeros(width)
+        self.known = ArmStatistics(problem.arms + self.schedule.p, problem.reference)
 
     def sizes(self) -> Sequence[int]:
         """K_1 arms, then half of the current number, at least 4."""
@@ -200,8 +198,7 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         # Credit goes to what was chosen: a mixture-arm, not the arm that it drew.
-        rows.add(self.known_pulls, memo["choice"], 1.0)
-        rows.add(self.known_sums, memo["choice"], rewards)
+        self.known.add(memo["choice"], rewards, rows)
         super().absorb(arms, rewards, rows, memo)
 
     def finish(self, i: int, rows: Rows) -> None:
@@ -214,7 +211,7 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
     def _inherit(self, solver: MOSSSolver, rows: Rows) -> None:
         """Start `rows` of an iteration from the arms with the best means, and all that is known of them."""
         real = self.problem.arms
-        pulls, sums = rows.of(self.known_pulls), rows.of(self.known_sums)
+        pulls, sums = rows.of(self.known.counts), rows.of(self.known.sums)
         means = as_numpy(sums[:, :real] / clamp(pulls[:, :real], 1.0))
         if self.policy.ties == "random":
             table = self.streams.child(1 + solver.virtual).table(real)
@@ -227,5 +224,5 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
         mixtures = like(np.arange(real, real + solver.virtual), self.problem.reference)
         kept = self.xp.concat([sample, 0 * sample[:, :1] + mixtures], axis=-1)
         each = indices(sample)[:, None]
-        rows.put(solver.pulls, pulls[each, kept])
-        rows.put(solver.sums, sums[each, kept])
+        rows.put(solver.statistics.counts, pulls[each, kept])
+        rows.put(solver.statistics.sums, sums[each, kept])

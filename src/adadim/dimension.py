@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.core.display import card
 from adadim.core.frames import to_pandas, to_polars, without_frame
-from adadim.core.notebook import card
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.factor import log_evidence
 from adadim.models.moments import Moments
@@ -338,7 +338,7 @@ class _Question:
             else:
                 logdets, residuals = (part[None] for part in given_prefixes(scaled, self.ridge, self.taper))
         at = self.support - 1
-        logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
+        logs = log_evidence(logdets[:, at], residuals[:, at], n, 1.0)
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
         joint = np.exp(logs - logs.max())  # of d* and the ridge
@@ -352,21 +352,12 @@ def _choices(data: Pooled | Moments) -> float:
 
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
     """Features (n, d) and rewards (n,) of past choices as floats."""
-    arrays = []
-    for name, values in (("features", features), ("rewards", rewards)):
-        array = as_numpy(values)
-        if array.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
-        arrays.append(array.astype(np.float64))
-    table, response = arrays
-    if table.ndim != 2 or table.shape[1] == 0:
-        raise InvalidValueError(
-            f"features must have shape (n, d), a row for each choice and at least one column, got {table.shape}"
-        )
-    if response.shape != table.shape[:1]:
-        raise InvalidValueError(
-            f"rewards must have shape ({len(table)},), one for each row of features, got {response.shape}"
-        )
+    table: FloatArray = as_numpy(real_array(features, "features"))
+    response: FloatArray = as_numpy(real_array(rewards, "rewards"))
+    ok, wanted = table.ndim == 2 and table.shape[-1] > 0, "a row for each choice and at least one column"
+    require(ok, "features", f"have shape (n, d), {wanted}", table.shape)
+    wanted = f"have shape ({len(table)},), one for each row of features"
+    require(response.shape == table.shape[:1], "rewards", wanted, response.shape)
     for name, array in (("features", table), ("rewards", response)):
         for where in np.argwhere(~np.isfinite(array))[:1].tolist():
             raise InvalidValueError(
@@ -379,10 +370,9 @@ def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatA
 def checked_arms(arms: Array, dim: int) -> FloatArray:
     """Features (K, d) of all that could have been chosen as floats."""
     array = as_numpy(arms)
-    if array.dtype.kind not in "biuf" or array.ndim != 2 or array.shape[1] != dim or not np.isfinite(array).all():
-        raise InvalidValueError(
-            f"arms must be finite numbers of shape (K, {dim}), with the columns of features, got {shown(arms)}"
-        )
+    shaped = array.dtype.kind in "biuf" and array.ndim == 2 and array.shape[1] == dim
+    wanted = f"be finite numbers of shape (K, {dim}), with the columns of features"
+    require(shaped and bool(np.isfinite(array).all()), "arms", wanted, arms)
     return array.astype(np.float64)
 
 
@@ -398,8 +388,7 @@ def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[
     require(bool(ends), "levels", 'name at least one group of features, e.g. {"price": 3}', levels)
     for end in ends:
         integer(end, "levels", most=dim, meaning="the number of leading features up to the end of the level")
-    if any(b <= a for a, b in itertools.pairwise(ends)):
-        raise InvalidValueError(f"levels must increase, got {shown(levels)}")
+    require(all(a < b for a, b in itertools.pairwise(ends)), "levels", "increase", levels)
     return dict(zip(names, map(int, ends), strict=True))
 
 

@@ -1,18 +1,19 @@
-"""A bar that shows how far a run has come, once it has taken two seconds and if somebody is looking."""
+"""What people see: a bar once a run has taken two seconds, if somebody is looking, and objects as HTML in notebooks."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
+from html import escape
 from types import TracebackType
 from typing import Any
-
-__all__ = ["AFTER", "Bar", "somebody_looks"]
 
 AFTER = 2.0
 """Seconds after which a run shows a bar by itself."""
 
-LONGEST = 30  # characters of a name
+LONGEST = 30  # characters of a name in the bar
+LONGEST_VALUE = 300  # characters of a value in HTML
 REST = 33  # characters of a line for a short bar, both times and what is between them
 
 
@@ -29,22 +30,7 @@ def in_notebook() -> bool:
 
 
 class Bar:
-    """A progress bar of rounds, with the time left.
-
-    Parameters
-    ----------
-    name : str
-        What is running.
-    wanted : bool, optional
-        True shows it at once, False never; by default it shows after two seconds. It shows only if `somebody_looks`.
-
-    Examples
-    --------
-    >>> with Bar("LinUCB") as bar:
-    ...     bar.update(50, 100)  # two seconds have not passed: nothing is shown
-    >>> bar.shown
-    False
-    """
+    """A progress bar of rounds, with the time left; `wanted` shows it at once (True) or never (False)."""
 
     def __init__(self, name: str, wanted: bool | None = None) -> None:
         self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
@@ -94,3 +80,19 @@ def _rich_bar() -> Any:
     # Without ipywidgets rich has no way of its own to redraw in a notebook; the terminal's way works there too.
     options: dict[str, Any] = {"force_jupyter": False, "force_terminal": True, "width": 100} if in_notebook() else {}
     return Progress(*columns, console=Console(stderr=True, **options))
+
+
+def card(heading: str, rows: Mapping[str, Any]) -> str:
+    """A heading and a small table of names and values; what is None is left out."""
+    left = 'style="text-align: left"'
+    cells = "".join(
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_text(value))}</td></tr>"
+        for name, value in rows.items()
+        if value is not None
+    )
+    return f"<div><strong>{escape(heading)}</strong><table>{cells}</table></div>"
+
+
+def _text(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..."

@@ -1,0 +1,365 @@
+"""Who computes units and stores what comes of it: this process, several through joblib, or a GPU.
+
+Worker processes import nothing that their parent could not: Python would put the current folder first on the path of
+each. They end with their parent, however it ends, and leave Ctrl-C to it. A GPU has hundreds of replications in lock
+step: units that differ in their instance alone run together, whatever d* they have, since it is no slower for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import joblib
+from joblib.parallel import get_active_backend
+from threadpoolctl import threadpool_limits
+
+from adadim.core.arrays import FloatArray
+from adadim.errors import DeviceError, RunError
+from adadim.instances.contexts import ContextInstance
+from adadim.instances.instance import Instance
+from adadim.models.cost import replication_bytes
+from adadim.play.simulate import simulate
+from adadim.policies.assumptions import without_warning_about_sets
+from adadim.study.cells import Cell, Unit, UnitStatus
+from adadim.study.store import Store, encoded
+
+WATCH = 0.5  # seconds between looks at whether the parent lives
+SHARE = 0.5  # of the memory of a machine or worker, for all units together
+GPU_SHARE = 0.8  # of a GPU's free memory
+CHUNK = 8  # replications of an instance for a GPU that one thread makes
+REPORT = 0.25  # seconds between two reports of rounds played
+
+InstanceKey = tuple[str, int, int]
+"""Name of an instance, its first replication and the one after the last."""
+
+
+class Engine:
+    """Who computes the units of a study: processes here, a GPU, or a cluster (`cluster`)."""
+
+    jobs = 1  # units computed at the same time
+    batch: int | None = None  # largest number of replications in a unit, if it is not for `executor.plan` to choose
+    memory: float | None = None  # bytes for all units together; None are those of this machine
+    rounds: Path | None = None  # folder in which to write how many rounds of a unit are played, see `reporter`
+
+    def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
+        """Compute and store units, and yield each with what became of it; closing it stops the work."""
+        raise NotImplementedError
+
+    def pace(self) -> str:
+        """What a progress bar says beside the study's name; empty if nothing."""
+        return ""
+
+
+class WorkersDiedError(Exception):
+    """Some units were not computed, because workers died; `run` plans them again."""
+
+
+class Processes(Engine):
+    """`jobs` processes of this machine; 1 is this process itself."""
+
+    def __init__(self, store: Store, jobs: int, batch: int | None) -> None:
+        self.store, self.jobs, self.batch = store, jobs, batch
+
+    def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
+        if self.jobs == 1:
+            yield from ((unit, compute(self.store, unit, self.rounds)) for unit in units)
+            return
+        # At least two: joblib would do the work of one in this process, which must survive what a policy does to one.
+        count = min(self.jobs, max(2, len(units)))
+        options: dict[str, Any] = {}
+        if type(get_active_backend()[0]).__name__ == "LokyBackend":  # not within joblib.parallel_config(backend=...)
+            options = {"initializer": begin, "initargs": (os.getpid(),)}
+        pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None, **options)
+        store, by_id = self.store.absolute(), {unit.id: unit for unit in units}
+        tasks = (joblib.delayed(_compute_in_worker)(store, unit, self.rounds) for unit in units)
+        try:
+            with warnings.catch_warnings(), _environment("PYTHONSAFEPATH", "1"):
+                warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
+                with _interrupts_held():
+                    results = pool(tasks)
+                with closing(results):
+                    for name, status in results:
+                        yield by_id[name], status
+        except BrokenProcessPool as error:
+            raise WorkersDiedError from error
+
+
+def _compute_in_worker(store: Store, unit: Unit, rounds: Path | None) -> tuple[str, UnitStatus]:
+    return unit.id, compute(store, unit, rounds)
+
+
+def compute(store: Store, unit: Unit, rounds: Path | None = None) -> UnitStatus:
+    """Compute and store a unit, unless it is stored by now or another process is computing it; see `reporter`."""
+    ((_, status),) = store.claim([unit])
+    if status is not None:  # another run was faster, perhaps with other blocks
+        return status
+    try:
+        store.write(unit, encoded(unit, regret_of(unit, lambda: _instance(unit), reporter(rounds, unit))))
+    finally:
+        store.claims.drop(unit.block)
+    return "computed"
+
+
+def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
+    """What `simulate` takes as `progress` to write the rounds of a unit now and then into a file of `folder`."""
+    if folder is None:
+        return False
+    written = -math.inf
+
+    def report(done: int, horizon: int) -> None:
+        nonlocal written
+        if (now := time.monotonic()) - written < REPORT:
+            return
+        written = now
+        with contextlib.suppress(OSError):  # the folder may be gone, or that of another machine
+            (folder / unit.id).write_text(str(done * (unit.stop - unit.start)))
+
+    return report
+
+
+def regret_of(
+    unit: Unit, make: Callable[[], Instance], progress: Callable[[int, int], None] | bool = False
+) -> FloatArray:
+    """Regret of the replications of a unit, on the instance that is made for it; `progress` is that of `simulate`."""
+    # The instance too is built with one thread, or its last bits might depend on the number of workers.
+    with _failures_explained(unit), one_blas_thread():
+        return _simulate(unit.cell, make(), progress)
+
+
+def _simulate(cell: Cell, instance: Instance, progress: Callable[[int, int], None] | bool = False) -> FloatArray:
+    with without_warning_about_sets():  # `Study.check` has warned
+        return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=progress).regret
+
+
+@contextmanager
+def _failures_explained(unit: Unit, device: str = "", count: int = 0) -> Iterator[None]:
+    """Say what failed, and what would help where `count` replications were too many for a device."""
+    try:
+        yield
+    except Exception as error:
+        hint = ""
+        if device and "out of memory" in str(error):
+            hint = f"; {count} replications at once are too many for {device}: try a batch of {max(1, count // 2)}"
+        elif isinstance(error, MemoryError):
+            hint = "; use fewer jobs or a smaller batch"
+        where = f"{unit} on {device}" if device else unit
+        raise RunError(f"{where}: {type(error).__name__}: {error}{hint}") from error
+
+
+class _OneThread:
+    """BLAS with one thread while any thread of this process computes; what was set before returns after the last."""
+
+    def __init__(self) -> None:
+        self.lock, self.count, self.limits = threading.Lock(), 0, None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self.lock:
+            if self.count == 0:
+                self.limits = threadpool_limits(1, user_api="blas")
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.count -= 1
+                if self.count == 0 and self.limits is not None:
+                    self.limits.restore_original_limits()
+
+
+one_blas_thread = _OneThread()
+
+
+_last: tuple[str, Instance] | None = None
+
+
+def _instance(unit: Unit) -> Instance:
+    """The unit's instance, which the unit before it often has used too."""
+    global _last
+    key = f"{unit.cell.identity['instance']} {unit.cell.seed} {unit.start} {unit.stop}"
+    if _last is None or _last[0] != key:
+        _last = None  # frees the memory before the next one is built
+        _last = key, unit.make()
+    return _last[1]
+
+
+_watching: set[int] = set()
+
+
+def begin(parent: int) -> None:
+    """What a worker does first: end when the process `parent` does, and let that one see to Ctrl-C."""
+    if os.getpid() == parent or parent in _watching:
+        return
+    _watching.add(parent)
+    with contextlib.suppress(ValueError):  # only a main thread may
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        threading.Thread(target=_watch, args=(parent,), name="adadim-parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    """End this process when it has another parent than `parent`: that one is gone."""
+    while os.getppid() == parent:
+        time.sleep(WATCH)
+    os._exit(1)
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable that processes started meanwhile inherit."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait: processes started meanwhile never see it, and so die of it nowhere in their imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def gpu_memory(device: str) -> tuple[int, int]:
+    """Bytes of a GPU's memory that are free, and all."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(torch.device(device))
+    return free, total
+
+
+def device_regret(unit: Unit, device: str) -> Any:
+    """Regret of the replications of one unit, computed on the device."""
+    made: dict[InstanceKey, Instance] = {}
+    (group,) = _joinable([unit], made, device)
+    return _regret_on(device, group, made)
+
+
+def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
+    """Replications of the largest cell that fit on a GPU in lock step; one elsewhere has `memory` free, and in all."""
+    free, total = gpu_memory(device) if memory is None else memory
+    largest = max(cells, key=lambda cell: cell.replication_bytes)
+    fit = int(GPU_SHARE * free / largest.replication_bytes)
+    if fit < 1:
+        arms = largest.arms
+        while arms and replication_bytes(arms, largest.dim, largest.horizon) > GPU_SHARE * free:
+            arms = arms * 9 // 10
+        raise DeviceError(
+            f"{largest.instance}: one replication of {largest.arms} arms with {largest.dim} features needs about "
+            f"{largest.replication_bytes / 2**30:.3g} GiB, and {device} has {free / 2**30:.3g} of "
+            f"{total / 2**30:.3g} GiB free; with so many features about "
+            f"{arms} arms would fit"
+        )
+    return fit
+
+
+class GpuEngine(Engine):
+    """A GPU of this machine, with at most `batch` replications in lock step."""
+
+    def __init__(self, store: Store, device: str, batch: int) -> None:
+        self.store, self.device, self.batch = store, device, batch
+
+    def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
+        for together in _batches(units, self.batch):
+            made: dict[InstanceKey, Instance] = {}
+            for of_one_policy in _grouped(together, _policy_key):
+                claimed = self.store.claim(of_one_policy)
+                wanted = [unit for unit, status in claimed if status is None]
+                try:
+                    yield from ((unit, status) for unit, status in claimed if status is not None)
+                    for group in _joinable(wanted, made, self.device):
+                        regret = _regret_on(self.device, group, made)
+                        for unit in group:
+                            here, regret = regret[: unit.stop - unit.start], regret[unit.stop - unit.start :]
+                            self.store.write(unit, encoded(unit, here))
+                            yield unit, "computed"
+                finally:
+                    self.store.claims.drop(*(unit.block for unit in wanted))
+
+
+def _regret_on(device: str, group: Sequence[Unit], made: Mapping[InstanceKey, Instance]) -> Any:
+    """Regret of all replications of the group, one unit after the other."""
+    with _failures_explained(group[0], device, sum(unit.stop - unit.start for unit in group)):
+        return _simulate(group[0].cell, Instance.join([made[_instance_key(unit)] for unit in group]))
+
+
+def _instance_key(unit: Unit) -> InstanceKey:
+    return unit.cell.instance, unit.start, unit.stop
+
+
+def _batches(units: Iterable[Unit], batch: int | None) -> Iterator[list[Unit]]:
+    """Units on equally large instances, in batches of at most so many replications."""
+    for of_one_size in _grouped(units, lambda unit: (unit.cell.arms, unit.cell.dim, unit.cell.horizon)):
+        together: list[Unit] = []
+        replications = 0
+        for on_same_instance in _grouped(of_one_size, _instance_key):
+            count = on_same_instance[0].stop - on_same_instance[0].start
+            if together and replications + count > (batch or math.inf):
+                yield together
+                together, replications = [], 0
+            together += on_same_instance
+            replications += count
+        yield together
+
+
+def _policy_key(unit: Unit) -> Hashable:
+    return str(unit.cell.identity["policy"]), unit.cell.seed, unit.cell.times
+
+
+def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[list[Unit]]:
+    """Units with equal keys together, in the order in which these come first."""
+    groups: dict[Hashable, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(key(unit), []).append(unit)
+    return list(groups.values())
+
+
+def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: str) -> list[list[Unit]]:
+    """Units whose instances can run together; instances not yet in `made` are put there."""
+    groups: list[list[Unit]] = []
+    for unit in units:
+        if _instance_key(unit) not in made:
+            with _failures_explained(unit, device, sum(x.stop - x.start for x in units)):
+                made[_instance_key(unit)] = _instance_on(device, unit)
+        for group in groups:
+            if made[_instance_key(unit)].joins(made[_instance_key(group[0])]):
+                group.append(unit)
+                break
+        else:
+            groups.append([unit])
+    return groups
+
+
+def _instance_on(device: str, unit: Unit) -> Any:
+    """The unit's instance on the device, made by all cores."""
+    starts = range(unit.start, unit.stop, CHUNK)
+    with one_blas_thread(), ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        chunks = [range(start, min(start + CHUNK, unit.stop)) for start in starts]
+        parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
+    if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
+        return unit.make().to(device)
+    return Instance.join(parts)
