@@ -273,9 +273,3 @@ class LinUCBLearner(LinearLearner):
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
-
-    def scores_of(self, features: Array, rounds: int, generator: np.random.Generator, draws: int = 1) -> Array:
-        """Optimistic scores (1, K) of arms (K, d), `rounds` decisions having been made."""
-        if self.clock is not None:
-            self.clock.set(self.everyone, rounds)
-        return self.scores(self.everyone.offering(features[None], None))
