@@ -13,7 +13,8 @@ from adadim.policies.linear.evidence import probes_next
 
 EXPONENTS = (0.0, 0.9, 1.75)
 ROUNDS, PROBES = 150, 3
-POLICY = adadim.EvidenceLinUCB(taper=EXPONENTS, intercept=True, probes=PROBES)
+DOUBT = 3.0
+POLICY = adadim.EvidenceLinUCB(taper=EXPONENTS, intercept=True, doubt=DOUBT, probes=PROBES)
 
 
 def shape(exponent, dim):
@@ -70,7 +71,8 @@ def test_the_flat_constant_against_numerical_integration():
 class Textbook:
     """One replication, round by round, from all the data: the constant is a column with a prior of its own."""
 
-    def __init__(self, arms, longest, horizon, count):
+    def __init__(self, arms, longest, horizon, count, in_contexts=False):
+        self.in_contexts = in_contexts
         self.arms, self.dim, self.longest, self.horizon, self.count = arms, arms.shape[1], longest, horizon, count
         self.x, self.r, self.offset = [], [], 0.0
         self.ridge, self.exponent, self.noise = 1e-6, EXPONENTS[-1], math.nan
@@ -99,13 +101,18 @@ class Textbook:
         n = len(self.r)
         if n & (n - 1):
             return
-        x, r = np.array(self.x) / self.longest, np.array(self.r)
-        self.offset = r.mean()
-        if n == 1:
-            return
+        x, r, before = np.array(self.x) / self.longest, np.array(self.r), (self.exponent, self.ridge)
+        if n > 1:
+            self.look(x, r, n)
+        if n <= 64 or self.in_contexts or before != (self.exponent, self.ridge):
+            self.offset = r.mean()
+
+    def look(self, x, r, n):
         found = {s: [marginal(x * shape(s, self.dim), r, ridge) for ridge in RIDGES] for s in EXPONENTS}
         totals = {s: np.logaddexp.reduce([log for log, _ in each]) for s, each in found.items()}
-        self.exponent = max(s for s in EXPONENTS if totals[s] >= max(totals.values()) - 1e-6)
+        alike = max(totals.values()) - min(totals.values()) < 1e-6
+        self.exponent = min(s for s in EXPONENTS if totals[s] >= max(totals.values()) - math.log(DOUBT))
+        self.exponent = EXPONENTS[-1] if alike else self.exponent
         logs = [log for log, _ in found[self.exponent]]
         i = next(i for i, log in enumerate(logs) if log >= max(logs) - math.log(20))
         self.ridge = RIDGES[i]
@@ -125,7 +132,7 @@ def test_on_fixed_arms_it_is_the_textbook(form, expressive, device):
     instance = drawn(expressive)
     if device is not None:
         instance = instance.to(device)
-    policy = adadim.EvidenceLinUCB(taper=EXPONENTS, intercept=True, probes=PROBES, form=form)
+    policy = adadim.EvidenceLinUCB(taper=EXPONENTS, intercept=True, doubt=DOUBT, probes=PROBES, form=form)
     learner, noise = policy.start(instance.problem, seed=1), instance.noise_streams(0)
     books = []
     for r in range(2):
@@ -154,7 +161,7 @@ def test_in_contexts_it_is_the_textbook():
     rng = np.random.default_rng(5)
     offers = rng.normal(size=(ROUNDS, 8, 6)) + 0.5
     problem = adadim.Problem(arms=8, dim=6, horizon=ROUNDS)
-    learner, book = POLICY.start(problem, seed=1), Textbook(offers[0], 1.0, ROUNDS, 8)
+    learner, book = POLICY.start(problem, seed=1), Textbook(offers[0], 1.0, ROUNDS, 8, in_contexts=True)
     longest = 0.0
     for t, offer in enumerate(offers):
         longest = max(longest, np.linalg.norm(offer, axis=1).max())

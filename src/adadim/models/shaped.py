@@ -42,6 +42,7 @@ from adadim.models.moments import Moments
 
 WIDE = 1.5
 CLEARLY = 10.0  # times as likely as the order of the features is worth telling
+SETTLED = 64  # pulls: after so many a new mean of the rewards alone is not worth a factorisation
 ALIKE = 1e-6  # logs of evidences that differ by less are equal: two rewards say nothing of the exponent, say
 
 Exponents = tuple[float, ...]
@@ -132,6 +133,8 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
             centred, means = (x - weights @ x / n) * root[:, None], sums[pulled] / root - root * mean
             found = [evidence(centred * taper_weights(s, x.shape[1]), means, squares, n - 1) for s in self.exponents]
             ridge = self.choose_shape(r, found, n - 1)
+        if n > SETTLED and (ridge, exponent) == (self.ridge[r], self.exponent[r]):
+            return
         self.ridge[r] = ridge
         now = self._weights(float(self.exponent[r]), ridge, self.problem.dim)
         self.divided[r] *= like(now / self.multipliers[r], state.squares)

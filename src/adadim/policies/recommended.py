@@ -10,7 +10,7 @@ from adadim.policies.linear.linucb import LinUCB
 
 __all__ = ["RECOMMENDED", "recommended"]
 
-RECOMMENDED = EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, probes=2)
+RECOMMENDED = EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)
 
 
 def recommended(problem: Problem) -> Policy:
