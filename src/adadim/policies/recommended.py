@@ -6,7 +6,6 @@ from adadim.core.problem import Problem
 from adadim.errors import InvalidTypeError
 from adadim.policies.base import Policy
 from adadim.policies.linear.evidence import EvidenceLinUCB
-from adadim.policies.linear.linucb import LinUCB
 
 __all__ = ["RECOMMENDED", "recommended"]
 
@@ -18,8 +17,8 @@ def recommended(problem: Problem) -> Policy:
 
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
-    before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) it is
-    `LinUCB`, which must be told the noise.
+    before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) the same rule
+    chose `EvidenceLinUCB` with its default parameters.
 
     Examples
     --------
@@ -31,4 +30,4 @@ def recommended(problem: Problem) -> Policy:
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
-    return LinUCB() if problem.disjoint else RECOMMENDED
+    return EvidenceLinUCB() if problem.disjoint else RECOMMENDED
