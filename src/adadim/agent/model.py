@@ -19,10 +19,10 @@ from adadim.agent.log import Entries, FloatArray, Log, Place, Settings, Snapshot
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 
-FORMAT = b"sums1"
-HEAD = struct.Struct("<5sqqqqddd")
+FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which then count as zero
+HEAD, EARLIER_HEAD = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST = 32
-ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent")
+ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
 CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
 KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many
@@ -85,6 +85,7 @@ class Sums:
             return True
         asked, weights = self.asked, self._weights(numbers)
         asked.second -= (features if weights is None else features * weights[:, None]).T @ features
+        asked.first -= features.sum(axis=0) if weights is None else weights @ features
         asked.weight -= float(len(numbers) if weights is None else weights.sum())
         # The largest values are not sums: without those that had one, nobody knows them.
         largest = np.vecdot(features, features).max() * (1 + 1e-9) >= asked.longest > self.moments.longest
@@ -126,7 +127,8 @@ class Sums:
         if asked is None:
             return seen
         longest, extent = self.scales
-        return replace(seen, asked=asked.second, longest=longest, extent=extent)
+        known = replace(seen, longest=longest, extent=extent)
+        return replace(known, asked=asked.second, asked_first=asked.first, asked_weight=asked.weight)
 
     def forget(self, number: int) -> None:
         """Let older decisions count less, as of decision `number`."""
@@ -188,22 +190,26 @@ def encode(sums: Sums) -> bytes:
     """The sums over answered decisions as bytes, the last of which are a digest of the others."""
     moments = sums.moments
     counts = (len(moments.moment), sums.epoch, sums.answered, sums.learned)
-    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest)
-    body = head + as_bytes(moments.second) + as_bytes(moments.moment) + as_bytes(moments.extent)
+    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest, moments.total)
+    arrays = (moments.second, moments.moment, moments.extent, moments.first)
+    body = head + b"".join(map(as_bytes, arrays))
     return body + hashlib.sha256(body).digest()
 
 
 def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
-    """The sums that `encode` wrote; a `FileError` if these bytes are not that."""
+    """The sums that `encode` wrote, here or in version 0.2; a `FileError` if these bytes are not that."""
     body, digest = data[:-DIGEST], data[-DIGEST:]
-    if len(data) != HEAD.size + 8 * dim * (dim + 2) + DIGEST or hashlib.sha256(body).digest() != digest:
+    earlier = data.startswith(EARLIER)
+    head, rows = (EARLIER_HEAD, dim + 2) if earlier else (HEAD, dim + 3)
+    if len(data) != head.size + 8 * dim * rows + DIGEST or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
-    form, size, epoch, answered, learned, squares, weight, longest = HEAD.unpack_from(body)
-    if form != FORMAT or size != dim:
+    form, size, epoch, answered, learned, squares, weight, longest, *total = head.unpack_from(body)
+    if form not in (FORMAT, EARLIER) or size != dim:
         raise FileError("damaged sums")
-    numbers = as_vector(body[HEAD.size :]).astype(np.float64)
-    second, moment, extent = numbers[: dim * dim].reshape(dim, dim), numbers[dim * dim : -dim], numbers[-dim:]
+    second, (moment, extent, *first) = np.split(as_vector(body[head.size :]).astype(np.float64).reshape(-1, dim), [dim])
     moments = Moments(second, moment, squares, weight, longest, extent)
+    if not earlier:
+        moments.first, moments.total = first[0], *total
     return Sums(moments, half_life, epoch, answered, learned)
 
 

@@ -87,6 +87,7 @@ COMMON = tuple(LOOKS)[:14]
 # What policies are called in figures and studies, where that is not their kind in other letters.
 COMMON_NAMES = {
     "recommended": "EvidenceLinUCB",
+    "evidence": "EvidenceLinUCB",
     "tapered": "TaperedLinUCB",
     "LinUCB Oracle": ORACLE,
     "LinUCB, told": ORACLE,

@@ -15,6 +15,7 @@ from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
+from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 
@@ -48,7 +49,8 @@ def policies() -> dict[str, Any]:
     named: dict[str, Any] = {
         ORACLE: {**to_spec(library.LinUCB(dim=1)), **true_dim},
         PUBLISHED: library.LinUCBPlusPlus(),
-        "recommended": library.EvidenceLinUCB(),
+        "recommended": RECOMMENDED,
+        "evidence": library.EvidenceLinUCB(),
         "two-prior": library.TwoPriorLinUCB(),
         "prefix": library.PrefixLinUCB(),
         "prefix-thompson": library.PrefixLinUCB(rule="thompson"),
@@ -105,6 +107,10 @@ def study(
 
     Parameters
     ----------
+    split : str
+        Which families, one of `SPLITS`. In the two of "contexts" features come with each round, in the two of "late"
+        rewards come late, in the two of "everyday" both happen, and the policies are those that can play so; where
+        only some families have features that come with each round, some policies play the others alone.
     policy, family : sequence of str, optional
         Keys of `policies` to run, the references always among them, and families of that split; by default all.
     candidates : mapping, optional
