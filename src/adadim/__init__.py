@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from adadim import instances, policies, theory
 from adadim.core.actions import ActionSet
+from adadim.core.design import Features
 from adadim.core.features import interaction_levels, interactions
 from adadim.core.on_demand import on_demand as _on_demand
 from adadim.core.problem import Problem
@@ -59,6 +60,7 @@ __all__ = [
     "Dimension",
     "Evaluation",
     "EvaluationWarning",
+    "Features",
     "FileError",
     "ForeignArmError",
     "Instance",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Entries, FloatArray, Log, Place, Snapshot, as_bytes, as_vector
+from adadim.agent.log import Entries, FloatArray, Log, Place, Settings, Snapshot, as_bytes, as_vector
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 
@@ -141,6 +141,14 @@ class Sums:
                     self.peak *= factor
             self.epoch = number
 
+    def move(self, positions: list[int], dim: int) -> None:
+        """Let features be those at some positions of `dim` features, the others of which are 0 in all decisions."""
+        self.moments = _moved(self.moments, positions, dim)
+        if self.asked is not None:
+            self.asked, peak = _moved(self.asked, positions, dim), np.zeros(dim)
+            peak[positions] = self.peak
+            self.peak = peak
+
     def _count(self, numbers: Any, features: FloatArray) -> None:
         assert self.asked is not None
         self.asked.add(features, np.zeros(len(numbers)), self._weights(numbers))
@@ -156,6 +164,13 @@ class Sums:
             return None
         weights: FloatArray = np.exp2((numbers - self.epoch) / self.half_life)
         return weights
+
+
+def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
+    moved = Moments.zeros(dim)
+    moved.second[np.ix_(positions, positions)] = moments.second
+    moved.moment[positions], moved.extent[positions] = moments.moment, moments.extent
+    return replace(moved, squares=moments.squares, weight=moments.weight, longest=moments.longest)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -207,11 +222,17 @@ class Model:
 
     def __init__(self, log: Log) -> None:
         self.log, settings = log, log.settings
-        self.dim, self.half_life = settings.dim, settings.memory
+        self.half_life = settings.memory
         self.withdraws = settings.expire_after is not None and settings.expired_reward is None
         self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
         self.expected: list[FloatArray] = []
+        self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.log.settings.dim
 
     def refresh(self) -> None:
         """Take in what is new in the log."""
@@ -224,10 +245,12 @@ class Model:
     def unlearn(self) -> None:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
+        self._batch.clear()
 
     def _refresh(self) -> None:
         place = self.log.place()
         if place.generation != self.place.generation:
+            self.log.refresh_settings()
             snapshot = self._snapshot(place.generation)
             if snapshot is None:
                 self.rebuild()
@@ -299,10 +322,41 @@ class Model:
             self._changed()  # other scales are no small step; and so many steps cost more than to start again
 
     def count_decision(self, number: int, features: FloatArray) -> None:
-        """Count the next decision, which this process is about to write."""
-        self.expect(np.array([number]), features[None])
-        self.place = self.place._replace(number=number)
-        self.sums.forget(number)
+        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
+        self.place, asked = self.place._replace(number=number), self.sums.asked
+        if (
+            asked is None
+            or self.half_life is not None
+            or features @ features > asked.longest
+            or (np.abs(features) > asked.extent).any()
+        ):
+            self.add_batch()
+            self.expect(np.array([number]), features[None])
+            self.sums.forget(number)
+        else:  # the scales stay what they are, so that the sums can wait for the rest of the batch
+            self._batch.append((number, features))
+            self.expected.append(features)
+
+    def add_batch(self) -> None:
+        """Add the decisions of the batch to the sums."""
+        if self._batch:
+            numbers, features = zip(*self._batch, strict=True)
+            self._batch.clear()
+            self.sums.expect(np.array(numbers), np.array(features))
+
+    def replace_features(self, settings: Settings) -> None:
+        """Go over to settings with appended features, in which all decisions so far count 0."""
+        self.refresh()
+        before, after = self.log.settings.design, settings.design
+        assert before is not None
+        assert after is not None
+        positions, folded = before.positions_in(after), self._folded()
+        for sums in (self.sums, folded):
+            sums.move(positions, after.dim)
+        self.log.replace_settings(settings, encode(folded))
+        self.place = self.place._replace(generation=self.log.place().generation)
+        self._changed()
+        self.keep()
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""

@@ -118,15 +118,18 @@ def run(
 
 
 def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
-    """Tell how far a study in a results folder has come.
+    """Tell how far a study in a results folder has come, and which source of adadim computed it.
 
-    Given a folder made by [bold]reproduce[/bold], tells of every study in it.
+    Given a folder made by [bold]reproduce[/bold], tells of every study in it. The source is a digest of the files that
+    can change a number.
     The exit code is 0 if nothing is missing, else 1.
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
-        told = ("name", "done", "total", "complete")
+        told = ("name", "done", "total", "complete", "current")
         entries = [{key: getattr(s, key) for key in told} | {"cells": list(map(asdict, s.cells))} for s in statuses]
+        for entry, s in zip(entries, statuses, strict=True):
+            entry["made_by"] = [{**by._asdict(), "blocks": blocks} for by, blocks in s.made_by.items()]
         typer.echo(json.dumps(entries, indent=2))
     else:
         table = Table("study", "done", "wanted", "cells", "")
@@ -134,6 +137,9 @@ def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
             counts = (str(s.done), str(s.total), str(len(s.cells)))
             table.add_row(Text(s.name), *counts, "complete" if s.complete else "incomplete")
         kit.stdout().print(table)
+        for s in statuses:
+            for by, blocks in s.made_by.items():
+                kit.say(f"{s.name}: {blocks} blocks by {by}{'' if by.current else ' (not the present one)'}")
     if not all(s.complete for s in statuses):
         raise typer.Exit(kit.EXIT_FAILED)
 

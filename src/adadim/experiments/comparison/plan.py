@@ -27,6 +27,7 @@ NOT_COMPARED = {
     "Single": "an adapter for policies of the reader's own, not a policy",
     "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
     "ReleasedDynamicBalancing": "the figures of the paper tell of it",
+    "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
 """Policies of the library that the comparison does not run, and why."""
 
@@ -81,7 +82,6 @@ def policies() -> dict[str, Any]:
         "moss": library.MOSS(),
         "moss++": library.MOSSPlusPlus(),
         "emp-moss++": library.EmpMOSSPlusPlus(),
-        "parallel-moss": library.ParallelMOSS(),
         "medzo": library.MeDZO(),
         "random": library.Random(),
         "linucb++released": ReleasedLinUCBPlusPlus(bonus="squared"),
