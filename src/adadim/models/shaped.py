@@ -230,6 +230,8 @@ class ShapedContextModel(Shaped, TunedContextModel):
             told = float(state.squares[block]) - 2 * mean * float(b[0]) / column
             state.squares[block] = max(told + mean * mean * float(second[0, 0]) / column**2, 0.0)
             b -= (mean / column) * second[:, 0]
+            if n == 1:  # a single reward is its mean: what is left is rounding, of rewards that may be far from zero
+                state.squares[block], b[:] = 0.0, 0.0
         self.offset[r] += mean
         if n > 1 and squares > 0:
             found = []
