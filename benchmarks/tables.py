@@ -34,6 +34,7 @@ from adadim.study.source import PRESENT
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "made-by.json"
 FAMILY = "sphere-uniform-1/100"  # of the comparison: the one of the fewest rounds that needs no data
+THEN = {"recommended": {"kind": "EvidenceLinUCB"}}  # what the comparison's names meant when its tables were made
 QUICK = ("oracle", "linucb++", "greedy", "ucb", "moss", "random")  # policies of the field that take little time
 ROUNDING = 1e-6  # a smaller relative difference is one of rounding
 
@@ -112,6 +113,11 @@ def compare_field(table: Table) -> list[str]:
     return [f"{policy}: {new}, not {written[policy]}" for policy, new in computed.items() if new != written[policy]]
 
 
+def as_made(study: Study) -> Study:
+    """The study with the policies that its names meant when its tables were made."""
+    return replace(study, policies={**study.policies, **THEN})
+
+
 def tables() -> list[Table]:
     """All tables that have such a file beside them."""
     found = []
@@ -121,9 +127,9 @@ def tables() -> list[Table]:
             found.append(Table(f"reproduction/{study.name}.csv", study, next(iter(study.instances)), compare_figure))
     for name in ("regret-vs-oracle", "regret-vs-linucb++"):
         compared = pl.read_csv(DOCS / "comparison" / f"{name}.csv")["policy"].unique(maintain_order=True).to_list()
-        study = comparison.study("development", policy=compared, family=[FAMILY])
+        study = as_made(comparison.study("development", policy=compared, family=[FAMILY]))
         found.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
-    study = comparison.study("development", trials=10, family=[FAMILY])
+    study = as_made(comparison.study("development", trials=10, family=[FAMILY]))
     return [*found, Table("field.md", study, FAMILY, compare_field)]
 
 
