@@ -30,6 +30,10 @@ class Greedy(Policy):
     ties : {"random", "lowest"}
         How equal scores are resolved.
 
+    Notes
+    -----
+    Nothing is proved of it: where arms are few or alike its regret can grow like T.
+
     Examples
     --------
     >>> import adadim, numpy as np
