@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 import adadim
 from adadim.dimension import dimension_of_arms
-from adadim.models.factor import ArmFactor
+from adadim.models.factor import ContextFactor, log_evidence
 
 DIM, ARMS, RIDGE, NOISE = 40, 60, 0.1, 0.1
 COLLECTORS = ("LinUCB", "Thompson", "random")
@@ -26,36 +26,45 @@ def drawn(trials: int, horizon: int, seed: int) -> tuple[adadim.Instance, np.nda
     return adadim.Instance(features, theta=theta, horizon=horizon, noise=NOISE, replications=range(trials)), truth
 
 
-def collected(instance: adadim.Instance, collector: str, seed: int) -> ArmFactor:
-    """What a policy has seen after the horizon, with the evidences of the prior's ridge."""
+def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.ndarray, ...]:
+    """What a policy has seen after the horizon: pulls and sums of rewards of every arm, and sums of squared rewards."""
     problem, rng = instance.problem, np.random.default_rng(seed)
-    factor = ArmFactor(problem.actions, RIDGE)
     if collector == "LinUCB":
         seen = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.state
-        factor.rebuild(seen.counts, seen.sums, seen.squares, factor.everyone)
-        return factor
-    everyone = np.arange(len(problem))
-    means = np.asarray(instance.means)
+        return seen.counts, seen.sums, seen.squares
+    features, means, everyone = problem.actions.base, np.asarray(instance.means), np.arange(len(problem))
+    counts, sums = np.zeros(means.shape, dtype=np.int64), np.zeros(means.shape)
+    factor = ContextFactor(features, DIM, RIDGE)
     for _ in range(problem.horizon):
         if collector == "random":
             arms = rng.integers(problem.arms, size=len(problem))
         else:  # draw d*, then theta: z_1..m^T (w + sigma eps)
-            logs = factor.evidences()
+            logs = evidences(factor)
             gumbel = -np.log(-np.log(rng.random(logs.shape)))
             kept = np.arange(DIM) <= (logs + gumbel).argmax(axis=1)[:, None]
             sampled = (factor.w + NOISE * rng.standard_normal(factor.w.shape)) * kept
-            arms = np.matvec(factor.z.swapaxes(1, 2), sampled).argmax(axis=1)
-        factor.absorb(arms, means[everyone, arms] + NOISE * rng.standard_normal(len(problem)), factor.everyone)
-    return factor
+            arms = np.matvec(factor.whiten(features).swapaxes(1, 2), sampled).argmax(axis=1)
+        rewards = means[everyone, arms] + NOISE * rng.standard_normal(len(problem))
+        factor.absorb(features[everyone, arms], rewards, factor.everyone)
+        counts[everyone, arms] += 1
+        sums[everyone, arms] += rewards
+    return counts, sums, factor.squares
 
 
-def posteriors(factor: ArmFactor) -> dict[str, np.ndarray]:
+def evidences(factor: ContextFactor) -> np.ndarray:
+    """Log evidence of every prefix in each trial, (R, d)."""
+    seen = zip(factor.logdets, factor.residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)
+    return np.array([log_evidence(*one) for one in seen])
+
+
+def posteriors(actions: adadim.ActionSet, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> dict[str, Any]:
     """P(d* = m), (R, d), with the prior's ridge and with a learned one."""
-    logs = factor.evidences()
+    factor, features = ContextFactor(actions.base, DIM, RIDGE), actions.base
+    gram = features.swapaxes(1, 2) @ (counts[:, :, None] * features)
+    factor.rebuild(gram, np.vecmat(sums, features), squares, counts.sum(axis=1), factor.everyone)
+    logs = evidences(factor)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    learned = dimension_of_arms(
-        factor.actions, np.arange(ARMS), factor.counts, factor.sums, factor.squares, None, "uniform"
-    )
+    learned = dimension_of_arms(actions, np.arange(ARMS), counts, sums, squares, None, "uniform")
     return {"given": weights / weights.sum(axis=1, keepdims=True), "learned": learned.probabilities}
 
 
@@ -93,6 +102,7 @@ def calibration(trials: int, horizon: int, seed: int = 0) -> list[dict[str, Any]
     rows = []
     for number, collector in enumerate(COLLECTORS):
         instance, truth = drawn(trials, horizon, seed + number)
-        for ridge, probabilities in posteriors(collected(instance, collector, seed + number)).items():
+        seen = collected(instance, collector, seed + number)
+        for ridge, probabilities in posteriors(instance.problem.actions, *seen).items():
             rows.append({"collector": collector, "ridge": ridge, "trials": trials, **judged(probabilities, truth)})
     return rows

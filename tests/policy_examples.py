@@ -30,7 +30,10 @@ MADE_WITH = {
         adadim.LinUCB(bonus="squared", form="gram", dim=3),
         adadim.LinUCB(radius="oful", form="feature"),
         adadim.LinUCB(only_supported=True, dim=4),
+        adadim.LinUCB(memory=9.0, dim=5),
     ],
+    "EvidenceLinUCB": [adadim.EvidenceLinUCB(memory=9.0)],
+    "LinTS": [adadim.LinTS(memory=9.0)],
     "SupLinUCB": [adadim.SupLinUCB(radius=0.1, dim=3, ties="lowest")],
     "UCB": [adadim.UCB(index=index) for index in ("subgaussian", "ucb1", "released")],
     "LinUCBPlusPlus": [

@@ -338,7 +338,7 @@ class _Question:
             else:
                 logdets, residuals = (part[None] for part in given_prefixes(scaled, self.ridge, self.taper))
         at = self.support - 1
-        logs = log_evidence(logdets[:, at], residuals[:, at], np.asarray(n), np.asarray(1.0))
+        logs = log_evidence(logdets[:, at], residuals[:, at], n, 1.0)
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
         joint = np.exp(logs - logs.max())  # of d* and the ridge

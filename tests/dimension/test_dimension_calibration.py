@@ -22,9 +22,9 @@ def calibration():
 def test_with_the_ridge_of_the_prior(calibration, collector):
     instance, truth = calibration.drawn(200, 80, seed=7)
     assert truth.min() < 5 < 36 < truth.max()
-    factor = calibration.collected(instance, collector, seed=7)
-    assert (factor.pulls == 80).all()
-    found = calibration.judged(calibration.posteriors(factor)["given"], truth)
+    seen = calibration.collected(instance, collector, seed=7)
+    assert (seen[0].sum(axis=1) == 80).all()
+    found = calibration.judged(calibration.posteriors(instance.problem.actions, *seen)["given"], truth)
     assert sum(row["hits"] for row in found["bins"]) == 200
     assert sum(row["said"] for row in found["bins"]) == pytest.approx(200)
     assert found["worst_standard_errors"] < 3
@@ -37,7 +37,8 @@ def test_with_the_ridge_of_the_prior(calibration, collector):
 
 def test_false_probabilities_are_found_out(calibration):
     instance, truth = calibration.drawn(200, 80, seed=7)
-    right = calibration.posteriors(calibration.collected(instance, "random", seed=7))["given"]
+    seen = calibration.collected(instance, "random", seed=7)
+    right = calibration.posteriors(instance.problem.actions, *seen)["given"]
     sharp = right**2 / (right**2).sum(axis=1, keepdims=True)
     found = calibration.judged(sharp, truth)
     assert found["worst_standard_errors"] > 4

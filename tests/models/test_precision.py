@@ -107,7 +107,9 @@ def test_features_of_rounds_are_as_exact(name):
         if t in (1, 2, 5, 20, PULLS):
             mean, width2, logdet = in_many_digits(features, counts, sums, ridge)
             found_mean, found_width2 = state.predict(features[None], Rows.all(state.theta))
-            exact_to = max(1e-8, state.dim * np.finfo(float).eps * state.inflations(0).max())  # 3e-6 at most here
+            exact_to = max(
+                1e-8, state.dim * np.finfo(float).eps * state.variance_inflation(0).max()
+            )  # 3e-6 at most here
             np.testing.assert_allclose(found_width2[0], width2, rtol=exact_to)
             scale = np.sqrt(width2.max() * (state.squares[0] + 1))
             np.testing.assert_allclose(found_mean[0], mean, rtol=0, atol=exact_to * (np.abs(mean).max() + 0.01 * scale))

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adadim import ActionSet
 from adadim.models.averaged import FewFeatures, ManyFeatures, averaging_rows
-from adadim.models.factor import ArmFactor
+from adadim.models.factor import prefix_regressions
 from posterior_states import unit_rows
 
 
@@ -23,12 +22,11 @@ def variance_matrix(w, chances, noise2):
 def test_predictions_equal_a_solve_for_each_prefix(kind, arms, dim, ridge, taper):
     rng = np.random.default_rng(dim)
     features, theta = unit_rows(rng, 1, arms, dim), rng.standard_normal(dim)
-    factor = ArmFactor(ActionSet(features), ridge, taper)
-    for x in range(0, arms, 3):  # what was known before
-        factor.absorb(np.array([x]), np.array([0.5]), factor.everyone)
-    state = kind(factor.z[0].copy(), factor.w[0].copy(), factor.logdets[0].copy(), factor.residuals[0].copy())
-    counts, sums, squares = factor.counts[0].astype(float), factor.sums[0].copy(), float(factor.squares[0])
-    precisions = ridge * np.arange(1, dim + 1) ** taper
+    counts = (np.arange(arms) % 3 == 0) * 1.0  # what was known before
+    sums, squares, precisions = 0.5 * counts, 0.25 * counts.sum(), ridge * np.arange(1, dim + 1) ** taper
+    a, weights = features[0], precisions**-0.5
+    lower, *known = prefix_regressions((a.T * counts) @ a, a.T @ sums, squares, weights)
+    state = kind(np.linalg.solve(lower, (a * weights).T), *known)
     chances = rng.dirichlet(np.full(dim, 0.2))
     for t in range(1, 401):
         mean, variance = state.predict(chances, 0.3)

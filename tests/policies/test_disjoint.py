@@ -126,9 +126,8 @@ def test_a_parameter_for_each_arm_is_one_for_all_products(policy, library):
         arm = int(one.select(context))
         if isinstance(policy, adadim.LinTS):
             estimate = np.stack([np.linalg.solve(v[k], b[k]) for k in range(arms)])
-            blocks = one._regressions(np.arange(arms), one.everyone)
-            zero = one.factor.w[:, None, :] * 0.0
-            np.testing.assert_allclose(np.asarray(one._parameters(zero, blocks)[:, 0]), estimate, atol=1e-9)
+            zero = one.model.state.w[:, None, :] * 0.0
+            np.testing.assert_allclose(np.asarray(one.model.sample(zero, one.everyone)[:, 0]), estimate, atol=1e-9)
         else:
             mean = [seen @ np.linalg.solve(v[k], b[k]) for k in range(arms)]
             width = [np.sqrt(seen @ np.linalg.solve(v[k], seen)) for k in range(arms)]

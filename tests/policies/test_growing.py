@@ -19,6 +19,8 @@ PLAY = {
     "LinUCB dim": adadim.LinUCB(dim=3, radius="oful"),
     "tapered": adadim.TaperedLinUCB(),
     "evidence": adadim.EvidenceLinUCB(),
+    "prefix": adadim.PrefixLinUCB(),
+    "two priors": adadim.TwoPriorLinUCB(),
     "UCB": adadim.UCB(),
     "LinTS": adadim.LinTS(),
     "Random": adadim.Random(),
@@ -280,3 +282,20 @@ def test_growing_sets_in_a_study(tmp_path):
     results = run(Study("growing", {"here": here}, {"a": adadim.LinUCBPlusPlus()}, 3), tmp_path, jobs=1)
     instance = adadim.instances.growing(**{k: v for k, v in here.items() if k != "kind"}, replications=range(3))
     np.testing.assert_array_equal(results.final("here", "a"), adadim.simulate(adadim.LinUCBPlusPlus(), instance).final)
+
+
+@pytest.mark.parametrize("form", ["gram", "feature"])
+@pytest.mark.parametrize("kind", [adadim.LinUCB, adadim.TaperedLinUCB, adadim.EvidenceLinUCB])
+def test_arms_that_were_added_come_back_from_a_file(kind, form, tmp_path):
+    features = np.random.default_rng(3).standard_normal((5, 4)) / 4
+    problem, rng = adadim.Problem(features[:3], arms=6, horizon=200, noise=0.2), np.random.default_rng(0)
+    learner = kind(form=form).start(problem)
+    learner.update(learner.select(), 0.1)
+    learner.add_arms(features[3:])
+    learner.save(tmp_path / "learner.npz")
+    restored = adadim.load(tmp_path / "learner.npz", problem)
+    for _ in range(100):
+        arm, reward = learner.select(), float(rng.standard_normal())
+        assert restored.select() == arm
+        for one in (learner, restored):
+            one.update(arm, reward)

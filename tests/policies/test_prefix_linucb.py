@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim import ActionSet
 from adadim.models import averaged
-from adadim.models.factor import ArmFactor
 from reference.prefixes import PrefixAverage
 
 ROUNDS = 40
@@ -25,11 +23,15 @@ def world(arms=20, dim=6, seed=0):
     return features, features[:, :2] @ [0.8, -0.5], rng
 
 
-def factored(model):
-    """Means and squared widths of every arm by every prefix, from all that a model has seen."""
-    factor = ArmFactor(ActionSet(model.arms), model.ridge, model.taper)
-    factor.rebuild(model.counts[None], model.sums[None], np.array([model.squares]), factor.everyone)
-    return factor.means()[0], factor.widths2()[0]
+def separately(model):
+    """Means and squared widths of every arm by every prefix, each by its own solve, from all that a model has seen."""
+    means, widths2 = [], []
+    for m in range(1, model.arms.shape[1] + 1):
+        cut = model.arms[:, :m]
+        v = model.ridge * np.eye(m) + (cut.T * model.counts) @ cut
+        means.append(cut @ np.linalg.solve(v, cut.T @ model.sums))
+        widths2.append(np.vecdot(cut, np.linalg.solve(v, cut.T).T))
+    return np.array(means), np.array(widths2)
 
 
 @pytest.mark.parametrize("few", [0, 99])
@@ -43,14 +45,14 @@ def test_optimism_in_lock_step_with_the_plain_version(taper, decay, few, monkeyp
     plain = PrefixAverage(features, ROUNDS, taper, decay)
     for _ in range(ROUNDS):
         expected = plain.scores()
-        np.testing.assert_allclose(learner.scores(0), expected, rtol=1e-6)
+        np.testing.assert_allclose(learner.scores(learner.everyone)[0], expected, rtol=1e-6)
         arm = learner.select()
         assert expected[arm] >= expected.max() - 1e-6 * abs(expected.max())
         reward = means[arm] + 0.05 * rng.standard_normal()
         learner.update(arm, reward)
         plain.update(arm, reward)
-        assert learner.models[0].ridge == pytest.approx(plain.ridge)
-        np.testing.assert_allclose(learner.models[0].chances, plain.chances(), rtol=1e-6, atol=1e-9)
+        assert learner.model.each[0].ridge == pytest.approx(plain.ridge)
+        np.testing.assert_allclose(learner.model.each[0].chances, plain.chances(), rtol=1e-6, atol=1e-9)
 
 
 def test_a_draw_has_the_moments_of_the_posterior():
@@ -59,12 +61,12 @@ def test_a_draw_has_the_moments_of_the_posterior():
     learner = adadim.PrefixLinUCB(rule="thompson", scale=1.0).start(adadim.Problem(features, horizon=99))
     arms = rng.integers(len(features), size=30)
     learner.learn(arms, means[arms] + 0.05 * rng.standard_normal(30))
-    model = learner.models[0]
-    mean, width2 = factored(model)
-    reached = np.cumsum(model.chances)
+    model = learner.model.each[0]
+    mean, width2 = separately(model)
+    reached, scale = np.cumsum(model.chances), 0.3 / np.sqrt(model.noise2)
     for m in (1, 3, 6):
         uniform = reached[m - 1] - model.chances[m - 1] / 2
-        drawn = np.array([model.drawn(uniform, rng.standard_normal(6), 0.3) for _ in range(4000)])
+        drawn = np.array([model.sample(uniform, rng.standard_normal(6), scale) for _ in range(4000)])
         np.testing.assert_allclose(drawn.mean(axis=0), mean[m - 1], atol=5 * 0.3 * np.sqrt(width2[m - 1].max() / 4000))
         np.testing.assert_allclose(drawn.var(axis=0), 0.09 * width2[m - 1], rtol=0.15)
 
@@ -73,9 +75,9 @@ def test_the_length_drawn_has_the_posterior_law():
     features, means, _ = world()
     learner = adadim.PrefixLinUCB(rule="thompson").start(adadim.Problem(features, horizon=99))
     learner.learn([0, 1, 2, 3], means[:4])
-    model = learner.models[0]
-    weights = np.array([model.drawn(u, np.zeros(6), 0.0) for u in (np.arange(2000) + 0.5) / 2000])
-    by_prefix, _ = factored(model)
+    model = learner.model.each[0]
+    weights = np.array([model.sample(u, np.zeros(6), 0.0) for u in (np.arange(2000) + 0.5) / 2000])
+    by_prefix, _ = separately(model)
     for m in range(6):
         share = np.isclose(weights, by_prefix[m]).all(axis=1).mean()
         same = np.isclose(by_prefix, by_prefix[m]).all(axis=1)
@@ -101,7 +103,7 @@ def test_two_priors_play_the_likelier():
         plain.update(arm, reward)
         for other in (fading, prefix):
             other.learn([arm], [reward])
-        assert learner.prefix.models[0].total == pytest.approx(plain.total, rel=1e-6, abs=1e-6)
+        assert learner.prefix.model.totals[0] == pytest.approx(plain.total, rel=1e-6, abs=1e-6)
     assert seen == {True, False}
 
 
@@ -121,7 +123,7 @@ def test_features_ruled_out_cost_nothing(monkeypatch):
     described = outcome.learner.describe()[0]
     assert described["dim"] == 2
     assert described["features_in_use"] < 15
-    assert outcome.learner.models[0].regressions.z.shape == (described["features_in_use"], 150)
+    assert outcome.learner.model.each[0].regressions.z.shape == (described["features_in_use"], 150)
     assert outcome.learner.dimension().mode[0] == 2
 
 

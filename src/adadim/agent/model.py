@@ -17,13 +17,12 @@ import numpy as np
 
 from adadim.agent.log import Entries, FloatArray, Log, Place, Snapshot, as_bytes, as_vector
 from adadim.errors import FileError
-from adadim.models.moments import Moments
+from adadim.models.moments import FORGOTTEN, Moments
 
 FORMAT = b"sums1"
 HEAD = struct.Struct("<5sqqqqddd")
 DIGEST = 32
 ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent")
-FORGOTTEN = 1e-9  # pulls; less than that is nothing
 FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
 CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
 KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many

@@ -155,6 +155,10 @@ def _kinds(plugins: Plugins) -> dict[str, Any]:
 def _check_playable(policy: Policy, problem: Problem) -> None:
     """Refuse a policy that cannot play the problem of an agent, and say why."""
     name = type(policy).__name__
+    if getattr(policy, "memory", None) is not None:
+        raise InvalidValueError(
+            f"an agent cannot play {name} with a memory: it forgets by its own, Agent.create(memory=)"
+        )
     try:
         return _check_learner(policy.start(problem))
     except InvalidValueError as error:

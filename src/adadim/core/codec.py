@@ -28,6 +28,9 @@ Kinds = Mapping[str, Callable[..., Any]]
 """What a table may name, by the word that its key `kind` has for it."""
 
 REQUIRED = inspect.Parameter.empty
+# Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
+# identity or text, and results keep their names.
+ADDED_LATER = {"added later": True}
 MOST_TEXT = 500  # characters of what a reader of TOML says
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 POLICY_NAME = re.compile(r"\w[\w+, -]*")  # of a class, or as figures have it: LinUCB++ with Corral
@@ -143,10 +146,29 @@ def without_none(table: Any, kinds: Kinds) -> Any:
 
 
 def fields(value: Any) -> dict[str, Any]:
-    """Fields of a dataclass instance that its constructor takes, with their values."""
+    """Fields of a dataclass instance that its constructor takes, with their values; see also `ADDED_LATER`."""
     if not _is_dataclass_instance(value):
         raise InvalidTypeError(f"expected a dataclass instance such as LinUCB(), got {shown(value)}")
-    return {entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value) if entry.init}
+    return {entry.name: getattr(value, entry.name) for entry in _written(value) if entry.init}
+
+
+def text_of(value: Any) -> str:
+    """A dataclass instance as it is printed: as `dataclasses` would, less what was `ADDED_LATER` and is not used.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> adadim.Greedy(), adadim.Greedy(memory=100)
+    (Greedy(ridge=0.1, dim=None, ties='random'), Greedy(ridge=0.1, dim=None, ties='random', memory=100))
+    """
+    parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in _written(value) if entry.repr)
+    return f"{type(value).__qualname__}({', '.join(parts)})"
+
+
+def _written(value: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass instance, without those `ADDED_LATER` that have their default."""
+    every = dataclasses.fields(value)
+    return [entry for entry in every if entry.metadata != ADDED_LATER or getattr(value, entry.name) != entry.default]
 
 
 def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:

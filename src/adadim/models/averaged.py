@@ -1,45 +1,53 @@
-"""Predictions averaged over the number of features that matter, with the ridge learned (NumPy, one replication).
+"""Predictions averaged over the number of features that matter, with ridge and noise learned (NumPy).
 
-After 1, 2, 4, 8, ... pulls the evidence of every prefix under every ridge is found anew from counts and sums. Between
-them only the prefixes that have not been ruled out are kept up to date, so that a pull costs O(K d*) once d* is found.
+After 1, 2, 4, 8, ... pulls the evidence of every prefix under every ridge is found anew from the sums over the data.
+Between them one factor is kept up to date, by the equations of `factor`. On fixed arms only the prefixes that have not
+been ruled out are, so that a pull costs O(K d*) once d* is found: with many features Z = L^-1 A^T is, O(m K) a pull;
+with few, Z stays as it was at the start, Z_0, and L = L_0 M: a pull turns only M^-1, (m, m), and a decision costs one
+product with Z_0. Where features come with each round, L^-1 is, and a decision is one product with it.
 
-With many features, Z = L^-1 A^T is kept up to date, O(m K) a pull. With few, Z stays as it was at the start, Z_0, and L
-= L_0 M: a pull turns only M^-1, (m, m), and a decision costs one product with Z_0. The equations are those of `factor`.
+If each arm has a parameter of its own, all share d*, ridge and noise: the parameters are independent given these, so
+with L_k and S_mk of arm k the evidence of prefix m is
+
+    prod_k det(V_mk / Lambda_m)^(-1/2) (sum_k S_mk)^(-n/2),
+
+that of one regression on the products of every arm with every covariate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from adadim.core.actions import ActionSet
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import Array, FloatArray, as_numpy, like
+from adadim.core.problem import Problem
+from adadim.core.rows import Rows
+from adadim.models.context import ContextPosterior
+from adadim.models.evidence import RAW, TunedContextModel, TunedDisjointModel
+from adadim.models.evidence import RIDGES as FINE_RIDGES
 from adadim.models.factor import (
     FEW,
     SMALLEST,
-    ArmFactor,
     averaged_arms,
     forward_solve,
     log_evidence,
+    prefix_regressions,
     prior_precisions,
     triangle,
     turn_one,
 )
+from adadim.models.linear import Memo, Model
+
+RIDGES = FINE_RIDGES[::2]
+
+NEGLIGIBLE = 1e-3  # chance that a feature matters below which it is left out
 
 
 class ManyFeatures:
-    """Regressions on all prefixes of m features.
-
-    Parameters
-    ----------
-    z : array (m, K)
-        L^-1 a of every arm at the start.
-    w, logdets, residuals : array (m,)
-        As in `PrefixFactor`; kept up to date in place.
-    """
+    """Regressions on all prefixes of m features of fixed arms: Z (m, K), w, logdets and residuals (m,), in place."""
 
     def __init__(self, z: FloatArray, w: FloatArray, logdets: FloatArray, residuals: FloatArray) -> None:
         self.z, self.w, self.logdets, self.residuals = z, w, logdets, residuals
@@ -55,12 +63,7 @@ class ManyFeatures:
 
     def within(self, chances: FloatArray) -> FloatArray:
         """Squared width of every arm, averaged over d*."""
-        z = self.rows_of_arms()
-        return np.asarray(np.cumsum(chances[::-1])[::-1] @ (z * z))
-
-    def rows_of_arms(self) -> FloatArray:
-        """Z, (m, K)."""
-        return self.z
+        return averaged_width2(self.z, chances)
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Sum of the first rows of Z times weights, one value for every arm."""
@@ -68,7 +71,7 @@ class ManyFeatures:
 
 
 class FewFeatures(ManyFeatures):
-    """The same, where m is so small that a product of (m, m) and (m, K) matrices costs little."""
+    """The same, where m is so small that a product of (m, m) and (m, K) matrices costs little: Z_0 and M^-1."""
 
     def __init__(self, z: FloatArray, w: FloatArray, logdets: FloatArray, residuals: FloatArray) -> None:
         super().__init__(z, w, logdets, residuals)
@@ -88,17 +91,11 @@ class FewFeatures(ManyFeatures):
         deviations *= deviations
         return mean, np.ones(count) @ deviations
 
-    def rows_of_arms(self) -> FloatArray:
-        return np.asarray(self.turned @ self.z)
+    def within(self, chances: FloatArray) -> FloatArray:
+        return averaged_width2(self.turned @ self.z, chances)
 
     def combine(self, weights: FloatArray) -> FloatArray:
         return np.asarray((weights @ self.turned[: len(weights)]) @ self.z)
-
-
-def regressions(z: FloatArray, w: FloatArray, logdets: FloatArray, residuals: FloatArray) -> ManyFeatures:
-    """Regressions on all prefixes, in the form that is faster for so many features."""
-    kind = FewFeatures if len(w) <= FEW else ManyFeatures
-    return kind(z, w, logdets, residuals)
 
 
 def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatArray:
@@ -144,76 +141,101 @@ def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatAr
     return rows
 
 
-NEGLIGIBLE = 1e-3  # chance that a feature matters below which it is left out until the next stock
+def averaged_width2(z: FloatArray, chances: FloatArray) -> FloatArray:
+    """Squared width of every arm, averaged over d*, from z (m, K)."""
+    return np.asarray(np.cumsum(chances[::-1])[::-1] @ (z * z))
+
+
+def length_prior(decay: float, dim: int) -> FloatArray:
+    """ln P(d* = m) beforehand, for m^-decay up to a constant."""
+    prior = -decay * np.log(np.arange(1.0, dim + 1))
+    return np.asarray(prior - np.logaddexp.reduce(prior))
 
 
 def prefix_evidences(
-    gram: FloatArray, moments: FloatArray, squares: float, pulls: int, ridges: FloatArray, taper: float
+    blocks: Iterable[tuple[FloatArray, FloatArray]],
+    squares: float,
+    pulls: float,
+    ridges: FloatArray,
+    taper: float,
 ) -> FloatArray:
-    """Log evidence of every prefix under every ridge, (ridges, d), up to one constant, from X^T X, X^T r and sum r^2.
+    """Log evidence of every prefix under every ridge, (ridges, d), up to one constant.
+
+    `blocks` are X^T X and X^T r of every parameter, `squares` and `pulls` sum r^2 and n of all of them together.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> prefix_evidences(np.eye(2), np.array([1.0, 0.0]), 1.5, 3, np.array([1.0, 10.0]), taper=0.0).round(3)
+    >>> sums = [(np.eye(2), np.array([1.0, 0.0]))]
+    >>> prefix_evidences(sums, 1.5, 3, np.array([1.0, 10.0]), taper=0.0).round(3)
     array([[-0.347, -0.693],
            [-0.562, -0.61 ]])
     """
-    dim = len(gram)
-    logdets, residuals = np.zeros((len(ridges), dim)), np.zeros((len(ridges), dim))
-    for i, ridge in enumerate(ridges.tolist()):
-        weights = prior_precisions(ridge, taper, dim) ** -0.5
-        factor = np.linalg.cholesky(weights[:, None] * gram * weights + np.eye(dim))
-        w = forward_solve(factor, weights * moments)
-        logdets[i] = 2.0 * np.cumsum(np.log(np.diag(factor)))
-        residuals[i] = squares - np.cumsum(w * w)
-    shared = np.full(len(ridges), float(pulls)), np.full(len(ridges), squares)
-    return np.asarray(log_evidence(logdets, residuals, *shared))
+    sums, logs = list(blocks), []
+    for ridge in ridges.tolist():
+        weights = prior_precisions(ridge, taper, len(sums[0][1])) ** -0.5
+        logdets, explained = np.zeros(len(weights)), np.zeros(len(weights))
+        for gram, moments in sums:
+            _, w, steps, _ = prefix_regressions(gram, moments, squares, weights)
+            logdets += steps
+            explained += np.cumsum(w * w)
+        logs.append(log_evidence(logdets, squares - explained, pulls, squares))
+    return np.array(logs)
 
 
-class AveragedPrefixes:
-    """Regressions on all prefixes of the features of fixed arms, weighed by how likely each is.
+def chosen_ridge(logs: FloatArray, factor: float) -> tuple[int, float]:
+    """The smallest ridge not ruled out by a Bayes factor, and the log of the evidence averaged over the ridges.
 
-    Parameters
-    ----------
-    arms : array (K, d)
-        Features.
-    ridges : array
-        Ridges to choose from, rising: of those not ruled out by the Bayes factor the smallest is used.
-    factor : float
-        Bayes factor that rules a ridge out.
-    taper : float
-        The prior precision of feature j (over sigma^2) is ridge j^taper.
-    decay : float
-        The prior of d* is m^-decay, up to a constant.
+    `logs` (ridges, d) are those of prior times evidence.
+    """
+    by_ridge = np.logaddexp.reduce(logs, axis=1)
+    total = float(np.logaddexp.reduce(by_ridge)) - math.log(len(by_ridge))
+    return int(np.argmax(by_ridge >= by_ridge.max() - math.log(factor))), total
 
-    Attributes
-    ----------
-    chances : array (active,)
-        P(d* = m) of the prefixes that are kept up to date; the last stands for all longer ones too.
-    noise2 : float
-        Estimate of the noise variance, averaged over the prefixes; not a number before the first stock.
-    total : float
-        Log of the evidence summed over prefixes and ridges, as of the last stock.
+
+def weighed(
+    prior: FloatArray, logdets: FloatArray, residuals: FloatArray, n: int, squares: float
+) -> tuple[FloatArray, float]:
+    """P(d* = m | data), and the noise variance averaged over the prefixes, plus one standard error of itself.
+
+    That is not a number before the first pull.
+    """
+    logs = prior + log_evidence(logdets, residuals, n, squares)
+    chances = np.exp(logs - logs.max())
+    chances /= chances.sum()
+    if not n:
+        return chances, math.nan
+    residual = max(float(chances @ residuals), SMALLEST * squares)
+    return chances, residual / n * (1 + math.sqrt(2 / n))
+
+
+def features_in_use(chances: FloatArray) -> int:
+    """How many features matter with a chance that is not negligible; at least one."""
+    return max(1, int((np.cumsum(chances[::-1])[::-1] > NEGLIGIBLE).sum()))
+
+
+class ArmPrefixes:
+    """Regressions on all prefixes of the features of fixed arms (K, d), weighed by how likely each is.
+
+    `chances` (active,) are P(d* = m) of the prefixes that are kept up to date; the last stands for all longer ones too.
+    `total` is the log of the evidence summed over prefixes and ridges, as of the last update of the prior.
     """
 
-    def __init__(self, arms: FloatArray, ridges: FloatArray, factor: float, taper: float, decay: float) -> None:
-        self.arms, self.ridges, self.bayes_factor, self.taper = arms, ridges, factor, taper
-        prior = -decay * np.log(np.arange(1.0, arms.shape[1] + 1))
-        self.prior = prior - np.logaddexp.reduce(prior)
+    def __init__(self, arms: FloatArray, factor: float, taper: float, decay: float) -> None:
+        self.arms, self.bayes_factor, self.taper = arms.copy(order="K"), factor, taper
+        self.prior = length_prior(decay, arms.shape[1])
         self.counts, self.sums = np.zeros(len(arms), dtype=np.int64), np.zeros(len(arms))
-        self.pulls, self.squares, self.total, self.noise2 = 0, 0.0, 0.0, math.nan
+        self.pulls, self.squares, self.total = 0, 0.0, 0.0
         self.open = np.zeros(len(arms), dtype=np.int64)  # pulls of each arm whose rewards are not known yet
         self.asked: ManyFeatures | None = None  # the regressions over all pulls, those among them, without rewards
-        self._keep(arms.shape[1], float(ridges[0]))
+        self.keep(arms.shape[1], float(RIDGES[0]))
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
         """Make the factors of as many features as a saved state has."""
-        self._keep(saved["active"], saved["ridge"])
+        self.keep(saved["active"], saved["ridge"])
         if saved.get("asked") is not None:
             self._count_open()
 
-    def _keep(self, active: int, ridge: float) -> None:
+    def keep(self, active: int, ridge: float) -> None:
         """Keep the first `active` features up to date, from all that was seen."""
         self.active, self.ridge = active, ridge
         self.regressions = self._regressions(self.counts, self.sums, self.squares)
@@ -222,23 +244,20 @@ class AveragedPrefixes:
         self._weigh()
 
     def _regressions(self, counts: Any, sums: FloatArray, squares: float) -> ManyFeatures:
-        factor = ArmFactor(ActionSet(self.arms[:, : self.active]), self.ridge, self.taper)
-        factor.rebuild(counts[None], sums[None], np.array([squares]), factor.everyone)
-        return regressions(factor.z[0], factor.w[0], factor.logdets[0], factor.residuals[0])
+        arms = np.asfortranarray(self.arms[:, : self.active])
+        weights = prior_precisions(self.ridge, self.taper, self.active) ** -0.5
+        factor, *known = prefix_regressions(arms.T @ (counts[:, None] * arms), arms.T @ sums, squares, weights)
+        z = np.ascontiguousarray(forward_solve(factor, arms.T * weights[:, None]))
+        return (FewFeatures if self.active <= FEW else ManyFeatures)(z, *known)
 
     def _count_open(self) -> None:
         self.asked = self._regressions(self.counts + self.open, self.sums * 0.0, 0.0)
 
     def _weigh(self) -> None:
-        n, least = self.pulls, SMALLEST * self.squares
-        logs, residuals = self.prior[: self.active], self.regressions.residuals
-        if least:  # `log_evidence`, of one replication: this is done every round
-            logs = logs - 0.5 * (self.regressions.logdets + n * np.log(np.maximum(residuals, least)))
-        chances = np.exp(logs - logs.max())
-        self.chances = chances / chances.sum()
-        if n:
-            residual = max(float(self.chances @ residuals), least)
-            self.noise2 = residual / n * (1 + math.sqrt(2 / n))
+        seen = self.regressions
+        self.chances, self.noise2 = weighed(
+            self.prior[: self.active], seen.logdets, seen.residuals, self.pulls, self.squares
+        )
 
     def expect(self, arm: int) -> None:
         """Count a pull whose reward is not known yet."""
@@ -272,36 +291,260 @@ class AveragedPrefixes:
         self.sums[arm] += reward
         self.squares += reward * reward
         if self.pulls & (self.pulls - 1) == 0 and self.squares > 0:
-            self._take_stock()
+            self._update_prior()
         else:
             self._weigh()
 
-    def _take_stock(self) -> None:
+    def _update_prior(self) -> None:
         pulled = np.flatnonzero(self.counts)
         features, counts = self.arms[pulled], self.counts[pulled]
-        gram, moments = features.T @ (counts[:, None] * features), features.T @ self.sums[pulled]
-        logs = prefix_evidences(gram, moments, self.squares, self.pulls, self.ridges, self.taper) + self.prior
-        by_ridge = np.logaddexp.reduce(logs, axis=1)
-        self.total = float(np.logaddexp.reduce(by_ridge)) - math.log(len(self.ridges))
-        chosen = int(np.argmax(by_ridge >= by_ridge.max() - math.log(self.bayes_factor)))
-        chances = np.exp(logs[chosen] - by_ridge[chosen])
-        tail = np.cumsum(chances[::-1])[::-1]
-        self._keep(max(1, int((tail > NEGLIGIBLE).sum())), float(self.ridges[chosen]))
+        block = features.T @ (counts[:, None] * features), features.T @ self.sums[pulled]
+        logs = prefix_evidences([block], self.squares, self.pulls, RIDGES, self.taper) + self.prior
+        chosen, self.total = chosen_ridge(logs, self.bayes_factor)
+        chances = np.exp(logs[chosen] - np.logaddexp.reduce(logs[chosen]))
+        self.keep(features_in_use(chances), float(RIDGES[chosen]))
 
-    def predict(self, noise2: float) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of every arm, over d* and the parameters, given the variance of the noise.
+    def predict(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of every arm, over d* and the parameters.
 
         What is open counts in the variance of the parameters given d*, not in how far the prefixes disagree.
         """
+        noise2 = known_or_1(self.noise2)
         if self.asked is None:
             return self.regressions.predict(self.chances, noise2)
         mean, between = self.regressions.predict(self.chances, 0.0)
         return mean, between + noise2 * self.asked.within(self.chances)
 
-    def drawn(self, uniform: float, normals: FloatArray, deviation: float) -> FloatArray:
-        """Means of the arms under parameters drawn from the posterior, `deviation` the noise times a factor."""
-        last = min(int(np.searchsorted(np.cumsum(self.chances), uniform, side="right")) + 1, self.active)
+    def sample(self, uniform: float, normals: FloatArray, scale: float) -> FloatArray:
+        """Means of the arms under parameters drawn from the posterior, `scale` a factor on their deviation."""
+        last, deviation = drawn_length(self.chances, uniform), scale * math.sqrt(known_or_1(self.noise2))
         if self.asked is None:
             return self.regressions.combine(self.regressions.w[:last] + deviation * normals[:last])
         mean = self.regressions.combine(self.regressions.w[:last])
         return mean + self.asked.combine(deviation * normals[:last])
+
+
+def known_or_1(noise2: float) -> float:
+    """The noise variance, or 1 while no reward says anything about it."""
+    return noise2 if noise2 > 0 else 1.0
+
+
+def drawn_length(chances: FloatArray, uniform: float) -> int:
+    """A length of the prefix that has these chances."""
+    return min(int(np.searchsorted(np.cumsum(chances), uniform, side="right")) + 1, len(chances))
+
+
+class PrefixFixedModel(Model):
+    """The same arms in every round: `ArmPrefixes` of every replication."""
+
+    fixed_operations = False
+    on_host = True
+
+    def __init__(self, problem: Problem, taper: float, factor: float, decay: float) -> None:
+        super().__init__(problem, problem.dim)
+        self.each = [ArmPrefixes(arms, factor, taper, decay) for arms in self._features()]
+
+    def _features(self) -> Iterator[FloatArray]:
+        """The arms of each replication, in units in which those of round 1 are alike and the longest has norm 1."""
+        first = self.problem.first_arms
+        actions = self.problem.actions.in_like_units(RAW, first).rescaled(first)
+        return (as_numpy(actions.dense(r)) for r in range(len(self.problem)))
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        return _stacked(self.each[r].predict() for r in rows.ids.tolist())
+
+    def sample(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
+        """Means of the arms under parameters drawn from the posterior, (n, K)."""
+        drawn = ((r, generators[r].random(), generators[r].standard_normal(self.dim)) for r in rows.ids.tolist())
+        return np.array([self.each[r].sample(uniform, normals, scale) for r, uniform, normals in drawn])
+
+    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return (like(chosen, self.problem.reference) if self.converts else chosen), {}
+
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        return as_numpy(arms)
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm, reward in zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
+            self.each[r].absorb(arm, reward)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm in zip(rows.ids.tolist(), as_numpy(arms).tolist(), strict=True):
+            self.each[r].expect(arm)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        for r, arm, reward in zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
+            self.each[r].answer(arm, reward)
+
+    def drop_expected(self) -> None:
+        for one in self.each:
+            one.drop_expected()
+
+    def arms_added(self) -> None:
+        for one, arms in zip(self.each, self._features(), strict=True):
+            one.arms[...] = arms
+            one.keep(one.active, one.ridge)
+
+    @property
+    def totals(self) -> FloatArray:
+        """Log of the evidence of each replication, averaged over the ridges."""
+        return np.array([one.total for one in self.each])
+
+    @property
+    def pulls(self) -> Array:
+        return np.array([one.pulls for one in self.each])
+
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        counts, sums = (np.array([getattr(one, name) for one in self.each]) for name in ("counts", "sums"))
+        return counts, sums, np.array([one.squares for one in self.each])
+
+    def describe(self, r: int) -> dict[str, Any]:
+        one = self.each[r]
+        return {
+            "dim": int(np.argmax(one.chances)) + 1,
+            "features_in_use": one.active,
+            "pulls": one.pulls,
+            "most_pulled_arm": int(one.counts.argmax()),
+            "pulls_of_that_arm": int(one.counts.max()),
+            "ridge": one.ridge,
+            "noise": None if math.isnan(one.noise2) else math.sqrt(one.noise2),
+        }
+
+
+class PrefixPosterior(ContextPosterior):
+    """The regression on features that are new each round, and those on all their prefixes.
+
+    `root` (R, d, d) is L^-1 of features divided by the root of the ridge; w, logdets and residuals are (R, d).
+    """
+
+    def __init__(self, replications: int, dim: int, ridge: float) -> None:
+        super().__init__(replications, dim, ridge)
+        self.root = np.stack([np.eye(dim)] * replications)
+        self.w, self.logdets, self.residuals = (np.zeros((replications, dim)) for _ in range(3))
+
+    def pull(self, r: int, x: Array, reward: float) -> None:
+        root = self.root[r]
+        turn_one(root, self.w[r], self.residuals[r], self.logdets[r], root @ x / math.sqrt(self.ridge[r]), reward)
+        super().pull(r, x, reward)  # afterwards: it may make everything anew, this pull among the rest
+
+    def _refresh(self, r: int, ridge: float) -> None:
+        super()._refresh(r, ridge)
+        weights = np.full(self.dim, ridge**-0.5)
+        factor, self.w[r], self.logdets[r], self.residuals[r] = prefix_regressions(
+            *self.moments(r), self.squares[r], weights
+        )
+        self.root[r] = forward_solve(factor, np.eye(self.dim))
+
+    def whiten(self, at: slice, offered: Array, size: int) -> tuple[Array, Array]:
+        """z (size, K) in the first features of arms (K, d), by the regressions at some positions, and w beside it.
+
+        Either there is one regression, or one for each arm and the same features (d,) for all of them.
+        """
+        x = offered.reshape(-1, self.dim)[:, :size] / math.sqrt(self.ridge[at][0])
+        z = self.root[at, :size, :size] @ x.T
+        return z.transpose(1, 0, 2).reshape(size, -1), self.w[at, :size].T
+
+
+class PrefixContextModel(TunedContextModel):
+    """Features that come with each round, in units and with ridges as `TunedContextModel` has them."""
+
+    state: PrefixPosterior
+
+    def __init__(self, problem: Problem, taper: float, factor: float, decay: float) -> None:
+        self.prior = length_prior(decay, problem.dim)
+        super().__init__(problem, taper, factor)
+
+    def regression(self, ridge: float) -> PrefixPosterior:
+        return PrefixPosterior(len(self.problem) * len(self.blocks(0)), self.dim, ridge)
+
+    def chances(self, r: int) -> tuple[FloatArray, float]:
+        """P(d* = m) of the prefixes in use, the last of which stands for all longer ones, and the noise variance."""
+        state, at = self.state, self._at(r)
+        seen = (state.logdets[at].sum(axis=0), state.residuals[at].sum(axis=0))
+        chances, noise2 = weighed(self.prior, *seen, int(state.pulls[at].sum()), float(state.squares[at].sum()))
+        size = features_in_use(chances)
+        return np.append(chances[: size - 1], chances[size - 1 :].sum()), noise2
+
+    def _at(self, r: int) -> slice:
+        """Where the regressions of a replication are in `state`."""
+        blocks = self.blocks(r)
+        return slice(blocks[0], blocks[-1] + 1)
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        offered = self._offered(rows)
+        return _stacked(self._predict(r, x) for r, x in zip(rows.ids.tolist(), offered, strict=True))
+
+    def _offered(self, rows: Rows) -> Array:
+        """What is offered, as it is learned from."""
+        assert rows.features is not None
+        self.notice(rows.features, rows)
+        return self.scaled(rows.features, rows)
+
+    def _predict(self, r: int, offered: Array) -> tuple[Array, Array]:
+        """Mean and variance of every arm of one replication, over d* and the parameters; see `ArmPrefixes.predict`."""
+        chances, noise2 = self.chances(r)
+        mean, within, between = averaged_arms(*self.state.whiten(self._at(r), offered, len(chances)), chances)
+        if self.state.asked is not None:
+            within = averaged_width2(self.state.asked.whiten(self._at(r), offered, len(chances))[0], chances)
+        return mean, known_or_1(noise2) * within + between
+
+    def sample(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
+        """Means of the arms under parameters drawn from the posterior, (n, K)."""
+        offered = zip(rows.ids.tolist(), self._offered(rows), strict=True)
+        return np.array([self._sample(r, x, generators[r], scale) for r, x in offered])
+
+    def _sample(self, r: int, offered: Array, generator: np.random.Generator, scale: float) -> Array:
+        chances, noise2 = self.chances(r)
+        last, at = drawn_length(chances, generator.random()), self._at(r)
+        normals = generator.standard_normal((len(self.blocks(r)), self.dim))[:, :last].T
+        spread = scale * math.sqrt(known_or_1(noise2)) * normals
+        z, w = self.state.whiten(at, offered, last)
+        if self.state.asked is None:
+            return (z * (w + spread)).sum(axis=0)
+        return (z * w).sum(axis=0) + (self.state.asked.whiten(at, offered, last)[0] * spread).sum(axis=0)
+
+    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        self.notice(as_numpy(memo["features"]), rows)  # pulls of a log were not offered before
+        return super().pulled(arms, rows, memo)
+
+    def _update_prior(self, r: int, n: float) -> None:
+        state, scale = self.state, float(self.longest[r]) or 1.0
+        squares = float(state.squares[self._at(r)].sum())
+        if squares == 0:
+            return
+        sums = [state.moments(block) for block in self.blocks(r)]
+        chosen, self.totals[r] = chosen_ridge(
+            prefix_evidences(sums, squares, n, RIDGES * scale, taper=0.0) + self.prior, self.factor
+        )
+        self._refresh(r, RIDGES[chosen] * scale)
+
+    def describe(self, r: int) -> dict[str, Any]:
+        chances, noise2 = self.chances(r)
+        return {
+            **super().describe(r),
+            "dim": int(np.argmax(chances)) + 1,
+            "features_in_use": len(chances),
+            "noise": None if math.isnan(noise2) else math.sqrt(noise2),
+        }
+
+
+class PrefixDisjointModel(PrefixContextModel, TunedDisjointModel):
+    """One context for all arms, a parameter for each, and one d*, ridge and noise for all of them."""
+
+    state: PrefixPosterior
+
+
+PrefixModel = PrefixFixedModel | PrefixContextModel
+
+
+def prefix_model(problem: Problem, taper: float, factor: float, decay: float) -> PrefixModel:
+    """The model that averages over d*, for what a problem offers."""
+    if problem.disjoint:
+        return PrefixDisjointModel(problem, taper, factor, decay)
+    return (PrefixContextModel if problem.contextual else PrefixFixedModel)(problem, taper, factor, decay)
+
+
+def _stacked(pairs: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of all replications, from those of each."""
+    means, variances = zip(*pairs, strict=True)
+    return np.array(means), np.array(variances)

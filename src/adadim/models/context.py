@@ -54,34 +54,10 @@ ZERO = np.zeros(())  # NumPy compares arrays with this one quicker than with a n
 
 
 class ContextPosterior(CountsOpenPulls):
-    """Exact ridge regression on features that are new each round (NumPy).
+    """Exact ridge regression on features that are new each round (NumPy), `dim` of them.
 
-    Parameters
-    ----------
-    replications, dim : int
-        R and the number of features d.
-    ridge : float
-        Regularisation lambda of the least squares.
-
-    Attributes
-    ----------
-    theta : array (R, d)
-        Estimated parameter V^-1 b.
-    inverse : array (R, d, d)
-        V^-1, symmetric.
-    squares, logdet : array (R,)
-        Sum of squared rewards; ln det(V / ridge).
-    pulls : array (R,)
-        Number of pulls.
-
-    Examples
-    --------
-    >>> state = ContextPosterior(1, 2, ridge=1.0)
-    >>> rows = Rows.all(state.theta)
-    >>> state.absorb(np.array([[1.0, 0.0]]), np.array([3.0]), rows)
-    >>> mean, width2 = state.predict(np.array([[[1.0, 0.0], [0.0, 2.0]]]), rows)
-    >>> mean, width2
-    (array([[1.5, 0. ]]), array([[0.5, 4. ]]))
+    `inverse` (R, d, d) is V^-1, `theta` (R, d) V^-1 b, `squares` (R,) the sum of squared rewards, `logdet` (R,)
+    ln det(V / ridge).
     """
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
@@ -143,7 +119,7 @@ class ContextPosterior(CountsOpenPulls):
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
     def without_rewards(self) -> ContextPosterior:
-        same = ContextPosterior(len(self.ridge), self.dim, 1.0)
+        same = type(self)(len(self.ridge), self.dim, 1.0)
         for r, ridge in enumerate(self.ridge.tolist()):
             self._fold(r)
             same._second[r] = self._second[r]
@@ -258,14 +234,14 @@ class ContextPosterior(CountsOpenPulls):
         self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
         self._judge(r)
 
-    def inflations(self, r: int) -> Array:
+    def variance_inflation(self, r: int) -> Array:
         """V_jj (V^-1)_jj of every feature; the largest, times d and 2e-16, says how exact squared widths are."""
         self._fold(r)
         return (np.diag(self._second[r]) + self.ridge[r]) * np.diag(self.inverse[r])
 
     def _judge(self, r: int) -> None:
         """Warn once if the regression is no longer exact."""
-        inflated = self.inflations(r)
+        inflated = self.variance_inflation(r)
         largest = float(inflated.max())
         if self._warned or not largest > MOST_INFLATED:
             return
@@ -281,17 +257,7 @@ class ContextPosterior(CountsOpenPulls):
 
 
 class DeviceContextPosterior(CountsOpenPulls):
-    """`ContextPosterior` on torch; parameters and attributes as there.
-
-    Parameters
-    ----------
-    reference : array (R, ...)
-        A tensor on the device to use.
-    dim : int
-        Number of features d.
-    ridge : float
-        Regularisation lambda of the least squares.
-    """
+    """`ContextPosterior` on torch, on the device of `reference` (R, ...)."""
 
     def __init__(self, reference: Array, dim: int, ridge: float) -> None:
         self.dim, self.ridge = dim, positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")

@@ -9,16 +9,6 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = [
-    "cheaper_form",
-    "least_bytes",
-    "most_runs",
-    "replication_bytes",
-    "state_bytes",
-    "streamed_bytes",
-    "suits_few_pulls",
-]
-
 NUMBER = 8  # bytes
 
 # A flop of syrk costs about a fifth of a number streamed through gemv (one thread, AVX-512, K from 400 to 2400);
@@ -27,13 +17,7 @@ STREAM_TO_FLOP = 5.0
 
 
 def cheaper_form(arms: int, base_arms: int, dim: int) -> Literal["gram", "feature"]:
-    """Form that takes less time for K arms, truncations of K_0 base arms, in d features.
-
-    Examples
-    --------
-    >>> cheaper_form(1200, 1200, 600), cheaper_form(100_000, 100_000, 64)
-    ('gram', 'feature')
-    """
+    """Form that takes less time for K arms, truncations of K_0 base arms, in d features."""
     return "gram" if arms**2 <= STREAM_TO_FLOP * (base_arms * dim + dim**2) else "feature"
 
 
@@ -41,11 +25,6 @@ def most_runs(arms: int, base_arms: int, dim: int) -> int:
     """How many runs of equal pulls a learner may keep as one vector each (K numbers, all of which a pull reads).
 
     Up to here a pull reads no more, on average, than the feature form does.
-
-    Examples
-    --------
-    >>> most_runs(1200, 1200, 512)
-    1460
     """
     return max(1, 2 * (base_arms * dim + dim**2) // arms)
 
@@ -54,11 +33,6 @@ def suits_few_pulls(arms: int, base_arms: int, dim: int, pulls: int) -> bool:
     """Whether several learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs.
 
     Otherwise each has V^-1, as where K is so large that even one K x K matrix is too much.
-
-    Examples
-    --------
-    >>> suits_few_pulls(1200, 1200, 512, pulls=157), suits_few_pulls(1200, 1200, 512, pulls=10_000)
-    (True, False)
     """
     return cheaper_form(arms, base_arms, dim) == "gram" and pulls <= most_runs(arms, base_arms, dim)
 
@@ -77,11 +51,6 @@ def least_bytes(base_arms: int, arms: int, dim: int) -> int:
     """Memory that one replication of a study takes at least, whatever the policy.
 
     The features twice, as drawn and as kept, and for each arm its mean, its gap, its pulls and its score.
-
-    Examples
-    --------
-    >>> round(least_bytes(1200, 1200, 600) / 1e6, 1)
-    11.6
     """
     return NUMBER * (2 * base_arms * dim + 4 * arms)
 
@@ -92,11 +61,6 @@ def replication_bytes(arms: int, dim: int, horizon: int) -> int:
     Three times the features (two of them while instances are joined); the matrices of a master's bases in nested
     dimensions or of the levels of SupLinUCB, whichever take more; and for each base its random numbers, its past and
     its arms.
-
-    Examples
-    --------
-    >>> round(replication_bytes(1200, 600, 2500) / 1e6)
-    111
     """
     dims = [min(2**i, dim) for i in range(math.ceil(math.log2(dim)) + 1)]
     # On a device nested bases are always in the feature form, whichever is cheaper (`lanes`).

@@ -187,7 +187,11 @@ class TunedContextModel(Tuned, ContextModel):
         return {"features": features}
 
     def notice(self, offered: Array, rows: Rows) -> None:
-        """Keep the longest arm and the largest values; before the first reward, choose units and ridge by them."""
+        """Keep the longest arm and the largest values; before the first reward, choose units and ridge by them.
+
+        `offered` are features (n, K, d), or contexts (n, d) for all arms.
+        """
+        offered = offered.reshape(len(offered), -1, self.dim)
         largest = np.abs(offered).max(axis=1)
         if (largest > rows.of(self.extent)).any():
             rows.put(self.extent, np.maximum(rows.of(self.extent), largest))
@@ -272,7 +276,7 @@ class TunedDisjointModel(TunedContextModel, DisjointModel):
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
-        self.notice(rows.features[:, None], rows)
+        self.notice(rows.features, rows)
         return self.predict_contexts(self.scaled(rows.features, rows), rows)
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:

@@ -65,10 +65,6 @@ def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width
 
     Where there is no end (None), a million pulls are looked at. `width2` are the squared widths before any pull, where
     they are known.
-
-    Examples
-    --------
-    >>> check_precision(ActionSet(np.eye(3)), ridge=0.1, horizon=1000)
     """
     horizon = ENDLESS if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
@@ -86,32 +82,12 @@ def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width
 class Posterior(CountsOpenPulls):
     """Exact ridge regression seen from the arms.
 
-    Parameters
-    ----------
-    actions : ActionSet
-        The arms.
-    ridge : float
-        Regularisation lambda of the least squares.
-
-    Attributes
-    ----------
-    mean : array (R, K)
-        Estimated mean reward <a, theta_hat> of every arm.
-    width2 : array (R, K)
-        Squared width a^T V^-1 a of every arm.
-    counts, sums : array (R, K)
-        Pulls of every arm and the sum of its rewards; they determine all the rest (see `rebuild`).
-    pulls : array (R,)
-        Pulls of all arms together.
-    squares : array (R,)
-        Sum of all squared rewards; not a number after a rebuild that did not say.
-    logdet : array (R,)
-        ln det(V / ridge).
-    streamed : int
-        Bytes that a pull of another arm reads for each replication.
+    `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a of every arm; `counts` and `sums` (R, K) its pulls and
+    the sum of its rewards, which determine all the rest (see `rebuild`); `pulls`, `squares` and `logdet` (R,) all
+    pulls, the sum of all squared rewards (not a number after a rebuild that did not say) and ln det(V / ridge).
     """
 
-    streamed = 0
+    streamed = 0  # bytes that a pull of another arm reads for each replication
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions = actions
@@ -204,7 +180,7 @@ FEW = 8  # below this many pulls counting them one by one is quicker than by arr
 
 
 class HostPosterior(Posterior):
-    """What the forms on NumPy share; parameters and attributes as in `Posterior`.
+    """What the forms on NumPy share.
 
     Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
     stretch.
@@ -275,7 +251,7 @@ BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H onl
 
 
 class HostGram(HostPosterior):
-    """Ridge posterior held as a K x K matrix; parameters and attributes as in `Posterior`.
+    """Ridge posterior held as a K x K matrix.
 
     Of P only the lower triangle is kept: syrk writes one half, and reading a symmetric row from one half is cheap.
     Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
@@ -328,7 +304,7 @@ LARGEST_RATIO = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps 
 
 
 class HostFeature(HostPosterior):
-    """Ridge posterior held as a d x d matrix; parameters and attributes as in `Posterior`."""
+    """Ridge posterior held as a d x d matrix."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)

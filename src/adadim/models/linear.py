@@ -151,6 +151,8 @@ class FixedModel(Model):
         else:
             self.state = make(seen, ridge)
         self.streamed = self.state.streamed
+        if weights is not None and problem.growing:
+            self.weighted = seen.base  # a copy, to which arms are added in place: it is state
 
     def features(self) -> ActionSet:
         """The features of all arms that it learns from."""

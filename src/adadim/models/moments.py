@@ -11,38 +11,16 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 
-__all__ = ["Moments"]
+FORGOTTEN = 1e-9  # pulls; less than that is nothing
 
 
 @dataclass
 class Moments:
     """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
 
-    Attributes
-    ----------
-    second : array (d, d)
-        sum w x x^T.
-    moment : array (d,)
-        sum w r x.
-    squares, weight : float
-        sum w r^2 and sum w.
-    longest : float
-        Largest squared norm of an x.
-    extent : array (d,)
-        Largest absolute value of each feature.
-    asked : array (d, d), optional
-        sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them. By default every
-        reward is known, and this is `second`.
-
-    Examples
-    --------
-    >>> sums = Moments.zeros(2)
-    >>> sums.add(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 1.0]))
-    >>> sums.moment, sums.squares, sums.weight, sums.longest
-    (array([3., 2.]), 10.0, 2.0, 4.0)
-    >>> sums.replace(np.array([[1.0, 0.0]]), np.array([3.0]), np.array([5.0]))
-    >>> sums.moment
-    array([5., 2.])
+    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest squared norm of an x and the largest absolute value of each
+    feature; and `asked`, sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them
+    (by default every reward is known, and this is `second`).
     """
 
     second: FloatArray

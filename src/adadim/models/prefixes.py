@@ -16,9 +16,6 @@ from adadim.core.arrays import FloatArray
 from adadim.models.factor import prior_precisions
 from adadim.models.moments import Moments
 
-__all__ = ["RIDGES", "Pooled", "canonical_prefixes", "given_prefixes", "moment_prefixes"]
-
-
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 """Ridges to average over: (noise / size of a coefficient)^2, for features whose mean square is 1."""
 
@@ -30,16 +27,9 @@ ALIKE = 1e-12  # share of a column's largest entry by which entries of equal row
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Choices and rewards, summed up by arm.
+    """Choices and rewards, summed up by arm: how often each was chosen, and its rewards; arms not chosen may be there.
 
-    Attributes
-    ----------
-    arms : array (k, d)
-        Features of the arms, each once, whether chosen or not.
-    counts, sums : array (k,)
-        How often each was chosen, and the sum of its rewards.
-    squares : float
-        Sum of all squared rewards.
+    `squares` is the sum of all squared rewards.
     """
 
     arms: FloatArray
@@ -49,15 +39,7 @@ class Pooled:
 
     @classmethod
     def of(cls, features: FloatArray, rewards: FloatArray, others: FloatArray | None = None) -> Pooled:
-        """Pool choices (n, d) that have equal features; `others` (k, d) could have been chosen too.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> pooled = Pooled.of(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([3.0, 5.0, 4.0]))
-        >>> sorted(pooled.sums.tolist())
-        [5.0, 7.0]
-        """
+        """Pool choices (n, d) that have equal features; `others` (k, d) could have been chosen too."""
         rows = features if others is None else np.concatenate([features, others])
         chosen = np.arange(len(rows)) < len(features)
         gained = np.append(rewards, np.zeros(len(rows) - len(features)))
@@ -88,16 +70,7 @@ class Pooled:
 
 
 def given_prefixes(data: Pooled, ridge: float, taper: float) -> tuple[FloatArray, FloatArray]:
-    """ln det(V_m / Lambda_m) and S_m, both (d,), for the features as they are and precisions ridge j^taper.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> data = Pooled.of(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, 0.0]))
-    >>> logdets, residuals = given_prefixes(data, ridge=1.0, taper=0.0)
-    >>> np.exp(logdets).round(3), residuals.round(3)
-    (array([2.36, 3.64]), array([0.576, 0.549]))
-    """
+    """ln det(V_m / Lambda_m) and S_m, both (d,), for the features as they are and precisions ridge j^taper."""
     table, within = data.table(data.arms)
     logdets, squares, rest = _factored(table, prior_precisions(ridge, taper, data.arms.shape[1]))
     return np.cumsum(logdets), _beyond(squares) + within + rest
@@ -109,14 +82,6 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
     The canonical features are those of the arms by Gram-Schmidt, in their order, with mean square 1 over the arms: only
     the spaces that the prefixes span matter, not the units of a column nor what was added to it of earlier ones. A
     column in the span of those before it adds nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> features, rewards = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([0.0, 1.0, 3.0])
-    >>> one, other = Pooled.of(features, rewards), Pooled.of(features @ [[1.0, 5.0], [0.0, 100.0]], rewards)
-    >>> np.allclose(canonical_prefixes(one, RIDGES, 0.0), canonical_prefixes(other, RIDGES, 0.0))
-    True
     """
     basis, kept = _canonical(data.arms)
     precisions = ridges[:, None] * prior_precisions(1.0, taper, len(kept))
@@ -139,16 +104,6 @@ def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[Fl
     """`canonical_prefixes` of choices of which only the sums are known, and that differ from each other.
 
     The canonical basis is that of the choices themselves: an arm that was chosen twice counts twice in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> features, rewards = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([0.0, 1.0, 3.0])
-    >>> sums = Moments.zeros(2)
-    >>> sums.add(features, rewards)
-    >>> data = Pooled.of(features, rewards)
-    >>> np.allclose(moment_prefixes(sums, RIDGES, 0.0), canonical_prefixes(data, RIDGES, 0.0))
-    True
     """
     dim, n = len(sums.moment), sums.weight
     lengths = np.sqrt(np.diag(sums.second))

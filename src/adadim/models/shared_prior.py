@@ -27,14 +27,9 @@ ROOM = 32  # rows that H grows by at least
 
 
 class PriorRows:
-    """Rows A a_x / ridge of the posterior before any pull, for all learners that start from it.
+    """Rows A a_x / ridge of the posterior before any pull, for all learners that start from it, and squared widths.
 
     The first few of a replication are computed one by one, the others taken from the whole product.
-
-    Attributes
-    ----------
-    width2 : array (R, K)
-        Squared width of every arm.
     """
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
@@ -75,15 +70,7 @@ class _Products:
 
 
 class HostRuns(HostPosterior):
-    """Ridge posterior held as one vector for each run of equal pulls; attributes as in `Posterior`.
-
-    Parameters
-    ----------
-    actions : ActionSet
-        The arms.
-    prior : PriorRows
-        What is known of these arms before any pull.
-    """
+    """Ridge posterior held as one vector for each run of equal pulls, from a prior that others share."""
 
     def __init__(self, actions: ActionSet, prior: PriorRows) -> None:
         self._prior = prior
@@ -135,13 +122,6 @@ class FewPulls:
     """Makes the posteriors of several learners on the same arms (NumPy), each with a share of the horizon.
 
     They share their prior where that is cheaper than a matrix for each.
-
-    Examples
-    --------
-    >>> make = FewPulls(horizon=100, learners=5)
-    >>> actions = ActionSet(np.eye(30))
-    >>> [type(make(actions, 0.1)).__name__ for _ in range(2)]
-    ['HostRuns', 'HostRuns']
     """
 
     def __init__(self, horizon: int, learners: int) -> None:

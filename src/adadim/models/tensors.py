@@ -23,23 +23,9 @@ from adadim.models.fixed import BLOCK, Posterior
 
 
 class Lanes:
-    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms.
+    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms, M of them.
 
-    Parameters
-    ----------
-    actions : ActionSet
-        The arms, as torch tensors.
-    dims : sequence of int
-        Number of features of each lane.
-    ridge : float
-        Regularisation lambda.
-
-    Attributes
-    ----------
-    mean, width2 : array (R, M, K)
-        Estimated mean reward and squared width of every arm in every lane.
-    pulls : array (R, M)
-        What each lane has learnt from.
+    `mean` and `width2` are (R, M, K), `pulls` (R, M).
     """
 
     def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
@@ -101,7 +87,7 @@ class Lanes:
 
 
 class DevicePosterior(Posterior):
-    """What both forms on torch share; parameters and attributes as in `Posterior`."""
+    """What both forms on torch share."""
 
     def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
@@ -119,7 +105,7 @@ class DevicePosterior(Posterior):
 
 
 class DeviceGram(DevicePosterior):
-    """Ridge posterior held as a K x K matrix P; see `host_gram`.
+    """Ridge posterior held as a K x K matrix P; see `HostGram`.
 
     All replications write the same row of H, which the device keeps count of; unused rows are zero.
     """

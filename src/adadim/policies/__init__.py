@@ -28,6 +28,7 @@ from adadim.policies.masters.bandit_combiner import BanditCombiner
 from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral
 from adadim.policies.masters.data_driven import D3RB, ED2RB
+from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.masters.parallel_moss import ParallelMOSS
 from adadim.policies.masters.smooth_corral import SmoothCorral
@@ -56,6 +57,7 @@ __all__ = [
     "EpochBalancing",
     "EvidenceLinUCB",
     "Greedy",
+    "Guarded",
     "Learner",
     "LinTS",
     "LinUCB",

@@ -15,6 +15,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, is_numpy, like
 from adadim.core.checks import check_fields, shown
+from adadim.core.codec import text_of
 from adadim.core.display import card
 from adadim.core.problem import NEVER, Problem
 from adadim.core.randomness import Purpose, Streams
@@ -47,6 +48,11 @@ class Policy(ABC):
     >>> adadim.LinUCB(dim=3) == adadim.LinUCB(dim=3), adadim.LinUCB(dim=3) == adadim.LinUCB(dim=4)
     (True, False)
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
+            cls.__repr__ = text_of  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -285,11 +291,9 @@ class Learner(Player):
         >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
-        if self.problem.contextual:
-            sums = self.context_sums()
-            if sums is not None:
-                return dimension_of_moments(sums, self.problem.single, levels, prior)
-        elif (seen := self.pull_sums()) is not None:
+        if (sums := self.context_sums()) is not None:
+            return dimension_of_moments(sums, self.problem.single, levels, prior)
+        if not self.problem.contextual and (seen := self.pull_sums()) is not None:
             return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
         name = type(self.origin or self).__name__
         raise InvalidTypeError(

@@ -22,7 +22,7 @@ from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB, UCB
-from adadim.policies.arms.ucb import ArmStatistics
+from adadim.policies.arms.ucb import UCBStatistics
 from adadim.policies.base import Learner, Memo, Policy
 
 RIDGE = 1.0
@@ -50,7 +50,7 @@ class OwnArmsUCBLearner(Learner):
     def __init__(self, policy: OwnArmsUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        self.statistics = ArmStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
+        self.statistics = UCBStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         return self.largest(self.statistics.scores(rows), rows) + self.policy.first, {}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.ties import Ties
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.linucb import LinUCB
-from adadim.policies.parameters import Dim, Ridge
-
-__all__ = ["Greedy"]
+from adadim.policies.parameters import Dim, HalfLife, Ridge
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,8 @@ class Greedy(Policy):
         Learn in the first `dim` features; all of them by default.
     ties : {"random", "lowest"}
         How equal scores are resolved.
+    memory : float, optional
+        Half-life in decisions, as in `LinUCB`.
 
     Notes
     -----
@@ -45,10 +46,8 @@ class Greedy(Policy):
     ridge: Ridge = 0.1
     dim: Dim | None = None
     ties: Ties = "random"
-
-    def linucb(self) -> LinUCB:
-        """The LinUCB that it is."""
-        return LinUCB(ridge=self.ridge, dim=self.dim, radius=0.0, ties=self.ties)
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return self.linucb().learner(problem, streams)
+        linucb = LinUCB(ridge=self.ridge, dim=self.dim, radius=0.0, ties=self.ties, memory=self.memory)
+        return linucb.learner(problem, streams)

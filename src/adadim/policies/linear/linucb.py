@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,18 +13,20 @@ import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.checks import integer
+from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
+from adadim.models.forgetting import forgetting_model
 from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
-from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.parameters import Dim, HalfLife, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import Clock
 from adadim.policies.sums import deviations
 
@@ -60,6 +63,10 @@ class LinUCB(Policy):
         How the posterior is held; the choices are the same.
     ties : {"random", "lowest"}
         How equal scores are resolved.
+    memory : float, optional
+        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
+        The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a
+        learner that forgets. By default it forgets nothing.
 
     Notes
     -----
@@ -86,6 +93,7 @@ class LinUCB(Policy):
     only_supported: bool = False
     form: Form = "auto"
     ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
     def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
         """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""
@@ -109,6 +117,13 @@ class LinUCB(Policy):
             return problem.dim
         return integer(self.dim, "dim", most=problem.dim, meaning="the number of features")
 
+    def model(self, problem: Problem, weights: Array | None = None) -> Model:
+        """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
+        dim, supported = self.checked_dim(problem), self.only_supported
+        if self.memory is None:
+            return linear_model(problem, self.ridge, dim=dim, form=self.form, supported=supported, weights=weights)
+        return forgetting_model(problem, self.ridge, self.memory, dim=dim, supported=supported, weights=weights)
+
     def fixed_model(self, problem: Problem, make: MakePosterior) -> FixedModel:
         """Its model of fixed arms, over a posterior that `make` makes."""
         dim = self.checked_dim(problem)
@@ -118,54 +133,32 @@ class LinUCB(Policy):
         return LinUCBLearner(self, problem, streams)
 
 
-class LinUCBLearner(Learner):
-    """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
+class LinearLearner(Learner):
+    """State of a policy that is a rule over a model: `scores` is the rule, of whose scores the largest is chosen."""
 
     no_contexts = ""
     no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
 
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
+    policy: Any
+    model: Model
+    clock: Clock | None = None  # what counts the rounds, where the scores depend on them
+
+    def __init__(self, problem: Problem, streams: Streams, model: Model) -> None:
         super().__init__(problem, streams)
-        self.policy = policy
-        if model is None:
-            dim, supported = policy.checked_dim(problem), policy.only_supported
-            model = linear_model(problem, policy.ridge, dim=dim, form=policy.form, supported=supported)
         self.model = model
         self.fixed_operations, self.bytes_per_round = model.fixed_operations, model.streamed
         self.takes_any_arm = not problem.contextual
-        self.clock = self.make_clock()
-        # Asked for in any case: an unknown noise is refused now.
-        fixed = policy.width_multiplier(problem, model.arms) if self.clock is None else None
-        self._radius = None if policy.radius == "oful" else fixed
-
-    def make_clock(self) -> Clock | None:
-        """What counts the rounds, where the radius depends on them."""
-        if not self.problem.endless or not isinstance(self.policy.radius, str):
-            return None
-        self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
-        return Clock(self.model.reference)
 
     @cached_property
     def draws(self) -> Draws:
         """Random numbers in the library of the model."""
         return self.streams if self.model.on_host else super().draws
 
-    def radius(self, rows: Rows) -> Any:
-        """Current multiplier of the width; one per replication for "oful" and without end."""
-        if self._radius is not None:
-            return self._radius
-        policy, model = self.policy, self.model
-        t = None if self.clock is None else self.clock.now(rows, model.pulls)
-        if policy.radius == "oful":
-            return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
-        return policy.width_multiplier(self.problem, model.arms, t)
-
+    @abstractmethod
     def scores(self, rows: Rows) -> Array:
-        """Optimistic score of every arm that the model speaks of, in each replication of `rows`."""
-        mean, width2 = self.model.predict(rows)
-        return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+        """Score of every arm that the model speaks of, in each replication of `rows`."""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         model = self.model
@@ -189,23 +182,11 @@ class LinUCBLearner(Learner):
         self.model.drop_expected()
 
     def learn(self, arms: Array, rewards: Array) -> None:
-        model = self.model
-        if not isinstance(model, ContextModel) or self.problem.disjoint:
+        if not self.problem.contextual or self.problem.disjoint:
             super().learn(arms, rewards)
             return
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, model.logged(x))
-
-    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
-        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
-        assert row.features is not None
-        assert isinstance(self.model, ContextModel)
-        mean, width2 = state.predict(as_numpy(self.model.seen(row.features)), Rows.all(state.theta))
-        radius = self._radius
-        if self.policy.radius == "oful":
-            radius = self.policy.adaptive_radius(self.problem, state.logdet)
-        scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
-        return int(self.largest(scores, row, self.policy.ties)[0])
+            self.absorb(x, gained, self.everyone, self._context_model.logged(x))
 
     def arms_added(self) -> None:
         self.model.arms_added()
@@ -249,3 +230,46 @@ class LinUCBLearner(Learner):
     def _context_model(self) -> ContextModel:
         assert isinstance(self.model, ContextModel)
         return self.model
+
+
+class LinUCBLearner(LinearLearner):
+    """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
+
+    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
+        super().__init__(problem, streams, policy.model(problem) if model is None else model)
+        self.policy = policy
+        self.clock = self.make_clock()
+        # Asked for in any case: an unknown noise is refused now.
+        fixed = policy.width_multiplier(problem, self.model.arms) if self.clock is None else None
+        self._radius = None if policy.radius == "oful" else fixed
+
+    def make_clock(self) -> Clock | None:
+        """What counts the rounds, where the radius depends on them."""
+        if not self.problem.endless or not isinstance(self.policy.radius, str):
+            return None
+        self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
+        return Clock(self.model.reference)
+
+    def radius(self, rows: Rows) -> Any:
+        """Current multiplier of the width; one per replication for "oful" and without end."""
+        if self._radius is not None:
+            return self._radius
+        policy, model = self.policy, self.model
+        t = None if self.clock is None else self.clock.now(rows, model.pulls)
+        if policy.radius == "oful":
+            return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
+        return policy.width_multiplier(self.problem, model.arms, t)
+
+    def scores(self, rows: Rows) -> Array:
+        mean, width2 = self.model.predict(rows)
+        return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+
+    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
+        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
+        assert row.features is not None
+        mean, width2 = state.predict(as_numpy(self._context_model.seen(row.features)), Rows.all(state.theta))
+        radius = self._radius
+        if self.policy.radius == "oful":
+            radius = self.policy.adaptive_radius(self.problem, state.logdet)
+        scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
+        return int(self.largest(scores, row, self.policy.ties)[0])

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from adadim.core.arrays import Array, as_numpy, like
+from adadim.core.arrays import Array
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.models.averaged import AveragedPrefixes
-from adadim.models.evidence import RAW, RIDGES
-from adadim.policies.base import Learner, Memo, Policy, pull_counts
+from adadim.models.averaged import PrefixModel, prefix_model
+from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import noise_radius
+from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-
-__all__ = ["PrefixLearner", "PrefixLinUCB"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,9 @@ class PrefixLinUCB(Policy):
     With L the Cholesky factor of V, z = L^-1 a, w = L^-1 b and tail_j = P(d* >= j | data), the average over all
     prefixes of an arm's mean is sum_j tail_j z_j w_j, its variance given d* sigma^2 sum_j tail_j z_j^2, and the
     variance of the mean between prefixes is added to that. One factor holds all of it, and features whose tail has
-    vanished cost nothing. Nothing is proved about its regret.
+    vanished cost nothing. If each arm has a parameter of its own, they share d*, the ridge and the noise, and the
+    evidence of a prefix is prod_k det(V_k / Lambda)^(-1/2) (sum_k S_k)^(-n/2) over the arms k. Nothing is proved about
+    its regret.
 
     Examples
     --------
@@ -72,70 +69,20 @@ class PrefixLinUCB(Policy):
         return PrefixLearner(self, problem, streams)
 
 
-class PrefixLearner(Learner):
-    """State of `PrefixLinUCB`: the averaged regressions of each replication, on the host."""
+class PrefixLearner(LinUCBLearner):
+    """State of `PrefixLinUCB`: LinUCB over a model that averages over the prefixes, or draws from its posterior."""
+
+    model: PrefixModel
 
     def __init__(self, policy: PrefixLinUCB, problem: Problem, streams: Streams) -> None:
-        super().__init__(problem, streams)
-        self.policy = policy
-        first = problem.first_arms  # arms that have not arrived do not set the scale
-        actions = problem.actions.in_like_units(RAW, first).rescaled(first)
-        self.models = [
-            AveragedPrefixes(as_numpy(actions.dense(r)), RIDGES[::2], policy.factor, policy.taper, policy.decay)
-            for r in range(len(problem))
-        ]
         thompson = policy.rule == "thompson"
         self.scale = policy.scale if policy.scale is not None else 0.7 if thompson else 0.35
+        radius = self.scale * noise_radius(1.0, problem.horizon, problem.arms)
+        model = prefix_model(problem, policy.taper, policy.factor, policy.decay)
+        super().__init__(LinUCB(ridge=1.0, radius=radius, ties=policy.ties), problem, streams, model)
         self.normal_streams = streams.child(0) if thompson else None
-        self.radius = self.scale * noise_radius(1.0, problem.horizon, problem.arms)
 
-    def scores(self, r: int) -> np.ndarray[Any, Any]:
-        """Score of every arm in one replication."""
-        model = self.models[r]
-        noise2 = model.noise2 if model.noise2 > 0 else 1.0
-        if self.normal_streams is not None:
-            generator = self.normal_streams.generators[r]
-            uniform, normals = generator.random(), generator.standard_normal(self.problem.dim)
-            return model.drawn(uniform, normals, self.scale * math.sqrt(noise2))
-        mean, variance = model.predict(noise2)
-        return np.asarray(mean + self.radius * np.sqrt(variance))
-
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        scores = like(np.array([self.scores(r) for r in rows.ids.tolist()]), self.problem.reference)
-        return self.largest(scores, rows, self.policy.ties), {}
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        pulls = zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
-        for r, arm, reward in pulls:
-            self.models[r].absorb(arm, reward)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        for r, arm in zip(rows.ids.tolist(), as_numpy(arms).tolist(), strict=True):
-            self.models[r].expect(arm)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        pulls = zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True)
-        for r, arm, reward in pulls:
-            self.models[r].answer(arm, reward)
-
-    def drop_expected(self) -> None:
-        for model in self.models:
-            model.drop_expected()
-
-    def pull_sums(self) -> tuple[Array, Array, Array]:
-        counts, sums = (np.array([getattr(m, name) for m in self.models]) for name in ("counts", "sums"))
-        return counts, sums, np.array([m.squares for m in self.models])
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """Pulls, the likeliest d*, and the ridge and noise believed in, of each replication."""
-        return [
-            {
-                "replication": r,
-                "dim": int(np.argmax(model.chances)) + 1,
-                "features_in_use": model.active,
-                **pull_counts(model.counts),
-                "ridge": model.ridge,
-                "noise": None if math.isnan(model.noise2) else math.sqrt(model.noise2),
-            }
-            for r, model in zip(self.problem.replications, self.models, strict=True)
-        ]
+    def scores(self, rows: Rows) -> Array:
+        if self.normal_streams is None:
+            return super().scores(rows)
+        return self.model.sample(rows, self.normal_streams.generators, self.scale)

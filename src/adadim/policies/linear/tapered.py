@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from adadim.core.arrays import like
 from adadim.core.checks import between
+from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.evidence import taper_weights
-from adadim.models.linear import linear_model
 from adadim.policies.base import Learner, Policy
 from adadim.policies.confidence import Bonus, Radius
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.parameters import RadiusScale, Ridge, Taper, ThetaNorm
+from adadim.policies.parameters import HalfLife, RadiusScale, Ridge, Taper, ThetaNorm
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TaperedLinUCB(Policy):
     size : float, optional
         Size tau of a leading coefficient of theta. If given, the ridge is (noise / tau)^2 instead of `ridge`, the
         prior in units of the noise, so that one setting serves quiet and noisy rewards.
-    bonus, radius, scale, theta_norm, form, ties
+    bonus, radius, scale, theta_norm, form, ties, memory
         As in `LinUCB`; `theta_norm` bounds the norm of theta after the taper, sum_j j^taper theta_j^2 under the root,
         which is at most d*^(taper/2) if the norm of theta is at most 1.
 
@@ -70,6 +70,7 @@ class TaperedLinUCB(Policy):
     theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
     def linucb(self, noise: float) -> LinUCB:
         """The LinUCB that it is, on tapered features."""
@@ -81,10 +82,10 @@ class TaperedLinUCB(Policy):
             theta_norm=self.theta_norm,
             form=self.form,
             ties=self.ties,
+            memory=self.memory,
         )
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         policy = self.linucb(noise=1.0 if self.size is None else problem.noise)
         weights = like(taper_weights(self.taper, problem.dim), problem.reference)
-        model = linear_model(problem, policy.ridge, form=policy.form, weights=weights)
-        return LinUCBLearner(policy, problem, streams, model)
+        return LinUCBLearner(policy, problem, streams, policy.model(problem, weights))

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array
+from adadim.core.arrays import Array, as_numpy
 from adadim.core.checks import positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
+from adadim.models.evidence import TunedContextModel
+from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linear.evidence import EvidenceLearner, EvidenceLinUCB
 from adadim.policies.linear.prefix_linucb import PrefixLearner, PrefixLinUCB
 from adadim.policies.parameters import BayesFactor, Decay, RadiusScale, Taper
-
-__all__ = ["TwoPriorLinUCB"]
 
 EVEN = 1e-9  # a difference of log evidences that is rounding
 
@@ -30,8 +30,8 @@ class TwoPriorLinUCB(Policy):
     """Hold two beliefs about the features, both learned from all data, and choose by the one of larger evidence.
 
     `EvidenceLinUCB` believes that importance fades with the index, `PrefixLinUCB` that it ends after the first d*
-    features. Each is good where it is right. This one takes stock of both after 1, 2, 4, 8, ... rounds, and until the
-    next time pulls what the likelier would pull.
+    features. Each is good where it is right. This one compares both after 1, 2, 4, 8, ... rounds, and until the next
+    time pulls what the likelier would pull.
 
     Parameters
     ----------
@@ -76,48 +76,71 @@ class TwoPriorLinUCB(Policy):
 class TwoPriorLearner(Learner):
     """State of `TwoPriorLinUCB`: the learners of both beliefs."""
 
+    no_contexts = ""
+    no_disjoint = ""
+    contexts_on_devices = True
+    takes_new_arms = True
+
     def __init__(self, policy: TwoPriorLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         fading, prefix = policy.beliefs()
         self.advantage = math.log(policy.odds)
         self.fading = EvidenceLearner(fading, problem, streams.child(0))
         self.prefix = PrefixLearner(prefix, problem, streams.child(1))
+        self.both = (self.fading, self.prefix)
+        self.takes_any_arm = not problem.contextual
 
-    def ends(self, r: int) -> bool:
-        """Whether the features more likely stop mattering than fade, in one replication."""
-        return bool(self.prefix.models[r].total + self.advantage > self.fading.model.totals[r] + EVEN)
+    def ends(self) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Whether the features more likely stop mattering than fade, in each replication."""
+        return self.prefix.model.totals + self.advantage > self.fading.model.totals + EVEN
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        ends = np.array([self.ends(r) for r in rows.ids.tolist()])
+        here = rows.to_numpy()
+        if here.features is not None:  # one of them chooses, and both have to know what was offered
+            for learner in self.both:
+                assert isinstance(learner.model, TunedContextModel)
+                learner.model.notice(here.features, here)
         arms = rows.positions * 0
-        for end, part, at in rows.split(ends.astype(np.int64)):
-            learner = self.prefix if end else self.fading
-            arms[at], _ = learner.choose(part)
-        return arms, {}
+        for end, part, at in rows.split(here.of(self.ends()).astype(np.int64)):
+            arms[at], _ = self.both[end].choose(part)
+        return self.prefix.model.decided(as_numpy(arms), here)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.fading.absorb(arms, rewards, rows, memo)
-        self.prefix.absorb(arms, rewards, rows, memo)
+        for learner in self.both:
+            learner.absorb(arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        self.fading.expect(arms, rows, memo)
-        self.prefix.expect(arms, rows, memo)
+        for learner in self.both:
+            learner.expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.fading.answer(arms, rewards, rows, memo)
-        self.prefix.answer(arms, rewards, rows, memo)
+        for learner in self.both:
+            learner.answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
-        self.fading.drop_expected()
-        self.prefix.drop_expected()
+        for learner in self.both:
+            learner.drop_expected()
 
-    def pull_sums(self) -> tuple[Array, Array, Array]:
+    def learn(self, arms: Array, rewards: Array) -> None:
+        if self.problem.disjoint or not self.problem.contextual:
+            super().learn(arms, rewards)
+            return
+        for learner in self.both:
+            learner.learn(arms, rewards)
+
+    def arms_added(self) -> None:
+        for learner in self.both:
+            learner.arms_added()
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return self.prefix.pull_sums()
+
+    def context_sums(self) -> list[Moments] | None:
+        return self.prefix.context_sums()
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the likelier belief says, and which it is."""
-        beliefs = zip(self.fading.descriptions(), self.prefix.descriptions(), strict=True)
+        said = zip(self.ends().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
         return [
-            {"belief": "prefix", **prefix} if self.ends(r) else {"belief": "fading", **fading}
-            for r, (fading, prefix) in enumerate(beliefs)
+            {"belief": "prefix", **prefix} if ends else {"belief": "fading", **fading} for ends, fading, prefix in said
         ]

@@ -385,10 +385,10 @@ class StoredPolicies(SmoothedBases):
 
 def check_stored(learners: Sequence[Any]) -> list[LinUCBLearner]:
     """The base learners, if what they did can be done again: each a LinUCB with a radius that rewards do not change."""
-    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None]
+    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.policy.memory is None]
     if len(kept) != len(learners):
         raise InvalidValueError(
             "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "
-            "Greedy and TaperedLinUCB have; use these, or Corral, which replays nothing"
+            "Greedy and TaperedLinUCB have that forget nothing; use these, or Corral, which replays nothing"
         )
     return kept

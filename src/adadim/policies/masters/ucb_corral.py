@@ -135,7 +135,7 @@ class UCBCorralLearner(CountingMasterLearner):
         learners: list[Learner] = []
         for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
             base, make = self.originals[i // self.copies], makers[i // self.copies]
-            if type(base) is LinUCB and base.form == "auto":
+            if type(base) is LinUCB and base.form == "auto" and base.memory is None:
                 learners.append(LinUCBLearner(base, problem, streams, base.fixed_model(problem, make)))
             else:
                 learners.append(policy.learner(problem, streams))
