@@ -1,4 +1,4 @@
-"""Linear bandits whose features are ordered, when nobody knows how many of them matter.
+"""Linear bandits whose features are ordered, when it is unknown how many of them matter.
 
 >>> import adadim
 >>> instance = adadim.instances.sphere(arms=100, dim=30, intrinsic_dim=4, horizon=500)

@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help=(
-        "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
+        "Linear bandits whose features are ordered, when it is unknown how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
         "experiment, draws the regret curves and checks the paper's sentences against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
