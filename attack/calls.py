@@ -14,6 +14,7 @@ import numpy as np
 
 import adadim
 from adadim import instances, policies, serve, study, theory
+from adadim.core.design import Design
 from attack.damage import BAD, generator
 from attack.tally import Tally
 
@@ -195,6 +196,10 @@ def _posteriors() -> Iterator[Case]:
 def _tables() -> Iterator[Case]:
     context = {"context": np.ones((2, 3)), "arms": 2, "order": [2, 0], "shared": True}
     levels = {"arms": 2, "groups": {"lab": 2}, "shared": False}
+    parts = {"constant": True, "arm": True, "context": True, "products": 2, "own": 3}
+    yield "Features", adadim.Features, parts
+    made = {"context": ["hour", "day"], "arm": 3, "features": adadim.Features(own=2)}
+    yield "Features of an agent", lambda **o: Design.of(**o).columns, made
     for room, module in (("", adadim), ("instances.", instances)):
         yield f"{room}interactions", module.interactions, context
         yield f"{room}interaction_levels", module.interaction_levels, levels

@@ -2,8 +2,10 @@
 
 Every ask and every tell is a transaction of its own that is on disk before the call returns (SQLite in WAL mode with
 synchronous=FULL), so the disk's time to write through is part of each figure; it is measured first, alone. 30 arms with
-20 features, fresh in every round or from the catalogue. Then a file with many answered decisions: its size, how long
-it takes to open with its snapshot and without, and the same latencies again.
+20 features, fresh in every round or from the catalogue. Then the homepage of docs/agent.md: 40 articles with 24
+features and visitors with 8, of which the agent makes its own; decisions per second in batches of 100, and bytes that
+each takes. Then a file with many answered decisions: its size, how long it takes to open with its snapshot and without,
+and the same latencies again.
 """
 
 from __future__ import annotations
@@ -111,6 +113,32 @@ def together(folder: Path, policy: adadim.Policy | None, count: int, many: int =
     }
 
 
+def homepage(folder: Path, features: adadim.Features, count: int, many: int = 100) -> dict[str, Any]:
+    """Decisions and rewards per second in batches of `many`, each told before the next, and bytes of a decision."""
+    rng, path, asking, telling = np.random.default_rng(3), folder / f"homepage-{features.products}.db", 0.0, 0.0
+    articles = {f"article-{k}": row for k, row in enumerate(rng.normal(size=(40, 24)) / np.sqrt(24))}
+    with adadim.Agent.create(path, context=8, arm=24, features=features) as agent:
+        agent.set_arms(articles)
+        dim = agent.dim
+        for _ in range(0, count, many):
+            visitors, noise = rng.normal(size=(many, 8)) / np.sqrt(8), rng.normal(size=many)
+            begun = time.perf_counter()
+            decisions = agent.ask_many(visitors)
+            asked = time.perf_counter()
+            agent.tell_many({d.id: float(articles[d.arm][0] + e) for d, e in zip(decisions, noise, strict=True)})
+            asking, telling = asking + asked - begun, telling + time.perf_counter() - asked
+    return {
+        "dim": dim,
+        "decisions": count,
+        "batch": many,
+        "asks_per_second": count / asking,
+        "tells_per_second": count / telling,
+        "decisions_and_tells_per_second": count / (asking + telling),
+        "bytes": path.stat().st_size,
+        "bytes_per_decision": path.stat().st_size / count,
+    }
+
+
 def late(folder: Path, dim: int, count: int) -> dict[str, float]:
     """Milliseconds of processor time of an ask while 100 decisions wait, after a reward of one of them and without."""
     after = alone = 0.0
@@ -158,6 +186,8 @@ def fill(path: Path, count: int, fresh: bool) -> None:
     """Write answered decisions into an agent's log, many in a transaction."""
     rng, log = np.random.default_rng(7), SqliteLog(path)
     names = [f"sku-{k}" for k in range(ARMS)]
+    with log.transaction(write=False):
+        version = None if fresh else log.arms(0)[-1][0]
     catalogue = rng.normal(size=(ARMS, DIM)) / np.sqrt(DIM)
     done = 0
     while done < count:
@@ -167,7 +197,7 @@ def fill(path: Path, count: int, fresh: bool) -> None:
         with log.transaction():
             first = log.place().number + 1
             for i in range(many):
-                asked = Round(names, catalogue if offered is None else offered[i])
+                asked = Round(names, catalogue if offered is None else offered[i], catalogue=version)
                 now, arm = time.time(), chosen[i]
                 log.append_decisions([Decision(first + i, now, names[arm], asked.own[arm], 1.0, 1, asked)])
                 log.tell(first + i, rewards[i], now)
@@ -222,9 +252,10 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=5000, help="asks and tells of each measurement")
     parser.add_argument("--decisions", type=int, default=1_000_000, help="in the long log, from a catalogue")
     parser.add_argument("--fresh", type=int, default=100_000, help="in the long log whose features are always new")
+    parser.add_argument("--homepage", type=int, default=30_000, help="decisions of the homepage")
     options = parser.parse_args()
     if options.quick:
-        options.calls, options.decisions, options.fresh = 20, 2000, 500
+        options.calls, options.decisions, options.fresh, options.homepage = 20, 2000, 500, 200
     with threadpool_limits(1), tempfile.TemporaryDirectory() as name:
         folder, rows = Path(name), []
         written = disk(folder, min(options.calls, 1000))
@@ -240,6 +271,7 @@ def main() -> None:
         waiting = [late(folder, dim, max(options.calls // 10, 10)) for dim in DIMS]
         count = max(options.calls // 200, 1) * 100
         many = [together(folder, policy, count) for policy in (None, adadim.LinUCB(), adadim.LinTS())]
+        pages = [homepage(folder, adadim.Features(products=m), max(options.homepage, 100)) for m in (4, 24)]
         logs = [
             long_log(folder, options.decisions, False, options.calls),
             long_log(folder, options.fresh, True, options.calls),
@@ -253,6 +285,7 @@ def main() -> None:
         "processor_time": by_dim,
         "processor_time_while_rewards_are_late": waiting,
         "asked_together": many,
+        "homepage": pages,
         "logs": logs,
         "machine": machine() | {"load": load()},
     }
@@ -289,6 +322,12 @@ def show(report: dict[str, Any]) -> None:
         print(
             f"{row['policy']}: {row['asks_per_second']:.0f} decisions/s one by one, "
             f"{row['asks_per_second_together']:.0f} in batches of {row['batch']} ({row['ratio']:.1f} times as many)"
+        )
+    for row in report["homepage"]:
+        print(
+            f"homepage, {row['dim']} features: {row['asks_per_second']:.0f} decisions/s and "
+            f"{row['tells_per_second']:.0f} tells/s in batches of {row['batch']}; {row['decisions']:,} decisions take "
+            f"{row['bytes'] / 1e6:.1f} MB ({row['bytes_per_decision']:.0f} bytes each, with their rewards)"
         )
     for log in report["logs"]:
         print(

@@ -4,7 +4,7 @@ Each process notes what the agent has acknowledged in a file of its own, right a
 every noted decision and every noted reward must be in the log exactly once, as it was acknowledged, and the model must
 be what a fresh sum over the log gives. A process that starts again first tells what it had not noted as told, as a
 client would: telling twice is harmless. Processes close the file and open it again now and then, so that kills fall
-into those moments too.
+into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ import numpy as np
 import adadim
 from _report import arguments, describe, load, machine, write_json
 
-DIM, ARMS = 8, 5
+CONTEXT, ARM, ARMS = 2, 3, 5
 BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowledged something
 
 
 def reward_of(number: int) -> float:
     """What a decision earns: anybody can tell it."""
     return float(np.sin(number))
+
+
+def drawn_arms(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {f"arm {k}": row for k, row in enumerate(rng.normal(size=(ARMS, ARM)))}
 
 
 def work(path: Path, notes: Path, seed: int) -> None:
@@ -43,8 +47,8 @@ def work(path: Path, notes: Path, seed: int) -> None:
             file.write(b"\n")
         while True:
             if len(waiting) < 6:
-                arms = {f"arm {k}": row for k, row in enumerate(rng.normal(size=(ARMS, DIM)))}
-                decision = agent.ask(arms)
+                given = drawn_arms(rng) if rng.random() < 0.5 else None
+                decision = agent.ask(given, context=rng.normal(size=CONTEXT))
                 file.write(f"asked {decision.id} {decision.arm}\n".encode())
                 waiting.append(decision.id)
             else:
@@ -77,7 +81,8 @@ def start(path: Path, notes: Path, seed: int) -> subprocess.Popen[bytes]:
 def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> dict[str, float]:
     """Play with `processes` at once until so many were killed; gives what was found."""
     path, rng = folder / "agent.db", np.random.default_rng(seed)
-    adadim.Agent.create(path, dim=DIM).close()
+    with adadim.Agent.create(path, context=CONTEXT, arm=ARM) as agent:
+        agent.set_arms(drawn_arms(rng))
     notes = [folder / f"notes-{i}.txt" for i in range(processes)]
     running = [start(path, note, seed + i) for i, note in enumerate(notes)]
     try:

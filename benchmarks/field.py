@@ -8,6 +8,7 @@
     python benchmarks/field.py results/field               # the table as Markdown
     python benchmarks/field.py results/field --systems     # a row per system, against LinUCB++ and recommended
     python benchmarks/field.py results/field --picture field-fig2b.png  # figure 2b with all masters
+    python benchmarks/field.py docs --guarantees  # write columns and tables of what is proved into docs/
 
 Regrets on figures are means over the seven values of d* (2a and 3a have one); ratios are to the oracle's mean regret,
 LinUCB told d*.
@@ -28,6 +29,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import adadim
+from _guarantees import BY_NAME, GUARANTEES
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies
 from adadim.experiments.paper.plan import FIGURES as PAPER
 from adadim.report.figures import what_was_run
@@ -36,11 +38,10 @@ from adadim.report.looks import look_of
 from adadim.report.style import figure_style, heading, tidy
 from adadim.study import Results, Study, load, run
 
+# What a policy must be told; "noise, T" is what most must.
 ASKS = {
     "recommended": "T", "two-prior": "T", "prefix": "T", "prefix-thompson": "T", "random": "nothing",
-    "greedy": "nothing", "oracle": "d*, noise, T", "narrow-oracle": "d*, noise, T", "oracle-released": "d*, T",
-    "medzo": "range, T", "moss": "range, T", "moss++": "range, T", "emp-moss++": "range, T",
-    "parallel-moss": "range, T",
+    "greedy": "nothing", "oracle": "d*, noise, T", "narrow-oracle": "d*, noise, T", "oracle-released": "d*, noise, T",
 }  # fmt: skip
 MASTERS = (
     "oracle", "linucb++", "recommended", "linucb++corral", "smooth-corral", "corral", "dynamic-balancing",
@@ -70,20 +71,12 @@ SYSTEMS = {
     "moss": "MOSS",
     "moss++": "MOSSPlusPlus: Zhu and Nowak 2020",
     "emp-moss++": "EmpMOSSPlusPlus: the same",
-    "parallel-moss": "ParallelMOSS: the same",
     "medzo": "MeDZO: Hadiji 2019",
 }
-# What is proved of the policy with these parameters, under its conditions; docs/which-policy.md has them.
-THEOREM = (
-    "linucb++corral", "smooth-corral", "corral", "dynamic-balancing", "regret-balancing", "regret-balancing-linear",
-    "bound-balancing", "epoch-balancing", "d3rb", "ed2rb", "ucb-corral", "tsallis-corral", "moss",
-    "moss++", "emp-moss++", "parallel-moss", "medzo", "ucb",
-)  # fmt: skip
-UNKNOWN = ("linucb++reuse",)
-UNVERIFIED = ("bandit-combiner",)  # said to be a theorem, with constants that were not to be found
-NOTHING = ("greedy", "random")
 CURVES, AGAINST_ALPHA = ("fig2a", "fig3a"), ("fig2b", "fig3b", "fig4a", "fig4b")
 TRIALS, LOCK_STEP = 10, 10
+COLUMNS = 16  # of the table in docs/field.md
+BEGIN, END = "<!-- what is proved: begin -->\n", "\n<!-- what is proved: end -->"
 
 
 def finals(results: Results, families: Iterable[str], policy: str) -> list[float]:
@@ -103,10 +96,40 @@ def ratios(results: Results, policy: str) -> np.ndarray:
     return np.array([mine / oracle for mine, oracle in pairs if oracle > 1e-9])
 
 
+def asks(policy: str) -> str:
+    """What a policy must be told."""
+    return ASKS.get(policy, "noise, T")
+
+
 def proved(policy: str) -> str:
-    """Status of a policy, in a word."""
-    table = ((THEOREM, "theorem"), (UNKNOWN, "unknown"), (UNVERIFIED, "unverified"), (NOTHING, "none"))
-    return next((word for names, word in table if policy in names), "heuristic")
+    """What is proved of a policy as it is run here, and the assumption that fails if one does."""
+    return BY_NAME[policy].label
+
+
+def write_guarantees(docs: Path) -> None:
+    """Write what policies must be told into the table of field.md, and what is proved there and into guarantees.md."""
+    page = docs / "field.md"
+    measured, lines = {}, page.read_text(encoding="utf-8").splitlines()
+    for i, line in enumerate(lines):
+        cells = line.strip("| ").split(" | ")
+        if cells[0] in BY_NAME and len(cells) == COLUMNS:
+            measured[cells[0]] = cells[2]
+            lines[i] = "| " + " | ".join([*cells[:-2], asks(cells[0]), proved(cells[0])]) + " |"
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page = docs / "guarantees.md"
+    before, _, after = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(before + BEGIN + guarantees_table(measured) + END + after.partition(END)[2], encoding="utf-8")
+
+
+def guarantees_table(measured: dict[str, str]) -> str:
+    """Policy, what is proved, assumptions, what is measured: median regret over the oracle's on held-out families."""
+    rows = ["\n| policy | proved | under which assumptions, or which one fails | measured |", "|---|---|---|---|"]
+    for row in GUARANTEES:
+        bound = ", ".join(filter(None, (row.bound, row.source)))
+        ratios = ", ".join(f"{name} {measured[name]}" for name in row.names) or "not run"
+        says = f"**{row.verdict}**" + (f": {bound}" if bound else "")
+        rows.append(f"| `{row.policy}` | {says} | {row.assumes or 'fails: ' + row.fails} | {ratios} |")
+    return "\n".join(rows) + "\n"
 
 
 def run_curves(folder: Path) -> None:
@@ -186,7 +209,7 @@ def print_table(folder: Path) -> None:
         cells += [f"{found[split].max():.3g}" for split in worst]
         cells += [f"{means[name]:.0f}" for means in figures.values()]
         cells.append(f"{cost[name]:.2f}" if name in cost else "")
-        print("| " + " | ".join([name, *cells, ASKS.get(name, "noise, T"), proved(name)]) + " |")
+        print("| " + " | ".join([name, *cells, asks(name), proved(name)]) + " |")
 
 
 def print_systems(folder: Path) -> None:
@@ -207,12 +230,15 @@ def main() -> int:
     parser.add_argument("--curves", action="store_true", help="run figures 2a and 3a with every policy")
     parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
     parser.add_argument("--systems", action="store_true", help="print one row per system")
+    parser.add_argument("--guarantees", action="store_true", help="write what is proved into the pages of that folder")
     parser.add_argument("--picture", type=Path, help="draw figure 2b with all masters")
     options = parser.parse_args()
     if options.curves:
         run_curves(options.folder)
     elif options.cost:
         measure_cost(options.folder / "cost.json")
+    elif options.guarantees:
+        write_guarantees(options.folder)
     elif options.systems:
         print_systems(options.folder)
     elif options.picture:

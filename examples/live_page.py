@@ -78,7 +78,7 @@ def picture(url: str, path: Path) -> None:
     options.binary_location = shutil.which("chromium") or ""
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
-        shape = {"width": 1200, "height": 885, "deviceScaleFactor": 1, "mobile": False}
+        shape = {"width": 1200, "height": 945, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
         browser.get(url)
         WebDriverWait(browser, 30).until(lambda b: b.find_element("id", "stateText").text == "live")
@@ -104,7 +104,7 @@ def main() -> int:
         history(path, shop, options.days)
         settings = Settings(port=0 if options.picture else options.port)
         with Service(path, settings) as service, Client(service.url) as client:
-            for _ in range(20):
+            for _ in range(60):
                 visit(client, shop)
             if options.picture:
                 picture(service.url, options.picture)

@@ -32,7 +32,10 @@ MADE_WITH = {
         adadim.LinUCB(only_supported=True, dim=4),
         adadim.LinUCB(memory=9.0, dim=5),
     ],
-    "EvidenceLinUCB": [adadim.EvidenceLinUCB(memory=9.0)],
+    "EvidenceLinUCB": [
+        adadim.EvidenceLinUCB(memory=9.0),
+        adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
+    ],
     "LinTS": [adadim.LinTS(memory=9.0)],
     "SupLinUCB": [adadim.SupLinUCB(radius=0.1, dim=3, ties="lowest")],
     "UCB": [adadim.UCB(index=index) for index in ("subgaussian", "ucb1", "released")],

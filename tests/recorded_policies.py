@@ -86,6 +86,7 @@ POLICIES = {
     "SupLinUCB": adadim.SupLinUCB(),
     "tapered": adadim.TaperedLinUCB(),
     "evidence": adadim.EvidenceLinUCB(),
+    "evidence with a constant": adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     "Single": adadim.Single(own_policy),
 }
 NEVER = [  # what they do next depends on the data, or on the host

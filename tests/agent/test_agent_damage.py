@@ -101,8 +101,9 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=3)
     monkeypatch.setattr(sqlite, "BATCH", 2)
-    rows = "SELECT r.decision, r.*, d.*, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
-    query = f"SELECT * FROM ({rows}) WHERE ? >= 0 AND ? LIMIT ?"
+    columns = f"{sqlite.REWARD}, {sqlite.DECISION}"
+    rows = f"SELECT r.decision, {columns}, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
+    query = f"{rows} WHERE ? >= 0 AND ? LIMIT ?"
     monkeypatch.setitem(sqlite.READ, "answered", query)  # as of a tree whose pages lead back
     assert_refuses(FileError, "rows are out of order", agent.rebuild)
 

@@ -10,6 +10,7 @@ from refusals import assert_refuses
 
 ARMS = {"a": [1.0, 0.0, 0.0, 0.0], "b": [0.2, 1.0, 0.0, 0.5], "c": [-1.0, 0.3, 0.8, 0.0]}
 POLICIES = [adadim.EvidenceLinUCB(), adadim.LinUCB(), adadim.LinUCB(radius="oful"), adadim.TaperedLinUCB()]
+POLICIES += [adadim.EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, probes=2)]
 POLICIES += [adadim.Greedy(), adadim.LinTS(), adadim.Random()]
 
 

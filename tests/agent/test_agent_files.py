@@ -1,9 +1,12 @@
 """What is and is not an agent's file, and files of earlier and later versions."""
 
+import contextlib
 import multiprocessing
 import sqlite3
+import zlib
 
 import numpy as np
+import polars as pl
 import pytest
 
 import adadim
@@ -55,8 +58,10 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     agent, _, _ = played(tmp_path / "new.db", expire_after=10.0, clock=clock)
     agent.ask(GRID)  # expires
     clock.now = 11.0
-    for _ in range(3):
+    for _ in range(2):
         agent.ask(GRID)  # these wait
+    agent.ask({"z": [0.3, 0.7]}, context=[1.0, -2.0])
+    log = pl.read_parquet(agent.export(tmp_path / "new.parquet"))
     before, scores = numbers(agent.estimate(GRID)), scores_of(agent, GRID)
     agent.close()
     with monkeypatch.context() as patch:  # the file as the earlier version would have made it
@@ -72,9 +77,11 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
             if table not in ("sqlite_sequence", "snapshot"):
                 columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
                 old.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}")
-        assert len(old.execute("SELECT * FROM expired").fetchone()) == 2
+        assert len(old.execute("SELECT * FROM expired").fetchone()) == (2 if version < 3 else 4)
+        as_before(old)
     old.close()
     agent = Agent.open(tmp_path / "old.db", clock=clock)
+    assert pl.read_parquet(agent.export(tmp_path / "old.parquet")).equals(log)
     assert agent.status() | {"outstanding": 3, "expired": 1, "rewards": 40} == agent.status()
     assert np.abs(numbers(agent.estimate(GRID)) - before).max() < 1e-12
     assert np.abs(scores_of(agent, GRID) - scores).max() < 1e-12  # those that wait count
@@ -87,6 +94,36 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     agent.close()
     with sqlite3.connect(tmp_path / "old.db") as file:
         assert file.execute("PRAGMA user_version").fetchone() == (sqlite.VERSION,)
+
+
+def as_before(old):
+    """Give rows the form that versions 1 to 3 wrote: features after the context, offers as they are."""
+    columns = sqlite.COLUMNS["decisions"][:-1]
+    for row in old.execute(f"SELECT {', '.join(columns)} FROM decisions").fetchall():
+        values = dict(zip(columns, row, strict=True))
+        values["features"] = (values["context"] or b"") + values["features"]
+        seal = sqlite.checksum(*values.values())
+        old.execute("UPDATE decisions SET features = ?, seal = ? WHERE number = ?", (values["features"], seal, row[0]))
+    for offer, features in old.execute("SELECT id, features FROM offers").fetchall():
+        with contextlib.suppress(zlib.error):  # some are not compressed
+            old.execute("UPDATE offers SET features = ? WHERE id = ?", (zlib.decompress(features), offer))
+    old.execute("DELETE FROM settings WHERE key IN ('keep', 'designs')")
+
+
+def test_a_damaged_row_of_an_earlier_version_is_not_made_good(tmp_path):
+    agent, _, _ = played(tmp_path / "a.db", count=5)
+    agent.close()
+    with sqlite3.connect(tmp_path / "a.db") as old:
+        as_before(old)
+        old.execute("UPDATE decisions SET features = zeroblob(32) WHERE number = 3")
+        old.execute("ALTER TABLE decisions DROP COLUMN catalogue")
+        old.execute("ALTER TABLE offers DROP COLUMN packed")
+        old.execute("DELETE FROM snapshot")
+        old.execute("PRAGMA user_version = 3")
+    old.close()
+    assert_refuses(
+        FileError, "a row of the table of decisions is not what was written: 3", Agent.open, tmp_path / "a.db"
+    )
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):

@@ -125,7 +125,8 @@ def test_a_fresh_agent_fed_the_same_log_in_another_order_is_the_same(tmp_path, m
     for number in rng.permutation(list(truth.rewards)).tolist():
         assert fresh.tell(ids[number], truth.rewards[number])
     later.now = clock.now + 970.0  # those made as long ago as the others' that expired
-    for policy in (PLAIN, adadim.EvidenceLinUCB(), adadim.TaperedLinUCB(), adadim.LinTS()):
+    free = adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2)
+    for policy in (PLAIN, free, adadim.EvidenceLinUCB(), adadim.TaperedLinUCB(), adadim.LinTS()):
         found = []
         for one in (agent, fresh):
             one.replace_policy(policy, noise=0.3)

@@ -65,15 +65,21 @@ def test_reproduction_and_comparison(monkeypatch):
     page = data()
     assert [s["name"] for s in page["studies"]] == ["fig2a-released", "fig2a-theory", "regret-development"]
     claims, heat, summary = page["blocks"]
-    names = [c["name"] for c in claims["columns"]]
+    statistics = claims["statistics"]
+    names = [c["name"] for c in statistics["columns"]]
     expected = paper.claims([study.load(f"all/fig2a-{v}") for v in ("released", "theory")])
-    assert [row[names.index("claim")] for row in claims["rows"]] == [v.claim for v in expected]
-    assert [row[names.index("verdict")] for row in claims["rows"]] == [v.verdict for v in expected]
-    assert {row[names.index("verdict")] for row in claims["rows"]} <= dict(claims["meanings"]).keys()
+    assert [row[names.index("claim")] for row in statistics["rows"]] == [v.claim for v in expected]
+    assert [row[names.index("verdict")] for row in statistics["rows"]] == [v.verdict for v in expected]
+    assert {row[names.index("verdict")] for row in statistics["rows"]} <= dict(statistics["meanings"]).keys()
+    listed = [(group, claim, *pair) for group, claim, pairs in claims["claims"] for pair in pairs]
+    assert sorted(listed) == sorted((v.figure, v.claim, v.variant, v.verdict) for v in expected)
+    assert len(claims["claims"]) == len(expected) / 2  # both variants of a claim in one line
+    assert claims["text"][0].startswith(f"{len(expected)} verdicts: ")
     assert heat["policies"] == ["oracle", "linucb++", "random"]
     assert heat["ratios"][0][0][0][0] == 1.0
     assert len(summary["rows"]) == 6
-    assert len(claims["text"]) == 3
+    assert len(statistics["text"]) == 3
+    assert [policy["name"] for policy in page["studies"][0]["policies"] if policy["told"]] == ["oracle"]
     for found, variant in zip(page["studies"], ("released", "theory"), strict=False):
         assert found["rerun"] == [f"adadim reproduce fig2a --variant {variant} --trials 6 --seed 3"]
         adadim_(*shlex.split(found["rerun"][0])[1:], "--jobs", 1, "--out", "all", "--quiet")

@@ -38,6 +38,7 @@ def test_the_benchmark_of_the_agent(tmp_path):
         assert 0 < row["ask_p50_ms"] <= row["ask_p99_ms"]
         assert 0 < row["tell_p50_ms"] <= row["tell_p99_ms"]
     assert [row["dim"] for row in report["processor_time"]] == [20, 67, 200]
+    assert [(row["dim"], row["decisions"]) for row in report["homepage"]] == [(65, 200), (225, 200)]
     for log in report["logs"]:
         assert log["difference_of_a_rebuild"] < 1e-9
         assert log["bytes"] > 100 * log["decisions"]

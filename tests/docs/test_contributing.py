@@ -10,9 +10,9 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_the_map_leads_to_files():
-    rows = re.findall(r"^\| (.*?) \| (.*?) \| (.*) \|$", TEXT.partition("open this file")[2], flags=re.MULTILINE)[2:]
+    rows = re.findall(r"^\| (.*?) \| (.*?) \| (.*) \|$", TEXT.partition("open this file")[2], flags=re.MULTILINE)[1:]
     wanted = ("a policy", "a family of instances", "a likelihood for clicks", "forgets", "second store")
-    assert all(word in row[0] for word, row in zip(wanted, rows, strict=False))
+    assert all(word in row[0] for word, row in zip(wanted, rows[:5], strict=True))
     for row in rows:
         paths = re.findall(r"`((?:src|tests|docs)/[^`]*|mkdocs\.yml)`", " ".join(row[1:]))
         assert paths

@@ -6,7 +6,8 @@ import pytest
 import adadim
 from refusals import assert_refuses
 
-POLICIES = [adadim.LinUCB(), adadim.TaperedLinUCB(), adadim.EvidenceLinUCB(), adadim.Greedy(), adadim.LinTS()]
+FREE = adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True)
+POLICIES = [FREE, adadim.LinUCB(), adadim.TaperedLinUCB(), adadim.EvidenceLinUCB(), adadim.Greedy(), adadim.LinTS()]
 
 
 def played(policy, replications=2, rounds=150):

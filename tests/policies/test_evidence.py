@@ -156,7 +156,8 @@ def test_it_refuses(bad, message):
 
 def test_recommended():
     problem = adadim.Problem(np.eye(4), horizon=50)
-    assert adadim.recommended(problem) == adadim.EvidenceLinUCB()
+    chosen = {"taper": (0.0, 0.9, 1.75), "intercept": True, "doubt": 3.0, "probes": 2}
+    assert adadim.recommended(problem) == adadim.EvidenceLinUCB(**chosen)
     with pytest.raises(TypeError, match=r"recommended needs an adadim.Problem, got ndarray"):
         adadim.recommended(np.eye(4))
 

@@ -19,6 +19,7 @@ PLAY = {
     "LinUCB dim": adadim.LinUCB(dim=3, radius="oful"),
     "tapered": adadim.TaperedLinUCB(),
     "evidence": adadim.EvidenceLinUCB(),
+    "evidence with a constant": adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     "prefix": adadim.PrefixLinUCB(),
     "two priors": adadim.TwoPriorLinUCB(),
     "UCB": adadim.UCB(),

@@ -165,13 +165,18 @@ def test_the_usual_guard_is_the_one_whose_theorem_holds(expressive):
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        (adadim.Problem(arms=3, dim=2, horizon=50, noise=0.1), "arms that stay"),
-        (adadim.Problem(np.eye(3), arrives=[1, 1, 9], horizon=50, noise=0.1), "arms that stay"),
+        (adadim.Problem(arms=3, dim=2, horizon=50, noise=0.1), "the same arms in each"),
+        (adadim.Problem(np.eye(3), arrives=[1, 1, 9], horizon=50, noise=0.1), "the same arms in each"),
         (adadim.Problem(np.eye(3), horizon=50), "noise is None"),
     ],
 )
 def test_problems_without_a_guarantee_are_refused(problem, words):
     assert_refuses(ValueError, words, adadim.Guarded().start, problem)
+
+
+def test_arms_left_out_are_refused():
+    learner = adadim.Guarded().start(adadim.Problem(np.eye(3), horizon=50, noise=0.1))
+    assert_refuses(ValueError, "the same arms in each", learner.ask, allowed=[True, True, False])
 
 
 @pytest.mark.parametrize("options", [{"every": 1}, {"every": 2.5}, {"policy": 3}, {"guard": "LinUCB"}, {"delta": 0}])

@@ -28,6 +28,7 @@ PLAY = {
     "LinTS dim": adadim.LinTS(dim=3, ties="lowest"),
     "SupLinUCB": adadim.SupLinUCB(radius=0.3),
     "EvidenceLinUCB": adadim.EvidenceLinUCB(),
+    "EvidenceLinUCB intercept": adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     "PrefixLinUCB": adadim.PrefixLinUCB(),
     "PrefixLinUCB thompson": adadim.PrefixLinUCB(rule="thompson", ties="lowest"),
     "TwoPriorLinUCB": adadim.TwoPriorLinUCB(),

@@ -3,11 +3,13 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 import scipy.stats
 from pages import EVIL, evil_results
 
-from adadim.report.page import Column, HeatMap, Table, write_page
+from adadim.report.page import Claims, Column, HeatMap, Table, write_page
+from adadim.study import Study, run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
@@ -23,6 +25,29 @@ TABLE = Table(
     meanings={"holds": "it is so"},
 )
 RATIOS = {(0, 0): (0.5, 0.4, 0.6), (1, 0): (4.0, 3.0, 5.0), (0, 1): (1.5, 1.0, 2.0)}
+# Like the table of the paper's claims: many columns, two of them sentences.
+WORDS = "mean regret of Dynamic Balancing minus that of LinUCB++, smallest over alpha"
+STATISTICS = Table(
+    "The statistics",
+    ["How they are computed."],
+    [
+        *(Column("claim"), Column("verdict", "", "verdict"), Column("statistic")),
+        *(Column(f"number {i}", kind="number") for i in range(8)),
+    ],
+    [[WORDS, verdict, WORDS, *[-0.00012345] * 8] for verdict in ("holds", "does not hold", "undecided")],
+    meanings={"holds": "it is so"},
+)
+CLAIMS = Claims(
+    "What was <i>said</i>",
+    ["5 verdicts: holds 3."],
+    [
+        ("fig1", "One is better than two", [("text", "holds"), ("code", "does not hold")]),
+        ("fig1", "<img src=y>", [("text", "undecided")]),
+        ("fig2", WORDS, [("text", "holds"), ("code", "holds")]),
+    ],
+    STATISTICS,
+)
+TOO_WIDE = Table("Wide", [], [Column(f"column {i}", kind="number") for i in range(40)], [[0.12345] * 40] * 2)
 HEAT = HeatMap(
     "Comparison",
     ["Ratios."],
@@ -53,6 +78,50 @@ def chromium():
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     yield driver
     driver.quit()
+
+
+SIZES = {"wide": (1280, 900), "phone": (390, 844)}
+
+
+def resize(chromium, size):
+    width, height = SIZES[size]
+    shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+
+
+@pytest.fixture(scope="module")
+def told_results(tmp_path_factory):
+    """One instance on which one policy is told d*, and two others are one and the same."""
+    sphere = {"kind": "sphere", "arms": 20, "dim": 8, "intrinsic_dim": 2, "horizon": 60}
+    policies = {
+        "oracle": {"kind": "LinUCB", "dim": "@intrinsic_dim"},
+        "LinUCB": {"kind": "LinUCB"},
+        "one": {"kind": "Random"},
+        "other": {"kind": "Random"},
+    }
+    return run(Study("told", {"sphere": sphere}, policies, trials=9), tmp_path_factory.mktemp("told"), jobs=1)
+
+
+@pytest.fixture(scope="module")
+def full_page(results, told_results, tmp_path_factory):
+    """A page as a reproduction makes it: several studies, claims, tables and a heat map."""
+    path = tmp_path_factory.mktemp("full") / "report.html"
+    return write_page(path, [told_results, results, told_results], "Full", [CLAIMS, TOO_WIDE, HEAT, TABLE])
+
+
+@pytest.fixture
+def full(chromium, full_page, request):
+    """The full page, opened at a size."""
+    chromium.get_log("browser")
+    resize(chromium, request.param)
+    chromium.get(full_page.as_uri())
+    yield chromium
+    assert chromium.get_log("browser") == []
+
+
+wide = pytest.mark.parametrize("full", ["wide"], indirect=True)
+phone = pytest.mark.parametrize("full", ["phone"], indirect=True)
+both = pytest.mark.parametrize("full", ["wide", "phone"], indirect=True)
 
 
 @pytest.fixture
@@ -111,6 +180,149 @@ def test_it_opens_with_every_name_as_text(browser):
     assert all_of(browser, "main b, main i, main img, main script") == []
     assert len(all_of(browser, "#study-0 path.mean")) == 4
     assert "adadim" in one(browser, "footer").text
+
+
+def box(browser, selector):
+    """Where an element is on the page: left, top, right and bottom."""
+    found = browser.execute_script(
+        "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", selector
+    )
+    return [found[side] for side in ("left", "top", "right", "bottom")]
+
+
+@both
+def test_it_opens_with_the_figure_and_who_wins(full):
+    sections = [section.get_attribute("id") for section in all_of(full, "main section")]
+    assert sections == ["study-0", "block-0", "block-1", "block-2", "block-3", "study-1", "study-2"]
+    assert [link.get_attribute("hash") for link in all_of(full, "nav a")] == [f"#{name}" for name in sections]
+    height = full.execute_script("return innerHeight")
+    winner, chart = box(full, "#study-0 .winner"), box(full, "#study-0 .chart svg")
+    controls, legend = box(full, "#study-0 .controls"), box(full, "#study-0 .legend")
+    assert 0 < winner[1] < winner[3] <= chart[1] < chart[3] < height
+    assert max(chart[3], legend[3]) <= controls[1]
+
+
+def interval(values):
+    return scipy.stats.t.interval(0.95, len(values) - 1, np.mean(values), scipy.stats.sem(values))
+
+
+@wide
+def test_the_sentence_says_who_wins_and_by_how_much(full, told_results):
+    finals = {name: told_results.final("sphere", name) for name in told_results.policies}
+    text = one(full, "#study-0 .winner").text
+    found = re.fullmatch(
+        r"Of the policies that are not told d\*, LinUCB has the least regret after 60 rounds: ([\d.]+), "
+        r"which is ([\d.]+) \((\d+)%\) less than (?:one|other), the next best "
+        r"\(95% interval ([\d.]+) to ([\d.]+), 9 trials\)\. oracle, which is told it, has ([\d.]+)\.",
+        text,
+    )
+    gap = finals["one"] - finals["LinUCB"]
+    low, high = interval(gap)
+    share = 100 * gap.mean() / finals["one"].mean()
+    expected = [finals["LinUCB"].mean(), gap.mean(), share, low, high, finals["oracle"].mean()]
+    assert [float(x) for x in found.groups()] == pytest.approx(expected, rel=6e-3)
+    all_of(full, "#study-0 .policy input")[1].click()  # without the winner two are left that are the same
+    found = one(full, "#study-0 .winner").text
+    assert re.search(r"one and other cannot be told apart: .* difference 0 \(95% interval 0 to 0, 9 trials\)", found)
+    field = one(full, "#study-0 .controls input[type=text]")
+    field.clear()
+    field.send_keys("3")
+    all_of(full, "#study-0 .policy input")[1].click()
+    assert "(one trial, so no interval)" in one(full, "#study-0 .winner").text
+    for policy in all_of(full, "#study-0 .policy input")[1:]:
+        policy.click()
+    mean = finals["oracle"][3]
+    assert one(full, "#study-0 .winner").text == f"oracle has a mean regret of {mean:.3g} after 60 rounds (1 trial)."
+
+
+@wide
+def test_over_several_instances_the_sentence_is_about_their_mean(full, results):
+    boxes = all_of(full, "#study-1 .policy input")
+    boxes[1].click()
+    boxes[2].click()
+    shown = (EVIL[0], EVIL[3])
+    finals = {name: np.array([results.final(i, name) for i in results.instances]) for name in shown}
+    first, second = sorted(shown, key=lambda name: finals[name].mean())
+    gap = (finals[second] - finals[first]).mean(axis=0)
+    low, high = interval(gap)
+    wins = sum(min(shown, key=lambda name: finals[name][i].mean()) == first for i in range(3))
+    text = one(full, "#study-1 .winner").text
+    assert f"after 60 rounds, averaged over 3 instances: {finals[first].mean():.3g}" in text
+    assert text.startswith(f"{first} has the least regret")
+    assert f"less than {second}, the next best" in text
+    assert f"{first} is best on {wins} of the 3." in text
+    found = re.search(r"95% interval ([\d.]+) to ([\d.]+), 7 trials", text)
+    assert [float(x) for x in found.groups()] == pytest.approx([low, high], rel=6e-3)
+
+
+@both
+def test_claims_are_a_list_with_a_verdict_each(full):
+    items = all_of(full, "#block-0 .claims li")
+    shown = [" ".join(item.text.split()) for item in items]
+    assert shown[0] == "holds text does not hold code One is better than two"
+    assert shown[1] == "undecided text <img src=y>"
+    assert [heading.text for heading in all_of(full, "#block-0 .claims h3")] == ["fig1", "fig2"]
+    verdicts = all_of(full, "#block-0 .claims .verdict")
+    assert [v.get_attribute("class").split()[1] for v in verdicts] == ["good", "bad", "open", "good", "good"]
+    assert len({v.value_of_css_property("color") for v in verdicts}) == 3
+    starts = {box(full, f"#block-0 .claims ul:nth-of-type({k}) li:first-child > span:last-child")[0] for k in (1, 2)}
+    assert len(starts) == 1  # sentences stand below each other
+    assert all_of(full, "#block-0 table") == []  # the statistics are folded away
+    assert "How they are computed." not in one(full, "#block-0").text
+    one(full, "#block-0 summary").click()
+    WebDriverWait(full, 5).until(lambda _: all_of(full, "#block-0 table"))
+    assert "How they are computed." in one(full, "#block-0").text
+    assert column(full, "#block-0", 1) == ["holds", "does not hold", "undecided"]
+    assert box(full, "#block-0 .claims")[3] <= box(full, "#block-0 table")[1]
+
+
+def unfold(browser):
+    browser.execute_script("document.querySelectorAll('main details').forEach((fold) => { fold.open = true; })")
+    WebDriverWait(browser, 10).until(lambda _: len(all_of(browser, "pre.toml")) == 3)
+
+
+@both
+def test_tables_fit_or_say_that_they_scroll(full):
+    unfold(full)
+    tables = full.execute_script(
+        "return [...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth > box.clientWidth + 1,"
+        "!box.previousSibling.hidden, box.classList.contains('more'), box.closest('section').id])"
+    )
+    assert len(tables) == 4 + 3 * 3
+    assert all(hides == told == marked for hides, told, marked, _ in tables)
+    scrolling = {section for hides, _, _, section in tables if hides}
+    width = full.execute_script("return innerWidth")
+    assert scrolling == {"block-1"} if width == 1280 else scrolling >= {"block-0", "block-1"}
+    hint = one(full, "#block-1 .hint")
+    assert hint.is_displayed()
+    assert "scroll it sideways" in hint.text
+    full.execute_script("const box = document.querySelector('#block-1 .scroll'); box.scrollLeft = box.scrollWidth")
+    WebDriverWait(full, 5).until(lambda _: "more" not in one(full, "#block-1 .scroll").get_attribute("class"))
+    root = full.execute_script("const root = document.documentElement; return [root.scrollWidth, root.clientWidth]")
+    assert root[0] == root[1]  # and the page as a whole does not
+
+
+@phone
+def test_on_a_phone_the_sections_are_folded(full):
+    assert box(full, "nav")[3] - box(full, "nav")[1] < 50
+    assert not any(link.is_displayed() for link in all_of(full, "nav a"))
+    summary = one(full, "nav summary")
+    assert summary.text == "7 sections"
+    summary.click()
+    assert all(link.is_displayed() for link in all_of(full, "nav a"))
+    all_of(full, "nav a")[1].click()  # and folded again once one is chosen
+    WebDriverWait(full, 5).until(lambda _: not all_of(full, "nav a")[1].is_displayed())
+    assert abs(box(full, "#block-0")[1]) < 2
+
+
+@wide
+def test_on_a_wide_screen_the_sections_are_there(full):
+    assert all(link.is_displayed() for link in all_of(full, "nav a"))
+    assert not one(full, "nav summary").is_displayed()
+    resize(full, "phone")
+    WebDriverWait(full, 5).until(lambda _: not all_of(full, "nav a")[0].is_displayed())
+    resize(full, "wide")
+    WebDriverWait(full, 5).until(lambda _: all_of(full, "nav a")[0].is_displayed())
 
 
 def test_a_policy_is_hidden_and_shown(browser):

@@ -47,7 +47,8 @@ def test_context_costs_and_names(service, log):
         "/ask", json={"arms": short, "context": [1.0], "costs": {"sku-1": 50.0, "sku-3": 50.0}}
     ).json()
     assert answer["arm"] == "sku-2"
-    assert np.frombuffer(log()["decisions"][-1][5]).tolist() == ARMS["sku-2"]
+    context, features = log()["decisions"][-1][4:6]
+    assert np.frombuffer(context + features).tolist() == ARMS["sku-2"]
     assert service.post("/arms", json={"arms": ARMS}).status_code == 200
     assert service.post("/ask", json={"names": ["sku-3"]}).json()["arm"] == "sku-3"
     both = service.post("/ask", json={"names": ["sku-3"], "arms": ARMS})
@@ -154,6 +155,7 @@ def test_pages_load_nothing_from_elsewhere(service, path):
 
 def test_the_overview_has_what_the_page_shows(serving, file):
     client = serving()
+    client.post("/ask", json={"arms": ARMS})
     data = client.get("/overview").json()
     assert data["name"] == file.name
     assert str(file.parent) not in client.get("/overview").text

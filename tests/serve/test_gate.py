@@ -27,4 +27,9 @@ def test_latencies_of_requests_that_succeeded():
     assert metrics.latency("/ask") == {"count": 0, "p50": None, "p99": None}
     metrics.observe("/ask", "POST", 200, 0.004)
     metrics.observe("/ask", "POST", 422, 9.0)
-    assert metrics.latency("/ask") == {"count": 1, "p50": 0.004, "p99": 0.004}
+    assert metrics.latency("/ask") == {"count": 1, "p50": 0.004, "p99": None}
+    for _ in range(18):
+        metrics.observe("/ask", "POST", 200, 0.004)
+    assert metrics.latency("/ask") == {"count": 19, "p50": 0.004, "p99": None}  # the largest of 19 is no p99
+    metrics.observe("/ask", "POST", 200, 0.004)
+    assert metrics.latency("/ask") == {"count": 20, "p50": 0.004, "p99": 0.004}

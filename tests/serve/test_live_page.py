@@ -1,6 +1,8 @@
 """The live page in a real browser: it opens, follows what the agent does, and has nothing to complain about."""
 
+import itertools
 import json
+import re
 import shutil
 import time
 
@@ -10,7 +12,7 @@ import pytest
 from adadim.agent import Agent
 from adadim.serve import Client, Settings
 
-WIDE, PHONE = (1200, 900), (390, 844)
+WIDE, PHONE = (1280, 900), (390, 844)
 TOKEN = "correct-horse-battery-staple"
 ARMS = {"sku-1": [1.0, 0.9, 0.0], "sku-2": [1.0, 0.1, 0.1], "<img src=x onerror=alert(1)>": [1.0, -0.4, 0.3]}
 
@@ -72,7 +74,8 @@ def url(service):
 def test_the_numbers_change_as_the_agent_works(show, url):
     page = show(url)
     wait_for(lambda: text(page, "decisions") == "0")
-    assert text(page, "days") == "No reward yet"
+    assert text(page, "trend") == "No reward yet"
+    assert not page.find_element("id", "late").is_displayed()
     rng = np.random.default_rng(0)
     with Client(url) as client:
         ids = [client.ask(ARMS).id for _ in range(12)]
@@ -85,19 +88,116 @@ def test_the_numbers_change_as_the_agent_works(show, url):
         wait_for(lambda: text(page, "rewards") == "10")
         assert text(page, "outstanding") == "2"
         assert text(page, "stateText") == "live"
-        mean = client.status()["rewards"]
-    assert mean == 10
-    assert float(text(page, "mean")) < 3
-    for name in ("askTime", "tellTime"):
-        low, high = text(page, name).split(" · ")
-        assert 0 < float(low) <= float(high)
-    for name, marks in (("days", "circle"), ("dimension", "rect"), ("top", ".span b")):
+        assert client.status()["rewards"] == 10
+        assert float(text(page, "mean")) < 3
+        # Twelve calls and two are no percentiles: how many there were is shown.
+        assert (text(page, "askTime"), text(page, "askTimeLabel")) == ("12", "calls of /ask")
+        assert (text(page, "tellTime"), text(page, "tellTimeLabel")) == ("2", "calls of /tell")
+        for _ in range(8):
+            client.ask(ARMS)
+        wait_for(lambda: text(page, "askTimeLabel") == "/ask ms, p50 · p99")
+    low, high = text(page, "askTime").split(" · ")
+    assert 0 < float(low) <= float(high)
+    assert text(page, "tellTime") == "2"
+    assert text(page, "trendTitle") == "Reward per decision"
+    assert page.execute_script("return document.querySelectorAll('#trend circle').length") == 10
+    for name, marks in (("trend", "circle"), ("dimension", "rect"), ("top", ".span b")):
         assert page.execute_script(f"return document.querySelectorAll('#{name} {marks}').length") >= 1, name
     assert page.execute_script("return document.querySelectorAll('#dimension rect').length") == 2  # its levels
     assert "price" in text(page, "dimension")
 
 
+@pytest.fixture
+def lived(show, tmp_path):
+    """Opens the page of an agent with a past: decisions over some hours until now, each rewarded after a wait."""
+    pytest.importorskip("uvicorn")
+    from adadim.serve import Service
+
+    opened = []
+
+    def start(hours, rounds, wait, size=WIDE, arms=ARMS):
+        end = time.time()
+        now = [end - 3600 * hours]
+        with Agent.create(tmp_path / "past.db", dim=3, clock=lambda: now[0]) as agent:
+            due = []
+            for k in range(rounds):
+                now[0] = end - 3600 * hours * (1 - k / rounds)
+                due.append((now[0] + wait, agent.ask(arms).id))
+                while due and due[0][0] <= now[0]:
+                    agent.tell(due.pop(0)[1], k % 3 / 2)
+        service = Service(tmp_path / "past.db", Settings(port=0))
+        opened.append(service)
+        page = show(service.__enter__().url, size)
+        wait_for(lambda: text(page, "stateText") == "live")
+        return page
+
+    yield start
+    for service in opened:
+        service.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(("hours", "by"), [(0.2, "decision"), (9, "hour"), (24 * 5, "day")])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_reward_is_drawn_over_what_there_is(lived, hours, by, size):
+    page = lived(hours, 90, 0.0, size)
+    assert text(page, "trendTitle") == f"Reward per {by}"
+    across, width = page.execute_script(
+        "const dots = [...document.querySelectorAll('#trend circle')].map(dot => dot.getBoundingClientRect().x);"
+        "return [dots, document.querySelector('#trend svg').getBoundingClientRect().width]"
+    )
+    assert len(across) >= 5
+    assert across == sorted(across)
+    assert across[-1] - across[0] > 0.7 * width  # and not a lone point
+    assert len(page.find_elements("css selector", "#trend polyline.line, #trend polygon.band")) == 2
+    labels = page.execute_script(
+        "return [...document.querySelectorAll('#trend text')].filter(e => e.getAttribute('text-anchor') === 'middle')"
+        ".map(e => e.getBoundingClientRect()).map(box => [box.left, box.right]).sort((a, b) => a[0] - b[0])"
+    )
+    assert len(labels) >= 2
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(labels))
+    assert page.execute_script("return document.documentElement.scrollWidth") == size[0]
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_late_rewards_are_told(lived, size):
+    page = lived(10, 100, 3600 * 1.5, size)  # six minutes apart: the last 14 or 15 wait
+    late = page.find_element("id", "late")
+    assert late.is_displayed()
+    found = re.fullmatch(
+        r"(\d+) decisions are open: no reward yet. Half of the last (\d+) rewards came within (.+), 90% within (.+)\.",
+        late.text,
+    )
+    still, came = int(found[1]), int(found[2])
+    assert (still + came, text(page, "outstanding")) == (100, str(still))
+    assert still == pytest.approx(15, abs=1)
+    assert found[3] == found[4] == "1.5 h"
+    charts = page.find_element("id", "trend").location["y"]
+    assert late.location["y"] + late.size["height"] < charts
+    assert late.location["y"] < size[1]  # on the first screen
+    assert page.execute_script("return document.documentElement.scrollWidth") == size[0]
+
+
+def test_rewards_that_come_at_once_are_not_called_late(lived):
+    page = lived(5, 40, 0.0)
+    assert text(page, "rewards") == "40"
+    assert not page.find_element("id", "late").is_displayed()
+
+
+def test_cards_are_as_high_as_what_is_in_them(lived):
+    many = {"best": [1.0, 1.0, 0.0]} | {f"sku-{i}": [0.0, -1.0, 0.1 * i] for i in range(12)}
+    page = lived(1, 5, 0.0, arms=many)
+    heights = page.execute_script(
+        "return ['shares', 'top'].map(name => document.getElementById(name)).map(inner =>"
+        "[inner.closest('.card').getBoundingClientRect(), inner.getBoundingClientRect()])"
+    )
+    for card, inner in heights:
+        assert inner["bottom"] < card["bottom"] < inner["bottom"] + 20
+    assert heights[0][0]["height"] < heights[1][0]["height"] - 60  # few arms were chosen, ten are ranked
+
+
 def test_names_of_arms_are_text(show, url):
+    with Client(url) as client:
+        client.tell(client.ask(ARMS).id, 0.5)
     page = show(url)
     wait_for(lambda: "<img src=x" in text(page, "top"))
     assert page.execute_script("return document.images.length") == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adadim.agent import Agent
+from adadim.agent import Agent, Features
 from adadim.errors import FileError
 from adadim.serve import Settings
 
@@ -67,6 +67,49 @@ def test_answers_fit_their_schemas(fresh):
         answer = fresh.request(method, path, **content)
         assert answer.status_code == 200, answer.text
         check(document, answer, method, path)
+
+
+def test_a_context_is_enough_where_the_agent_makes_its_features(tmp_path):
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("uvicorn")
+    from adadim.serve import Client, Service
+
+    path, arms = tmp_path / "home.db", {"a": [1.0, 2.0, 0.5], "b": [0.0, 1.0, -1.0]}
+    Agent.create(path, context=2, arm=3, features=Features(own=4)).close()
+    with Service(path, Settings(port=0)) as service, httpx.Client(base_url=service.url, timeout=20) as client:
+        document = client.get("/openapi.json").json()
+        calls = [
+            ("/arms", {"arms": arms}),
+            ("/ask", {"context": [0.5, -1.0]}),
+            ("/ask", {"context": [0.5, -1.0], "names": ["b"]}),
+            ("/ask", {"context": [0.5, -1.0], "arms": arms}),
+            ("/ask/batch", {"contexts": [[1.0, 2.0], [0.0, 1.0]]}),
+            ("/tell", {"id": 1, "reward": 1.0}),
+        ]
+        for call, body in calls:
+            answer = client.post(call, json=body)
+            assert answer.status_code == 200, answer.text
+            check(document, answer, "post", call)
+        for body, words in (
+            ({"context": [0.5]}, "context must be 2 numbers, as the agent was created for, got 1"),
+            ({}, "context must be 2 numbers, as the agent was created for, got none"),
+            ({"context": [1, 2], "arms": {"c": [1.0]}}, "features of 'c' must be 3 numbers"),
+        ):
+            answer = client.post("/ask", json=body)
+            assert (answer.status_code, words in answer.json()["error"]) == (422, True), answer.text
+            check(document, answer, "post", "/ask")
+        with Client(service.url) as caller:
+            assert caller.ask(context=[0.1, 0.2]).arm in arms
+        overview = client.get("/overview").json()
+        assert {one["arm"] for one in overview["top"]} == set(arms)
+        assert overview["dimension"]["names"] == ["arm", "context", "products", "own"]
+    with Agent.open(path) as agent:
+        assert agent.status()["decisions"] == 6
+        agent.replace_features(context=3, arm=4)
+        best = agent.estimate(context=[0.1, 0.2, 0.0])
+    with Service(path, Settings(port=0)) as service, httpx.Client(base_url=service.url, timeout=20) as client:
+        top = client.get("/overview").json()["top"]  # the last offer, made before there were so many features
+        assert {one["arm"]: one["mean"] for one in top} == pytest.approx({arm: mean for arm, (mean, _) in best.items()})
 
 
 def test_refusals_fit_their_schema(fresh, monkeypatch):

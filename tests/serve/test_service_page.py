@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from adadim.agent import Agent
 from command_line import adadim_
 
 PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
@@ -21,13 +22,26 @@ def calls():
             yield line.strip(), below.strip() if below.startswith("    {") else None
 
 
-def test_the_calls_of_the_page(serving):
+@pytest.fixture
+def homepage(tmp_path):
+    """Address of a service whose agent makes its features."""
+    pytest.importorskip("uvicorn")
+    from adadim.serve import Service, Settings
+
+    with Agent.create(tmp_path / "home.db", context=8, arm=24) as agent:
+        agent.set_arms({"article-1": [1.0] * 24, "article-2": [0.5] * 24})
+    with Service(tmp_path / "home.db", Settings(port=0)) as service:
+        yield service.url
+
+
+def test_the_calls_of_the_page(serving, homepage):
     if shutil.which("curl") is None:
         pytest.skip("curl is needed")
     url, found = str(serving().base_url), list(calls())
-    assert len(found) == 7
+    assert len(found) == 8
     for call, answer in found:
-        command = [*shlex.split(call.replace("http://127.0.0.1:8000", url)), "--silent"]
+        address = homepage if '"context"' in call else url
+        command = [*shlex.split(call.replace("http://127.0.0.1:8000", address)), "--silent"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         if answer is not None:
             assert done.stdout == answer

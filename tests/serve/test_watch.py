@@ -88,6 +88,85 @@ def test_what_was_seen_stays_after_compaction(agent, watch, clock):
     assert before
 
 
+def test_three_days_are_drawn_as_days(agent, watch, clock):
+    play(agent, clock, 60, np.random.default_rng(2))
+    shown = watch.overview()
+    assert shown["trend"]["by"] == "day"
+    assert [point["long"] for point in shown["trend"]["points"]] == [day["day"] for day in shown["days"]]
+    assert np.diff([point["at"] for point in shown["trend"]["points"]]).tolist() == [1] * (len(shown["days"]) - 1)
+    assert [point["mean"] for point in shown["trend"]["points"]] == [day["mean"] for day in shown["days"]]
+
+
+def test_one_day_is_drawn_by_the_hour_of_the_decision(agent, watch, clock):
+    rewards = {}
+    for k in range(16):  # of two days, four in each hour
+        decision = agent.ask({"a": [1.0, 0.0]})
+        rewards.setdefault(f"{datetime.fromtimestamp(clock[0], UTC):%Y-%m-%d %H:00}", []).append(float(k % 5))
+        agent.tell(decision.id, float(k % 5))
+        clock[0] += 900
+    trend = watch.overview()["trend"]
+    assert trend["by"] == "hour"
+    assert [point["long"] for point in trend["points"]] == list(rewards)
+    assert [point["short"] for point in trend["points"]] == ["22:00", "23:00", "00:00", "01:00"]
+    for point, told in zip(trend["points"], rewards.values(), strict=True):
+        assert (point["rewards"], point["mean"]) == (4, np.mean(told))
+        assert point["high"] - point["mean"] == pytest.approx(1.96 * np.std(told, ddof=1) / 2)
+
+
+@pytest.mark.parametrize(("rounds", "sizes"), [(7, [1] * 7), (43, [6, 6, 6, 5, 5, 5, 5, 5]), (1200, [50] * 20)])
+def test_an_hour_is_drawn_by_decisions(agent, watch, rounds, sizes):
+    decisions = agent.ask_many([None] * rounds, {"a": [1.0, 0.0]})
+    agent.tell_many({decision.id: float(decision.id) for decision in decisions})
+    trend = watch.overview()["trend"]
+    assert trend["by"] == "decision"
+    assert [point["rewards"] for point in trend["points"]] == sizes
+    ends = rounds - sum(sizes) + np.cumsum(sizes)  # the last thousand count
+    assert [point["short"] for point in trend["points"]] == [str(end) for end in ends]
+    means = [end - (size - 1) / 2 for end, size in zip(ends, sizes, strict=True)]
+    assert [point["mean"] for point in trend["points"]] == pytest.approx(means)
+
+
+def test_a_correction_changes_the_point_of_its_decision(agent, watch):
+    first, second = (agent.ask({"a": [1.0, 0.0]}).id for _ in range(2))
+    agent.tell_many({first: 1.0, second: 2.0})
+    assert [point["mean"] for point in watch.overview()["trend"]["points"]] == [1.0, 2.0]
+    agent.correct(first, 5.0)
+    assert [point["mean"] for point in watch.overview()["trend"]["points"]] == [5.0, 2.0]
+
+
+def test_waits_are_from_the_decision_to_its_first_reward(agent, watch, clock):
+    assert watch.overview()["waits"] == {"rewards": 0, "median": None, "p90": None}
+    made = {agent.ask({"a": [1.0, 0.0]}).id: clock[0] for _ in range(11)}
+    agent.learn((np.ones((5, 2)), np.ones(5)))  # of another system: nobody waited for them
+    waits = [60.0 * (k + 1) ** 2 for k in range(10)]
+    for (number, asked), wait in zip(made.items(), waits, strict=False):
+        clock[0] = asked + wait
+        agent.tell(number, 1.0)
+        watch.overview()
+    clock[0] += 1e6
+    agent.correct(1, 2.0)
+    expected = {"rewards": 10, "median": np.median(waits), "p90": np.quantile(waits, 0.9)}
+    assert watch.overview()["waits"] == pytest.approx(expected)
+
+
+def test_a_reward_that_stands_for_one_that_never_came_is_no_wait(tmp_path, clock):
+    pytest.importorskip("fastapi")
+    from adadim.serve.page import Watch
+
+    options = {"expire_after": 100.0, "expired_reward": 0.0, "clock": lambda: clock[0]}
+    with Agent.create(tmp_path / "expiring.db", dim=2, **options) as agent:
+        answered, _ = agent.ask({"a": [1.0, 0.0]}).id, agent.ask({"a": [1.0, 0.0]})
+        clock[0] += 7
+        agent.tell(answered, 1.0)
+        clock[0] += 1000
+        agent.ask({"a": [1.0, 0.0]})  # the second has expired now
+        watch = Watch(agent.path)
+        shown = watch.overview()
+        watch.close()
+    assert shown["waits"] == {"rewards": 1, "median": 7.0, "p90": 7.0}
+    assert [point["mean"] for point in shown["trend"]["points"]] == [1.0, 0.0]
+
+
 def test_choices_of_the_last_decisions(agent, watch):
     for name, count in (("a", 5), ("b", 2), ("c", 3)):
         for _ in range(count):

@@ -23,6 +23,7 @@ POLICIES = {
     "LinUCB": adadim.LinUCB(),
     "TaperedLinUCB": adadim.TaperedLinUCB(),
     "EvidenceLinUCB": adadim.EvidenceLinUCB(),
+    "EvidenceLinUCB intercept": adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     "LinTS": adadim.LinTS(),
 }
 

@@ -78,9 +78,9 @@ def test_every_flipped_bit_is_noticed(folder):
     assert path.read_bytes() == good
 
 
-def forged(path, change):
-    """Write a block anew with other content, its metadata and a digest that fits."""
-    meta = pl.read_parquet_metadata(path)["adadim"]
+def forged(path, change, meta=None):
+    """Write a block anew with other content, its metadata or others, and a digest that fits."""
+    meta = pl.read_parquet_metadata(path)["adadim"] if meta is None else json.dumps(meta, sort_keys=True)
     blank = meta.replace(json.loads(meta)["digest"], "0" * 64)
     buffer = io.BytesIO()
     change(pl.read_parquet(path)).write_parquet(buffer, metadata={"adadim": blank})

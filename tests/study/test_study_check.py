@@ -145,6 +145,10 @@ def tables():
         if kind == "labelled":
             yield {"kind": kind, "horizon": 100, "data": "digits", "covariates": 3}
             continue
+        if kind == "everyday":
+            sizes = {"arms": 7, "dim": 5, "intrinsic_dim": 3, "horizon": 100}
+            yield from ({"kind": kind, "law": "counts", "per_round": fresh, **sizes} for fresh in (False, True))
+            continue
         if kind == "interval":
             yield from ({"kind": kind, "horizon": 100, "arms": arms} for arms in (1, 2, 21))
             continue

@@ -2,5 +2,6 @@
 
 from adadim.agent.agent import Agent, AgentDecision
 from adadim.agent.log import Arm
+from adadim.core.design import Features
 
-__all__ = ["Agent", "AgentDecision", "Arm"]
+__all__ = ["Agent", "AgentDecision", "Arm", "Features"]

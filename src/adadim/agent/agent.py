@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 from adadim.agent import logged
 from adadim.agent.inputs import (
     Catalogue,
+    appended_settings,
     checked_arms,
+    checked_context,
     checked_contexts,
     checked_id,
     checked_moment,
@@ -26,19 +28,21 @@ from adadim.agent.inputs import (
     checked_time,
     given_round,
     in_contexts,
-    vector,
+    listed,
 )
-from adadim.agent.log import Arm, Decision, Log, Reward, Round, State
+from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.sqlite import SqliteLog
+from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
 from adadim.errors import AdadimError
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 
-Features = Any  # a sequence of numbers
+Numbers = Any  # a sequence of numbers, or numbers by their columns
+Columns = int | Sequence[str]  # how many, or their names
 
 DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
 
@@ -99,7 +103,6 @@ class Agent:
         self._log, self._clock, self._lock = log, clock, threading.RLock()
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
-        self.dim: int = log.settings.dim
         self._refresh()
 
     # Life
@@ -109,7 +112,10 @@ class Agent:
         cls,
         path: str | Path,
         *,
-        dim: int,
+        dim: int | None = None,
+        context: Columns | None = None,
+        arm: Columns | None = None,
+        features: Features | None = None,
         policy: Policy | None = None,
         levels: Levels = None,
         memory: float | None = None,
@@ -118,22 +124,31 @@ class Agent:
         arms: int = 1000,
         expire_after: float | None = None,
         expired_reward: float | None = None,
+        keep: Keep = "all",
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Agent:
         """Make a new agent in a file that is not there yet.
 
+        It takes features that the caller has made, `dim` numbers for each arm; or it makes them itself, of a context
+        and of what an arm is like.
+
         Parameters
         ----------
         path : path
             The file.
-        dim : int
-            Number of features d, those of the context included; the most basic come first.
+        dim : int, optional
+            Number of features d that come ready-made, those of the context included; the most basic come first.
+        context, arm : int or names, optional
+            Instead of `dim`: how many numbers a context has and how many an arm has, or what they are called.
+        features : Features, optional
+            What features are made of both; by default a constant, the arm, the context and all their products.
         policy : Policy, optional
             What decides; by default `adadim.recommended`. It must take late rewards in any order and features that come
             with each round: `EvidenceLinUCB`, `TaperedLinUCB`, `LinUCB`, `LinTS`, `Greedy` and `Random` do.
         levels : dict or list, optional
-            Names for groups of leading features, as in `adadim.dimension`.
+            Names for groups of leading features, as in `adadim.dimension`. Where the agent makes its features, they are
+            by default "arm", "context", "products" and "own".
         memory : float, optional
             Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further
             ones. The weights are exact, but no theorem of the library covers a model that forgets.
@@ -149,13 +164,16 @@ class Agent:
             longer. By default decisions wait, and count, for ever: give it where some rewards never come.
         expired_reward : float, optional
             The reward that such a decision is given, 0 for clicks that did not come, say. By default none.
+        keep : {"all", "chosen"}
+            Of arms that come with their features: keep those of all arms that were offered, which evaluation needs,
+            or of the one chosen. Of a decision over the catalogue the version of that is kept, which tells all.
         plugins : mapping, optional
             Policy classes of your own by name, if `policy` is one.
         clock : function
             Where the time comes from, in seconds since 1970.
         """
         file, plugins = as_path(path, "path"), checked_plugins(plugins)
-        settings = checked_settings(dim, arms, seed, memory, expire_after, expired_reward)
+        settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
         row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
         SqliteLog.create(file, now, settings, row, encode(Sums.empty(settings.dim)))
         return cls.open(file, plugins=plugins, clock=clock)
@@ -202,6 +220,23 @@ class Agent:
         return self._log.path
 
     @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self._log.settings.dim
+
+    @property
+    def features(self) -> Features | None:
+        """What features are made of; None where they come ready-made."""
+        design = self._log.settings.design
+        return None if design is None else design.features
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the features that the agent makes; None where they come ready-made."""
+        design = self._log.settings.design
+        return None if design is None else list(design.columns)
+
+    @property
     def policy(self) -> Policy:
         """What decides."""
         return self._decider.policy
@@ -215,8 +250,8 @@ class Agent:
 
     def ask(
         self,
-        arms: Mapping[str, Features] | Iterable[str] | None = None,
-        context: Features | None = None,
+        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
+        context: Numbers | None = None,
         *,
         costs: Mapping[str, float] | None = None,
     ) -> AgentDecision:
@@ -228,9 +263,11 @@ class Agent:
             This round's arms by name with their features; or names of arms of the catalogue; by default all of the
             catalogue that are active.
         context : sequence of numbers, optional
-            Features of the situation, the same for every arm. They are put before each arm's own, so their number and
-            that of an arm add up to `dim`. In a linear model they shift all arms alike: where the situation changes
-            which arm is best, give products of both among the arms' features.
+            Features of the situation, the same for every arm. An agent that makes its features multiplies them with
+            those of the arms; it also takes a dict from names of columns to numbers. Ready-made features have them
+            before each arm's own, so their number and that of an arm add up to `dim`. In a linear model they then shift
+            all arms alike: where the situation changes which arm is best, give products of both among the arms'
+            features.
         costs : dict, optional
             What choosing an arm costs, in units of the reward; it is subtracted from its score, and the model learns
             the reward itself. Arms of the catalogue have theirs from `set_arm`.
@@ -247,8 +284,8 @@ class Agent:
 
     def ask_many(
         self,
-        contexts: Iterable[Features | None],
-        arms: Mapping[str, Features] | Iterable[str] | None = None,
+        contexts: Iterable[Numbers | None],
+        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
         *,
         costs: Mapping[str, float] | None = None,
     ) -> list[AgentDecision]:
@@ -276,23 +313,24 @@ class Agent:
         ([1, 2, 3], ['blue', 'red'])
         >>> folder.cleanup()
         """
-        checked = checked_contexts(contexts)
-        if not checked:
+        rows = None if isinstance(contexts, Mapping) else listed(contexts)
+        if rows == []:
             return []
         with self._lock:
-            now, decisions, rows = self._now(), [], []
-            rounds = self._rounds(arms, checked, costs, now)
+            now, decisions, made = self._now(), [], []
+            rounds = self._rounds(arms, contexts if rows is None else rows, costs, now)
             self._decider.prepare(self._next_number)
             try:
                 with self._log.transaction():
-                    self._model.refresh()  # what came meanwhile, so that the decisions are counted in their order
+                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
                     self._model.keep_if_behind()
                     for asked in rounds:
-                        decision, row = self._decide(asked, self._next_number, now)
+                        decision, row = self._decide(self._up_to_date(asked), self._next_number, now)
                         self._model.count_decision(row.number, row.features)
                         decisions.append(decision)
-                        rows.append(row)
-                    self._log.append_decisions(rows)
+                        made.append(row)
+                    self._model.add_batch()
+                    self._log.append_decisions(made)
             except BaseException:
                 self._model.unlearn()  # it has counted decisions that were not written
                 raise
@@ -346,6 +384,8 @@ class Agent:
             numbers, or instead `x1`, `x2`, ... up to `dim`, a number each; and, if known, `arm`, `probability`
             and `time` (seconds since 1970). What `export` writes can be read; rows without a reward are left out.
         """
+        with self._lock:
+            self._refresh()  # there may be more features by now
         rows = logged.read_log(log, self.dim)
         with self._lock, self._log.transaction():
             now, first = self._now(), self._log.place().number + 1
@@ -369,19 +409,23 @@ class Agent:
             self._refresh()
             return self._catalogue.present()
 
-    def set_arm(self, name: str, features: Features, *, cost: float = 0.0) -> None:
+    def set_arm(self, name: str, features: Numbers, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
 
-        Its features are `dim` numbers, or fewer if the rest come as context; all arms have as many. The cost is in
+        Its features are `dim` numbers, or fewer if the rest come as context; all arms have as many. Where the agent
+        makes features, they are the numbers of the arm, or a dict from names of columns to numbers. The cost is in
         units of the reward. Past decisions keep the features they were made with.
         """
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
-    def set_arms(self, arms: Mapping[str, Features], *, costs: Mapping[str, float] | None = None) -> None:
+    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Mapping[str, float] | None = None) -> None:
         """Add or change many arms, all or none."""
-        checked = checked_arms(arms, costs)
-        with self._lock, self._log.transaction():
-            self._catalogue.set(checked, self._now())
+        with self._lock:
+            if self._log.settings.design is not None:
+                self._refresh()  # arms may have more features by now
+            checked = checked_arms(arms, costs, self._log.settings)
+            with self._log.transaction():
+                self._catalogue.set(checked, self._now())
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm out until `unmask_arm`, while it is out of stock, say."""
@@ -398,7 +442,7 @@ class Agent:
     # What it knows
 
     def estimate(
-        self, arms: Mapping[str, Features] | Iterable[str] | None = None, context: Features | None = None
+        self, arms: Mapping[str, Numbers] | Iterable[str] | None = None, context: Numbers | None = None
     ) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
@@ -468,9 +512,11 @@ class Agent:
     def export(self, path: str | Path) -> Path:
         """Write the log to a Parquet file, whole or not at all, a row for each decision.
 
-        Columns: `decision`, `time`, `arm`, `features` (of the arm chosen, after the context), `reward` (null if none),
-        `probability`, `policy` (version; null for what was learned), `context`, `offered` (names) and
-        `offered_features` (one list after the other, without the context). Compacted decisions are not in it.
+        Columns: `decision`, `time`, `arm`, `features` (of the arm chosen in its context), `reward` (null if none),
+        `probability`, `policy` (version; null for what was learned), `context`, `offered` (names),
+        `offered_features` (one list after the other, without the context) and `design` (JSON that says what features
+        are made of; null if they come ready-made). The offer is null where it was not kept. Compacted decisions are not
+        in it.
         """
         file = as_path(path, "path")
         with self._lock, self._log.transaction(write=False):
@@ -490,6 +536,49 @@ class Agent:
                 self._log.append_policy(row, self._now())
             self._refresh()
             return self._decider.version
+
+    def replace_features(
+        self, *, context: Columns | None = None, arm: Columns | None = None, levels: Levels = None
+    ) -> int:
+        """Append features to contexts or arms from now on. Gives the new number of columns.
+
+        All decisions so far count with 0 there, and so do arms of the catalogue until `set_arm` gives them the new
+        feature: the model is that of an agent which was created so and was given zeros. Only an agent that makes its
+        features can get more. Other processes follow at their next call.
+
+        Parameters
+        ----------
+        context, arm : int or names, optional
+            How many numbers a context, and an arm, has now; or all their names, those of before first.
+        levels : dict or list, optional
+            Names for groups of leading features; by default "arm", "context", "products" and "own", whatever
+            they were before.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), context=["hour"], arm=["price"]) as agent:
+        ...     agent.replace_features(context=["hour", "weekend"]), agent.columns
+        (6, ['constant', 'price', 'hour', 'weekend', 'price x hour', 'price x weekend'])
+        >>> folder.cleanup()
+        """
+        with self._lock:
+            self._refresh()
+            try:
+                with self._log.transaction():
+                    self._take_in()
+                    settings = appended_settings(self._log.settings, context, arm)
+                    assert settings.design is not None
+                    named = settings.design.levels if levels is None else levels
+                    row = self._decider.replacement(None, named, None, settings)
+                    self._model.replace_features(settings)
+                    self._log.append_policy(row, self._now())
+            except BaseException:
+                self._model.unlearn()  # it may have columns that were not written
+                raise
+            self._refresh()
+            return self.dim
 
     def compact(self, before: float | datetime) -> int:
         """Fold decisions made before a time into the sums of the model, and drop them from the log. Gives how many.
@@ -526,9 +615,13 @@ class Agent:
             with self._log.transaction():
                 self._expire(now)
         with self._log.transaction(write=False):
-            self._model.refresh()
-            self._catalogue.refresh()
-            self._decider.refresh()
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Take in what was written since last time; in a transaction."""
+        self._model.refresh()
+        self._catalogue.refresh()
+        self._decider.refresh()
 
     def _expire(self, now: float) -> None:
         """Let decisions expire that have waited too long; in a transaction."""
@@ -542,16 +635,27 @@ class Agent:
         return self._model.place.number + 1
 
     def _round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
-        return self._rounds(arms, [None if context is None else vector(context, "context")], costs, now)[0]
+        return self._rounds(arms, [context], costs, now, single=True)[0]
 
-    def _rounds(self, arms: Any, contexts: list[Any], costs: Any, now: float | None) -> list[Round]:
-        """What is asked in each context, after a refresh; arms that come with their features are checked before it."""
-        if isinstance(arms, Mapping):
-            rounds = in_contexts(given_round(arms, contexts[0], costs, self._log.settings), contexts)
+    def _rounds(self, arms: Any, contexts: Any, costs: Any, now: float | None, single: bool = False) -> list[Round]:
+        """What is asked in each context, after a refresh; ready-made features are checked before it."""
+        ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
+        if not ready_made:
             self._refresh(now)
-            return rounds
-        self._refresh(now)
-        return in_contexts(self._catalogue.round(arms, contexts[0], costs), contexts)
+        settings = self._log.settings
+        checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
+        if isinstance(arms, Mapping):
+            asked = given_round(arms, checked[0], costs, settings)
+        else:
+            asked = self._catalogue.round(arms, checked[0], costs)
+        if ready_made:
+            self._refresh(now)
+        return in_contexts(asked, checked)
+
+    def _up_to_date(self, asked: Round) -> Round:
+        """A round by the features that hold, should they have been replaced since it was made."""
+        design = self._log.settings.design
+        return asked if asked.design is design else replace(asked, design=design)
 
     def _decide(self, asked: Round, number: int, now: float) -> tuple[AgentDecision, Decision]:
         """The decision with this number, and what is to be written down of it."""

@@ -6,20 +6,32 @@ Arms come with their features in the round, or by their names in the catalogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State
-from adadim.core.checks import check_fits, integer, is_integer, is_number, positive, printable, shown, suggestion
+from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State, padded
+from adadim.core.checks import (
+    check_fits,
+    integer,
+    is_integer,
+    is_number,
+    one_of,
+    positive,
+    printable,
+    shown,
+    suggestion,
+)
+from adadim.core.design import Design
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LONGEST_NAME = 200
 LARGEST = 1e30  # larger numbers would overflow in the sums of their products, for ever
+LARGEST_FACTOR = 1e15  # of numbers that are multiplied with each other
 
 
 def checked_name(name: Any) -> str:
@@ -31,8 +43,10 @@ def checked_name(name: Any) -> str:
     return name if name.isprintable() else printable(name, "the name of an arm")  # the first is quick, and stricter
 
 
-def vector(values: Any, name: str) -> FloatArray:
-    """Features: a sequence of finite numbers."""
+def vector(values: Any, name: str, columns: Sequence[str] = (), largest: float = LARGEST) -> FloatArray:
+    """Features: a sequence of finite numbers, or numbers by their columns, where these have names."""
+    if columns and isinstance(values, Mapping):
+        values = _in_order(values, name, columns)
     try:
         given = np.asarray(values)
     except ValueError:
@@ -40,20 +54,44 @@ def vector(values: Any, name: str) -> FloatArray:
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
     array: FloatArray = given.astype(np.float64)
-    good = np.abs(array) <= LARGEST
+    good = np.abs(array) <= largest
     if not good.all():
         at = int(np.flatnonzero(~good)[0])
-        wanted = f"at most {LARGEST:g} in size" if np.isfinite(array[at]) else "finite"
+        wanted = f"at most {largest:g} in size" if np.isfinite(array[at]) else "finite"
         raise InvalidValueError(f"{name} must be {wanted}, but number {at + 1} is {array[at]}")
     return array
 
 
-def checked_contexts(contexts: Any) -> list[FloatArray | None]:
+def _in_order(values: Mapping[Any, Any], name: str, columns: Sequence[str]) -> list[Any]:
+    for column in values:
+        if column not in columns:
+            raise InvalidValueError(f"{name} has no column {shown(column)}; {suggestion(column, columns)}")
+    for column in columns:
+        if column not in values:
+            raise InvalidValueError(f"{name} must have the column {column!r}, which is missing")
+    return [values[column] for column in columns]
+
+
+def checked_context(context: Any, settings: Settings, name: str = "context") -> FloatArray | None:
+    """The context of a decision, None if there is none."""
+    design = settings.design
+    if design is None:
+        return None if context is None else vector(context, name)
+    wanted, given = len(design.context), None
+    if context is not None:
+        given = vector(context, name, design.context, LARGEST_FACTOR)
+    if _length(given) != wanted:
+        text = "none" if given is None else len(given)
+        raise InvalidValueError(f"{name} must be {wanted} numbers, as the agent was created for, got {text}")
+    return given
+
+
+def checked_contexts(contexts: Any, settings: Settings) -> list[FloatArray | None]:
     """A context for each decision of a batch, None where there is none."""
     rows = None if isinstance(contexts, Mapping) else listed(contexts)
     if rows is None:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
-    return [None if row is None else vector(row, f"context {at}") for at, row in enumerate(rows, 1)]
+    return [checked_context(row, settings, f"context {at}") for at, row in enumerate(rows, 1)]
 
 
 def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
@@ -122,8 +160,27 @@ def checked_pairs(answers: Any) -> list[tuple[int, float]]:
     return found
 
 
-def checked_settings(dim: Any, arms: Any, seed: Any, memory: Any, expire_after: Any, expired_reward: Any) -> Settings:
+def checked_settings(
+    dim: Any,
+    context: Any,
+    arm: Any,
+    features: Any,
+    arms: Any,
+    seed: Any,
+    memory: Any,
+    expire_after: Any,
+    expired_reward: Any,
+    keep: Any,
+) -> Settings:
     """What a new agent is created with."""
+    designs: tuple[Design, ...] = ()
+    if dim is None:
+        if arm is None:
+            raise InvalidValueError("give dim=, the number of features; or context= and arm=, what they are made of")
+        designs = (Design.of(0 if context is None else context, arm, features),)
+        dim = designs[0].dim
+    elif context is not None or arm is not None or features is not None:
+        raise InvalidValueError("give either dim= or context=, arm= and features=, from which the agent makes them")
     settings = Settings(
         integer(dim, "dim", meaning="the number of features"),
         integer(arms, "arms", meaning="the largest number of arms in a round"),
@@ -131,6 +188,8 @@ def checked_settings(dim: Any, arms: Any, seed: Any, memory: Any, expire_after: 
         None if memory is None else positive(memory, "memory", "a half-life in decisions"),
         None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
         None if expired_reward is None else checked_reward(expired_reward, "expired_reward"),
+        one_of(keep, "keep", ("all", "chosen")),
+        designs,
     )
     check_fits(32.0 * settings.dim**2, dim=settings.dim)  # the sums, V^-1, a factor and a copy
     if expired_reward is not None and expire_after is None:
@@ -138,14 +197,33 @@ def checked_settings(dim: Any, arms: Any, seed: Any, memory: Any, expire_after: 
     return settings
 
 
+def appended_settings(settings: Settings, context: Any, arm: Any) -> Settings:
+    """Settings with further columns of context and arm."""
+    if settings.design is None:
+        raise InvalidValueError(
+            "this agent takes ready-made features (dim=): only one that was created with context= and arm= can get more"
+        )
+    design = settings.design.appended(context, arm)
+    if design == settings.design:
+        raise InvalidValueError("replace_features appends to context= or arm=: give one of them more columns")
+    return replace(settings, dim=design.dim, designs=(*settings.designs, design))
+
+
 # The arms to choose from
 
 
-def checked_arms(arms: Any, costs: Any) -> list[Arm]:
+def _own_features(values: Any, name: Any, settings: Settings) -> FloatArray:
+    """Features of one arm alone."""
+    if settings.design is None:
+        return vector(values, f"features of {name!r}")
+    return vector(values, f"features of {name!r}", settings.design.arm, LARGEST_FACTOR)
+
+
+def checked_arms(arms: Any, costs: Any, settings: Settings) -> list[Arm]:
     """Arms for the catalogue, from dicts of features and of costs by name."""
     if not isinstance(arms, Mapping):
         raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-    rows = {checked_name(name): vector(values, f"features of {name!r}") for name, values in arms.items()}
+    rows = {checked_name(name): _own_features(values, name, settings) for name, values in arms.items()}
     prices = checked_costs({} if costs is None else costs, rows).tolist()
     return [Arm(name, row, cost, "active") for (name, row), cost in zip(rows.items(), prices, strict=True)]
 
@@ -154,13 +232,21 @@ class Catalogue:
     """The arms that an agent knows by name, as of the last `refresh`; the log is read and written in transactions."""
 
     def __init__(self, log: Log) -> None:
-        self.log, self.seq = log, 0
+        self.log, self.seq, self.settings = log, 0, log.settings
         self.every: dict[str, Arm] = {}
+        self._active: Round | None = None
 
     def refresh(self) -> None:
-        """Take in the changes since the last time."""
-        for seq, arm in self.log.arms(self.seq):
+        """Take in the changes since the last time; features that were appended since are 0."""
+        changes = self.log.arms(self.seq)
+        if not changes and self.settings is self.log.settings:
+            return
+        for seq, arm in changes:
             self.every[arm.name], self.seq = arm, seq
+        self._active, self.settings, design = None, self.log.settings, self.log.settings.design
+        if design is not None:
+            for name, arm in self.every.items():
+                self.every[name] = replace(arm, features=padded(arm.features, len(design.arm)))
 
     def present(self) -> dict[str, Arm]:
         """Arms that are not retired, by name."""
@@ -177,11 +263,15 @@ class Catalogue:
     def set(self, arms: list[Arm], time: float) -> None:
         """Add or change arms; all must have as many features."""
         self.refresh()
-        dim, new = self.log.settings.dim, {arm.name for arm in arms}
+        settings, new = self.log.settings, {arm.name for arm in arms}
+        dim, design = settings.dim, settings.design
+        if design is not None:
+            for arm in arms:
+                _check_length(arm.features, arm.name, None, settings)
         others = {len(arm.features) for name, arm in self.present().items() if name not in new}
         for arm in arms:
             length = len(arm.features)
-            if length > dim:
+            if design is None and length > dim:
                 raise InvalidValueError(f"features of {arm.name!r} must be at most dim = {dim} numbers, got {length}")
             if others and length not in others:
                 raise InvalidValueError(
@@ -198,45 +288,53 @@ class Catalogue:
     def round(self, arms: Any, context: FloatArray | None, costs: Any) -> Round:
         """A round of arms of the catalogue, by their names or all that are active."""
         if arms is None:
-            chosen = [arm for arm in self.every.values() if arm.state == "active"]
-            if not chosen:
+            if self._active is None:
+                self._active = self._of([arm for arm in self.every.values() if arm.state == "active"])
+            asked = self._active
+            if not asked.names:
                 raise InvalidValueError(
                     "the catalogue has no active arm: give arms to ask({name: features}), or add some by set_arm"
                 )
         else:
-            asked = listed(arms)
-            if asked is None:
+            names = listed(arms)
+            if names is None:
                 raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
-            chosen = [self.get(name) for name in dict.fromkeys(map(checked_name, asked))]
+            chosen = [self.get(name) for name in dict.fromkeys(map(checked_name, names))]
             for arm in chosen:
                 if arm.state == "masked":
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
-        _check_count(len(chosen), self.log.settings)
-        for arm in chosen:
-            _check_length(arm.features, arm.name, context, self.log.settings)
-        names = [arm.name for arm in chosen]
-        prices = np.array([arm.cost for arm in chosen])
+            asked = replace(self._of(chosen), some=True)
+        _check_count(len(asked.names), self.log.settings)
+        _check_length(asked.own[0], asked.names[0], context, self.log.settings)  # all have as many
+        prices = asked.costs
         if costs is not None:
-            others = checked_costs(costs, names)
-            prices = np.where([name in costs for name in names], others, prices)
-        return Round(names, np.array([arm.features for arm in chosen]), prices if prices.any() else None, context)
+            others = checked_costs(costs, asked.names)
+            prices = np.where([name in costs for name in asked.names], others, 0.0 if prices is None else prices)
+        return replace(asked, costs=prices if prices is not None and prices.any() else None, context=context)
+
+    def _of(self, arms: list[Arm]) -> Round:
+        """A round of these arms, without a context."""
+        own = np.array([arm.features for arm in arms])
+        prices = np.array([arm.cost for arm in arms])
+        return Round([arm.name for arm in arms], own, prices, None, self.log.settings.design, self.seq)
 
 
 def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
-    """A round of arms that come with their features; with a context of c numbers, they have `dim` - c each."""
+    """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
     _check_count(len(arms), settings)
     names = [checked_name(name) for name in arms]
-    shape = (settings.dim - _length(context),)
-    own = None
+    own, design = None, settings.design
+    shape = (settings.dim - _length(context) if design is None else len(design.arm),)
+    largest = LARGEST if design is None else LARGEST_FACTOR
     if all(type(row) is np.ndarray and row.shape == shape and row.dtype == float for row in arms.values()):
         own = np.array(list(arms.values()))
-    if own is None or not own.size or not np.abs(own).max() <= LARGEST:
+    if own is None or not own.size or not np.abs(own).max() <= largest:
         # Lists, or something is wrong: one by one, to say what.
-        rows = [vector(values, f"features of {name!r}") for name, values in arms.items()]
+        rows = [_own_features(values, name, settings) for name, values in arms.items()]
         for name, row in zip(names, rows, strict=True):
             _check_length(row, name, context, settings)
         own = np.array(rows)
-    return Round(names, own, None if costs is None else checked_costs(costs, names), context)
+    return Round(names, own, None if costs is None else checked_costs(costs, names), context, design)
 
 
 def in_contexts(asked: Round, contexts: list[FloatArray | None]) -> list[Round]:
@@ -264,6 +362,12 @@ def _check_count(count: int, settings: Settings) -> None:
 
 def _check_length(own: FloatArray, name: str, context: FloatArray | None, settings: Settings) -> None:
     dim, before = settings.dim, _length(context)
-    if len(own) + before != dim:
+    if settings.design is not None:
+        wanted = len(settings.design.arm)
+        if len(own) != wanted:
+            raise InvalidValueError(
+                f"features of {name!r} must be {wanted} numbers, as the agent was created for, got {len(own)}"
+            )
+    elif len(own) + before != dim:
         rest = f"dim = {dim}" if not before else f"dim = {dim} less the {before} of the context"
         raise InvalidValueError(f"features of {name!r} must be {max(dim - before, 0)} numbers ({rest}), got {len(own)}")

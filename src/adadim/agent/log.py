@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from adadim.errors import DecisionError, FileError, UnknownDecisionError
+from adadim.core.design import Design
+from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
+Keep = Literal["all", "chosen"]
 
 STORED = "<f8"
 NOTHING: FloatArray = np.empty(0)
@@ -41,9 +43,18 @@ def as_vector(stored: bytes) -> FloatArray:
     return np.frombuffer(stored, dtype=STORED)
 
 
+def padded(numbers: FloatArray, size: int) -> FloatArray:
+    """Numbers with zeros behind them, (..., size)."""
+    missing = size - numbers.shape[-1]
+    return numbers if missing <= 0 else np.concatenate([numbers, np.zeros((*numbers.shape[:-1], missing))], axis=-1)
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What `Agent.create` was given, where each is explained; it never changes."""
+    """What `Agent.create` was given, where each is explained; only `Agent.replace_features` changes any of it.
+
+    `designs` are what features have been made of so far, the last of them what holds; none where they come ready-made.
+    """
 
     dim: int
     arms: int
@@ -51,6 +62,26 @@ class Settings:
     memory: float | None
     expire_after: float | None
     expired_reward: float | None
+    keep: Keep = "all"
+    designs: tuple[Design, ...] = ()
+
+    @property
+    def design(self) -> Design | None:
+        """What features are made of."""
+        return self.designs[-1] if self.designs else None
+
+    @classmethod
+    def from_table(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings from plain values; an `InvalidValueError` if they are none."""
+        names = [field.name for field in fields(cls)]
+        for name in names:
+            if name not in values:
+                raise InvalidValueError(f"the setting {name!r} is missing")
+        plain = {name: values[name] for name in names}
+        settings = cls(**plain | {"designs": tuple(map(Design.from_table, plain["designs"]))})
+        if settings.design is not None and settings.design.dim != settings.dim:
+            raise InvalidValueError(f"features of {settings.design.dim} columns do not fit dim = {settings.dim}")
+        return settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +106,63 @@ class Arm:
     state: State
 
 
+class ArmVersions:
+    """Every version of the arms of a catalogue, by the row of the change that made it."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._versions: dict[str, list[tuple[int, Arm]]] = {}
+        self._active: tuple[int, list[Arm]] = (0, [])
+
+    def add(self, seq: int, arm: Arm) -> None:
+        """Take in a change, which comes after those before."""
+        self._versions.setdefault(arm.name, []).append((seq, arm))
+        self.last = seq
+
+    def arm(self, name: str, version: int) -> Arm | None:
+        """An arm as it was in a version of the catalogue; None if it was not there yet."""
+        for seq, arm in reversed(self._versions.get(name, ())):
+            if seq <= version:
+                return arm
+        return None
+
+    def active(self, version: int) -> list[Arm]:
+        """The arms that could be chosen in a version, in the order of a round over the catalogue."""
+        if self._active[0] != version:
+            arms = [self.arm(name, version) for name in self._versions]
+            self._active = version, [arm for arm in arms if arm is not None and arm.state == "active"]
+        return self._active[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Names, own features (K, m) and costs of the arms, None if they cost nothing; and the context before each."""
+    """Names, own features (K, m) and costs of the arms, None if they cost nothing; the context, and what both make.
+
+    `catalogue` is the version of the catalogue that the arms are from, None where they came with their features, and
+    `some` says whether they were named, and may not be all of its active arms.
+    """
 
     names: list[str]
     own: FloatArray
     costs: FloatArray | None = None
     context: FloatArray | None = None
+    design: Design | None = None
+    catalogue: int | None = None
+    some: bool = False
 
     @cached_property
     def features(self) -> FloatArray:
-        """Features (K, d) of the arms with the context before each."""
+        """Features (K, d) of the arms in the context; ready-made ones have the context before each."""
+        if self.design is not None:
+            return self.design.build(self.own, NOTHING if self.context is None else self.context, self.names)
         if self.context is None:
             return self.own
         return np.column_stack([np.broadcast_to(self.context, (len(self.own), len(self.context))), self.own])
+
+    @property
+    def description(self) -> str | None:
+        """What features are made of, as JSON; None if they come ready-made."""
+        return None if self.design is None else self.design.to_json()
 
     @property
     def arms(self) -> dict[str, FloatArray]:
@@ -103,7 +176,7 @@ class Decision(NamedTuple):
     number: int
     time: float
     arm: str | None
-    features: FloatArray  # of the arm chosen, after the context
+    features: FloatArray  # (d,) of the arm chosen in its context
     probability: float | None
     policy: int | None
     asked: Round | None
@@ -136,7 +209,10 @@ class Entries(NamedTuple):
 
 
 class Place(NamedTuple):
-    """How far a log goes: compactions so far, the last decision, the last row of rewards and of expired decisions."""
+    """How far a log goes: the last decision, the last row of rewards and of expired decisions.
+
+    The generation counts compactions and replacements of features: sums of an earlier one do not go on.
+    """
 
     generation: int = -1
     number: int = 0
@@ -182,6 +258,19 @@ class DayRewards(NamedTuple):
     squares: float
 
 
+class Answer(NamedTuple):
+    """A reward of one of the agent's decisions, when that was made, and when the reward came.
+
+    `told` is None where the reward stands for one that did not come in time; `first` is False for corrections.
+    """
+
+    number: int
+    decided: float
+    told: float | None
+    reward: float
+    first: bool
+
+
 class Log(ABC):
     """The log of one agent, opened by one process, to which rows are appended; only compaction drops any.
 
@@ -198,6 +287,14 @@ class Log(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the log."""
+
+    @abstractmethod
+    def refresh_settings(self) -> None:
+        """Take in that features were replaced; to be called whenever `Place.generation` has changed."""
+
+    @abstractmethod
+    def replace_settings(self, settings: Settings, body: bytes) -> None:
+        """Write down other settings, and the sums over what compaction dropped as they are by these; a generation."""
 
     # Decisions and rewards
 
@@ -294,6 +391,10 @@ class Log(ABC):
     @abstractmethod
     def day_rewards(self, since: int) -> list[DayRewards]:
         """What rewards after a row of theirs add to each day of the agent's decisions."""
+
+    @abstractmethod
+    def answers(self, since: int, last: int) -> list[Answer]:
+        """The last rewards of the agent's decisions after a row of theirs, in their order."""
 
     @abstractmethod
     def choices(self, last: int) -> dict[str, int]:

@@ -104,6 +104,7 @@ def _frame(decisions: Sequence[Decision]) -> Any:
         "context": ([None if context is None else context.tolist() for context in contexts], numbers),
         "offered": ([None if asked is None else asked.names for asked in rounds], pl.List(pl.String)),
         "offered_features": ([None if asked is None else asked.own.ravel().tolist() for asked in rounds], numbers),
+        "design": ([None if asked is None else asked.description for asked in rounds], pl.String),
     }
     return pl.DataFrame([pl.Series(name, values, kind) for name, (values, kind) in columns.items()])
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Entries, FloatArray, Log, Place, Snapshot, as_bytes, as_vector
+from adadim.agent.log import Entries, FloatArray, Log, Place, Settings, Snapshot, as_bytes, as_vector
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 
-FORMAT = b"sums1"
-HEAD = struct.Struct("<5sqqqqddd")
+FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which then count as zero
+HEAD, EARLIER_HEAD = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST = 32
-ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent")
+ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
 CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
 KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many
@@ -85,6 +85,7 @@ class Sums:
             return True
         asked, weights = self.asked, self._weights(numbers)
         asked.second -= (features if weights is None else features * weights[:, None]).T @ features
+        asked.first -= features.sum(axis=0) if weights is None else weights @ features
         asked.weight -= float(len(numbers) if weights is None else weights.sum())
         # The largest values are not sums: without those that had one, nobody knows them.
         largest = np.vecdot(features, features).max() * (1 + 1e-9) >= asked.longest > self.moments.longest
@@ -126,7 +127,8 @@ class Sums:
         if asked is None:
             return seen
         longest, extent = self.scales
-        return replace(seen, asked=asked.second, longest=longest, extent=extent)
+        known = replace(seen, longest=longest, extent=extent)
+        return replace(known, asked=asked.second, asked_first=asked.first, asked_weight=asked.weight)
 
     def forget(self, number: int) -> None:
         """Let older decisions count less, as of decision `number`."""
@@ -138,6 +140,14 @@ class Sums:
                     self.asked.fade(factor)
                     self.peak *= factor
             self.epoch = number
+
+    def move(self, positions: list[int], dim: int) -> None:
+        """Let features be those at some positions of `dim` features, the others of which are 0 in all decisions."""
+        self.moments = _moved(self.moments, positions, dim)
+        if self.asked is not None:
+            self.asked, peak = _moved(self.asked, positions, dim), np.zeros(dim)
+            peak[positions] = self.peak
+            self.peak = peak
 
     def _count(self, numbers: Any, features: FloatArray) -> None:
         assert self.asked is not None
@@ -154,6 +164,13 @@ class Sums:
             return None
         weights: FloatArray = np.exp2((numbers - self.epoch) / self.half_life)
         return weights
+
+
+def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
+    moved = Moments.zeros(dim)
+    moved.second[np.ix_(positions, positions)] = moments.second
+    moved.moment[positions], moved.extent[positions] = moments.moment, moments.extent
+    return replace(moved, squares=moments.squares, weight=moments.weight, longest=moments.longest)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -173,22 +190,26 @@ def encode(sums: Sums) -> bytes:
     """The sums over answered decisions as bytes, the last of which are a digest of the others."""
     moments = sums.moments
     counts = (len(moments.moment), sums.epoch, sums.answered, sums.learned)
-    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest)
-    body = head + as_bytes(moments.second) + as_bytes(moments.moment) + as_bytes(moments.extent)
+    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest, moments.total)
+    arrays = (moments.second, moments.moment, moments.extent, moments.first)
+    body = head + b"".join(map(as_bytes, arrays))
     return body + hashlib.sha256(body).digest()
 
 
 def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
-    """The sums that `encode` wrote; a `FileError` if these bytes are not that."""
+    """The sums that `encode` wrote, here or in version 0.2; a `FileError` if these bytes are not that."""
     body, digest = data[:-DIGEST], data[-DIGEST:]
-    if len(data) != HEAD.size + 8 * dim * (dim + 2) + DIGEST or hashlib.sha256(body).digest() != digest:
+    earlier = data.startswith(EARLIER)
+    head, rows = (EARLIER_HEAD, dim + 2) if earlier else (HEAD, dim + 3)
+    if len(data) != head.size + 8 * dim * rows + DIGEST or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
-    form, size, epoch, answered, learned, squares, weight, longest = HEAD.unpack_from(body)
-    if form != FORMAT or size != dim:
+    form, size, epoch, answered, learned, squares, weight, longest, *total = head.unpack_from(body)
+    if form not in (FORMAT, EARLIER) or size != dim:
         raise FileError("damaged sums")
-    numbers = as_vector(body[HEAD.size :]).astype(np.float64)
-    second, moment, extent = numbers[: dim * dim].reshape(dim, dim), numbers[dim * dim : -dim], numbers[-dim:]
+    second, (moment, extent, *first) = np.split(as_vector(body[head.size :]).astype(np.float64).reshape(-1, dim), [dim])
     moments = Moments(second, moment, squares, weight, longest, extent)
+    if not earlier:
+        moments.first, moments.total = first[0], *total
     return Sums(moments, half_life, epoch, answered, learned)
 
 
@@ -201,11 +222,17 @@ class Model:
 
     def __init__(self, log: Log) -> None:
         self.log, settings = log, log.settings
-        self.dim, self.half_life = settings.dim, settings.memory
+        self.half_life = settings.memory
         self.withdraws = settings.expire_after is not None and settings.expired_reward is None
         self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
         self.expected: list[FloatArray] = []
+        self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.log.settings.dim
 
     def refresh(self) -> None:
         """Take in what is new in the log."""
@@ -218,10 +245,12 @@ class Model:
     def unlearn(self) -> None:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
+        self._batch.clear()
 
     def _refresh(self) -> None:
         place = self.log.place()
         if place.generation != self.place.generation:
+            self.log.refresh_settings()
             snapshot = self._snapshot(place.generation)
             if snapshot is None:
                 self.rebuild()
@@ -293,10 +322,41 @@ class Model:
             self._changed()  # other scales are no small step; and so many steps cost more than to start again
 
     def count_decision(self, number: int, features: FloatArray) -> None:
-        """Count the next decision, which this process is about to write."""
-        self.expect(np.array([number]), features[None])
-        self.place = self.place._replace(number=number)
-        self.sums.forget(number)
+        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
+        self.place, asked = self.place._replace(number=number), self.sums.asked
+        if (
+            asked is None
+            or self.half_life is not None
+            or features @ features > asked.longest
+            or (np.abs(features) > asked.extent).any()
+        ):
+            self.add_batch()
+            self.expect(np.array([number]), features[None])
+            self.sums.forget(number)
+        else:  # the scales stay what they are, so that the sums can wait for the rest of the batch
+            self._batch.append((number, features))
+            self.expected.append(features)
+
+    def add_batch(self) -> None:
+        """Add the decisions of the batch to the sums."""
+        if self._batch:
+            numbers, features = zip(*self._batch, strict=True)
+            self._batch.clear()
+            self.sums.expect(np.array(numbers), np.array(features))
+
+    def replace_features(self, settings: Settings) -> None:
+        """Go over to settings with appended features, in which all decisions so far count 0."""
+        self.refresh()
+        before, after = self.log.settings.design, settings.design
+        assert before is not None
+        assert after is not None
+        positions, folded = before.positions_in(after), self._folded()
+        for sums in (self.sums, folded):
+            sums.move(positions, after.dim)
+        self.log.replace_settings(settings, encode(folded))
+        self.place = self.place._replace(generation=self.log.place().generation)
+        self._changed()
+        self.keep()
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""

@@ -32,9 +32,14 @@ class Decider:
     """The policy, names of levels and noise as of the last `refresh`, and a learner that is told a model."""
 
     def __init__(self, log: Log, model: Model, plugins: Plugins) -> None:
-        self.log, self.model, self.settings, self.plugins = log, model, log.settings, plugins
+        self.log, self.model, self.plugins = log, model, plugins
         self.version = 0
         self._known: Any = None  # the state of the model that the learner has
+
+    @property
+    def settings(self) -> Settings:
+        """What the agent was created with."""
+        return self.log.settings
 
     def refresh(self) -> None:
         """Take in the policy that holds; in a transaction of the log."""
@@ -54,12 +59,14 @@ class Decider:
         self.levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
         self._known = None
 
-    def replacement(self, policy: Policy | None, levels: Levels, noise: float | None) -> PolicyRow:
-        """What is to decide from now on; what is not given stays."""
+    def replacement(
+        self, policy: Policy | None, levels: Levels, noise: float | None, settings: Settings | None = None
+    ) -> PolicyRow:
+        """What is to decide from now on, by other settings if they are given; what is not given stays."""
         policy = self.policy if policy is None else policy
         levels = self.levels if levels is None else levels
         noise = self.noise if noise is None else noise
-        return checked_policy(policy, levels, noise, self.settings, self.plugins)
+        return checked_policy(policy, levels, noise, settings or self.settings, self.plugins)
 
     def prepare(self, number: int) -> LearnsFromSums:
         """The learner, brought to what the log says, for decision `number`."""
@@ -139,6 +146,8 @@ def checked_policy(
     except (TypeError, AdadimError) as error:
         name = type(chosen).__name__
         raise InvalidValueError(f"an agent cannot play {name}: it cannot be written to a file ({error})") from error
+    if levels is None and settings.design is not None:
+        levels = settings.design.levels
     return PolicyRow(table, None if levels is None else json.dumps(checked_levels(levels, settings.dim)), noise)
 
 

@@ -9,19 +9,24 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from zlib import crc32
+from zlib import compress, crc32, decompress
+from zlib import error as CompressionError
 
 import numpy as np
 
 from adadim.agent.log import (
+    NOTHING,
+    Answer,
     Arm,
+    ArmVersions,
     Counts,
     DayRewards,
     Decision,
     Entries,
+    FloatArray,
     Kind,
     Log,
     Place,
@@ -33,16 +38,20 @@ from adadim.agent.log import (
     as_bytes,
     as_matrix,
     as_vector,
+    padded,
 )
 from adadim.core.checks import shown
 from adadim.core.files import explained
-from adadim.errors import FileError, InvalidValueError
+from adadim.errors import AdadimError, FileError, InvalidValueError
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
 THERE = "exists already; open it with Agent.open, or choose another name"
 BUSY_SECONDS = 30.0  # to wait for another process that is writing
 BATCH = 20_000  # rows read at a time
 FOLDED = "sums of compacted decisions"
+COMPRESSION = 1  # zlib's quickest
+SAMPLE = 1024  # bytes by which to see whether compressing the rest is worth its time
+WORTHWHILE = 0.9  # what compression must leave of the sample at most
 
 LOG = """
 -- A seal is a checksum of the rest of its row: SQLite does not notice every flipped bit.
@@ -100,7 +109,22 @@ CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER
     seal INTEGER NOT NULL);
 """
 
-STEPS = (LOG, CATALOGUE, LATE)
+SMALL = """
+-- `features` are those of the arm chosen alone: the context is in `context`, and both make what the model learns from.
+-- Of a decision over the catalogue they are empty: `catalogue` is its version, the last row of `arms` by then, and
+-- `offer` is null, or has names without features if only these were offered. What another system decided has all.
+ALTER TABLE decisions ADD COLUMN catalogue INTEGER;
+UPDATE decisions SET features = substr(features, length(ifnull(context, x'')) + 1),
+    seal = checksum(number, time, arm, offer, context, substr(features, length(ifnull(context, x'')) + 1), probability,
+        policy, NULL)
+    WHERE seal = checksum(number, time, arm, offer, context, features, probability, policy);
+-- Whether the features of an offer are compressed.
+ALTER TABLE offers ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
+INSERT OR IGNORE INTO settings (key, value, seal) SELECT key, value, checksum(key, value)
+    FROM (SELECT 'keep' AS key, '"all"' AS value UNION SELECT 'designs', '[]') WHERE EXISTS (SELECT 1 FROM settings);
+"""
+
+STEPS = (LOG, CATALOGUE, LATE, SMALL)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)
@@ -127,6 +151,9 @@ CONTRADICTIONS = {
     "arms out of count": """
         SELECT 1 FROM (SELECT count(*) AS changes, ifnull(min(seq), 1) AS first, ifnull(max(seq), 0) AS last FROM arms)
             WHERE first != 1 OR last != changes""",
+    "decisions over a catalogue that is not there": """
+        SELECT 1 FROM decisions WHERE catalogue > (SELECT ifnull(max(seq), 0) FROM arms)
+            OR (catalogue IS NULL) != (length(features) > 0)""",
     "expired decisions out of count": """
         SELECT 1 FROM (SELECT count(*) AS all_of_them, ifnull(max(seq), 0) AS last FROM expired)
             WHERE last != all_of_them
@@ -141,7 +168,7 @@ CONTRADICTIONS = {
 COLUMNS = {
     "settings": ("key", "value"),
     "policies": ("version", "time", "policy", "levels", "noise"),
-    "decisions": ("number", "time", "arm", "offer", "context", "features", "probability", "policy"),
+    "decisions": ("number", "time", "arm", "offer", "context", "features", "probability", "policy", "catalogue"),
     "rewards": ("seq", "decision", "time", "reward", "replaces"),
     "expired": ("seq", "number", "time"),
     "arms": ("seq", "time", "name", "features", "cost", "state"),
@@ -184,7 +211,7 @@ PLACE = "SELECT (SELECT generation FROM folded), " + ", ".join(
     f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
 )
 DECISIONS = f"""
-    SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest
+    SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest, o.packed
     FROM decisions d LEFT JOIN offers o ON o.id = d.offer
         LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
     WHERE d.number > ? ORDER BY d.number LIMIT ?
@@ -195,15 +222,22 @@ DAY_REWARDS = """
     FROM rewards r JOIN decisions d ON d.number = r.decision
     WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1
 """
+ANSWERS = """
+    SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
+    FROM rewards r JOIN decisions d ON d.number = r.decision
+        LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
+    WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?
+"""
 CHOICES = """
     SELECT arm, count(*) AS n FROM (
         SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
     ) GROUP BY arm ORDER BY n DESC, arm
 """
-LAST_ASKED = """
-    SELECT o.arms, o.features, d.context FROM decisions d JOIN offers o ON o.id = d.offer
-    ORDER BY d.number DESC LIMIT 1
+LAST_ASKED = f"""
+    SELECT {DECISION}, o.arms, o.features, o.digest, o.packed FROM decisions d LEFT JOIN offers o ON o.id = d.offer
+    WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1
 """
+END_OF_DECISION = len(COLUMNS["decisions"]) + 1  # its columns and the checksum
 
 
 def checksum(*values: Any) -> int:
@@ -220,14 +254,14 @@ class SqliteLog(Log):
     """The log in a file, opened; or, with `write=False` and without its settings, for people who watch it."""
 
     def __init__(self, path: Path, write: bool = True) -> None:
-        self.path, self._process = path, os.getpid()
+        self.path, self._process, self._versions = path, os.getpid(), ArmVersions()
         if not write:  # nothing is read yet: the last to close could not tidy up what SQLite writes beside the file
             self._connection = _connection(path, "ro")
             return
         self._connection = _connect(path)
         try:
             with self.transaction(write=False):
-                self.settings = self._settings()
+                self.refresh_settings()
         except BaseException:
             self.close()
             raise
@@ -237,7 +271,7 @@ class SqliteLog(Log):
         """Make the file of a new agent, with sums of nothing."""
 
         def fill(connection: sqlite3.Connection) -> None:
-            _insert(connection, "settings", [(key, json.dumps(value)) for key, value in asdict(settings).items()])
+            _insert(connection, "settings", _setting_rows(settings))
             _insert(connection, "policies", [(1, time, *policy)])
             _insert(connection, "folded", [(0, 0, sums)])
 
@@ -263,6 +297,18 @@ class SqliteLog(Log):
         except (sqlite3.DatabaseError, UnicodeDecodeError) as failure:  # its message may quote what is no text
             raise self.damaged(str(failure)) from failure
 
+    def refresh_settings(self) -> None:
+        settings = self._settings()
+        if settings != getattr(self, "settings", None):
+            self.settings = settings
+
+    def replace_settings(self, settings: Settings, body: bytes) -> None:
+        generation, (upto, _) = self.place().generation, self.folded()
+        self._connection.execute("DELETE FROM settings")
+        _insert(self._connection, "settings", _setting_rows(settings))
+        self._replace_folded(generation + 1, upto, body)
+        self.refresh_settings()
+
     # Decisions and rewards
 
     def place(self) -> Place:
@@ -278,26 +324,33 @@ class SqliteLog(Log):
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
         for number, time, arm, features, probability, policy, asked, _ in decisions:
-            offer = context = None
+            offer = context = catalogue = None
             if asked is not None:
                 same = id(asked.names), id(asked.own)
                 if same not in offers:
                     offers[same] = self._offer(asked)
-                offer, context = offers[same], None if asked.context is None else as_bytes(asked.context)
-            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy))
+                offer, catalogue = offers[same], asked.catalogue
+                context = None if asked.context is None else as_bytes(asked.context)
+                features = NOTHING if catalogue is not None else asked.own[asked.names.index(str(arm))]
+            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy, catalogue))
         _insert(self._connection, "decisions", rows)
         waiting = [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
         self._connection.executemany("INSERT INTO outstanding (number, time) VALUES (?, ?)", waiting)
 
     def _offer(self, asked: Round) -> int | None:
-        """Number of what was offered, which is written if it is new."""
-        names, features = json.dumps(asked.names), as_bytes(asked.own)
+        """Number of what was offered, which is written if it is new; None if the version of the catalogue says it.
+
+        Also None where only what was chosen is kept.
+        """
+        if not asked.some if asked.catalogue is not None else self.settings.keep == "chosen":
+            return None
+        names, features = json.dumps(asked.names), as_bytes(asked.own if asked.catalogue is None else NOTHING)
         digest = _offer_digest(names, features)
         row = self._row("SELECT id FROM offers WHERE digest = ?", digest)
         if row is not None:
             return int(row[0])
-        query = "INSERT INTO offers (digest, arms, features) VALUES (?, ?, ?)"
-        return self._connection.execute(query, (digest, names, features)).lastrowid
+        query = "INSERT INTO offers (digest, arms, features, packed) VALUES (?, ?, ?, ?)"
+        return self._connection.execute(query, (digest, names, *_packed(features))).lastrowid
 
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
         self._append("rewards", rewards)
@@ -331,13 +384,13 @@ class SqliteLog(Log):
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
         table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
         start = 1 if table is None else len(COLUMNS[table]) + 2
-        end = start + len(COLUMNS["decisions"]) + 1
+        end = start + END_OF_DECISION
         while rows := self._rows(READ[kind], since, upto, BATCH):
             since = self._next(since, rows[-1][0])
             heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
             decisions = self._verified([row[start:end] for row in rows], "decisions")
             numbers = np.array([row[0] for row in decisions])
-            features = as_matrix(b"".join([row[5] for row in decisions]), self.settings.dim)
+            features = self._features(decisions)
             if table != "rewards":
                 yield Entries(since, numbers, features)
                 continue
@@ -348,21 +401,105 @@ class SqliteLog(Log):
             corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
             yield Entries(since, numbers, features, rewards, corrected, own, expired)
 
-    def decisions(self) -> Iterator[list[Decision]]:
-        number = 0
-        while rows := self._rows(DECISIONS, number, BATCH // 10):  # these are long rows
-            number = self._next(number, rows[-1][6])
-            yield [self._decision(row[:6], row[6:15], *row[15:]) for row in rows]
+    def _features(self, decisions: list[Any]) -> FloatArray:
+        """Features (n, d) of the arms chosen, from what the rows have of them: bit for bit those of the decisions."""
+        rows: dict[tuple[bool, int, int], list[int]] = {}  # by what they have; most often all rows are alike
+        names, arms, contexts = [], [], []
+        for at, (number, _, arm, _, context, features, _, policy, catalogue) in enumerate(decisions):
+            if catalogue is not None:
+                features = self._arm(arm, catalogue, number).features.tobytes()
+            context = b"" if context is None else context
+            rows.setdefault((policy is None, len(features), len(context)), []).append(at)
+            names.append(arm)
+            arms.append(features)
+            contexts.append(context)
+        built: FloatArray = np.empty((len(decisions), self.settings.dim))
+        for (complete, size, before), chosen in rows.items():
+            own = as_matrix(b"".join([arms[at] for at in chosen]), size // 8)
+            if complete:
+                made = self._in_columns(own)
+            else:
+                context = np.frombuffer(b"".join([contexts[at] for at in chosen])).reshape(len(chosen), before // 8)
+                if self.settings.design is None:
+                    made = np.column_stack([context, own])
+                else:
+                    made = self.settings.design.build(own, context, [names[at] for at in chosen])
+            if made.shape[1] != self.settings.dim:
+                raise self.damaged(f"decision {decisions[chosen[0]][0]} does not have {self.settings.dim} features")
+            built[chosen] = made
+        return built
 
-    def _decision(self, told: Any, decided: Any, names: str | None, features: bytes, digest: bytes) -> Decision:
+    def _in_columns(self, complete: FloatArray) -> FloatArray:
+        """Complete features (n, d) in the columns that they have now, which may be more than when they were written."""
+        dim, design = self.settings.dim, self.settings.design
+        for earlier in self.settings.designs:
+            if design is not None and earlier.dim == complete.shape[1] != dim:
+                moved = np.zeros((len(complete), dim))
+                moved[:, earlier.positions_in(design)] = complete
+                return moved
+        return complete
+
+    def _arm(self, name: str, version: int, number: int) -> Arm:
+        """An arm as it was in a version of the catalogue, in which decision `number` chose or offered it."""
+        self._read_versions(version)
+        arm = self._versions.arm(name, version)
+        if arm is None:
+            raise self.damaged(f"arm {shown(name)} of decision {number} is not in the catalogue of that time")
+        return arm
+
+    def _read_versions(self, version: int) -> None:
+        if version > self._versions.last:
+            for seq, arm in self.arms(self._versions.last):
+                self._versions.add(seq, arm)
+
+    def decisions(self) -> Iterator[list[Decision]]:
+        self.refresh_settings()
+        number, start, end = 0, len(COLUMNS["rewards"]) + 1, len(COLUMNS["rewards"]) + 1 + END_OF_DECISION
+        while rows := self._rows(DECISIONS, number, BATCH // 10):  # these are long rows
+            number = self._next(number, rows[-1][start])
+            decided = self._verified([row[start:end] for row in rows], "decisions")
+            features = self._features(decided)
+            yield [
+                self._decision(row[:start], one, x, self._asked(one, *row[end:]))
+                for row, one, x in zip(rows, decided, features, strict=True)
+            ]
+
+    def _decision(self, told: Any, decided: Any, features: FloatArray, asked: Round | None) -> Decision:
         reward = None if told[0] is None else self._verified([told], "rewards")[0][3]
-        ((number, time, arm, offer, context, chosen, probability, policy),) = self._verified([decided], "decisions")
-        asked = None
+        number, time, arm, _, _, _, probability, policy, _ = decided
+        return Decision(number, time, arm, features, probability, policy, asked, reward)
+
+    def _asked(
+        self, decided: Any, stored_names: str | None, stored: bytes, digest: bytes, packed: int | None
+    ) -> Round | None:
+        """What was offered in a decision; None if nobody knows."""
+        number, _, _, offer, stored_context, _, _, _, catalogue = decided
+        design = self.settings.design
+        context = None if stored_context is None else as_vector(stored_context)
+        if offer is None and catalogue is None:
+            return None
+        names, features = None, b""
         if offer is not None:
-            if names is None or _offer_digest(names, features) != digest:
+            try:
+                features = decompress(stored) if packed else stored
+            except (CompressionError, TypeError):
+                stored_names = None
+            if stored_names is None or _offer_digest(stored_names, features) != digest:
                 raise self.damaged(f"what was offered in decision {number} is not what was written")
-            asked = _as_round(names, features, context)
-        return Decision(number, time, arm, as_vector(chosen), probability, policy, asked, reward)
+            names = json.loads(stored_names)
+        if catalogue is None:
+            assert names is not None
+            own = as_matrix(features, len(features) // 8 // len(names))
+        else:
+            self._read_versions(catalogue)
+            arms = self._versions.active(catalogue)
+            if names is not None:
+                arms = [self._arm(name, catalogue, number) for name in names]
+            names, own = [arm.name for arm in arms], _own(arms)
+        if design is not None:
+            own = padded(own, len(design.arm))
+            context = padded(NOTHING if context is None else context, len(design.context))
+        return Round(names, own, None, context, design, catalogue, offer is not None)
 
     def _next(self, before: int, after: Any) -> int:
         """Where to read on: always further, or a damaged tree would be read for ever."""
@@ -399,10 +536,10 @@ class SqliteLog(Log):
     def _settings(self) -> Settings:
         rows = self._verified(self._rows("SELECT key, value, seal FROM settings"), "settings")
         values = {key: json.loads(value) for key, value in rows}
-        names = {field.name for field in fields(Settings)}
-        if missing := names - values.keys():
-            raise self.damaged(f"the setting {min(missing)!r} is missing")
-        return Settings(**{name: values[name] for name in names})
+        try:
+            return Settings.from_table(values)
+        except AdadimError as error:
+            raise self.damaged(str(error)) from error
 
     # Sums over the log
 
@@ -425,9 +562,12 @@ class SqliteLog(Log):
         query = "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)"
         gone = self._connection.execute(query, (upto,)).rowcount
         self._connection.execute("DELETE FROM rewards WHERE decision <= ?", (upto,))
-        self._connection.execute("DELETE FROM folded")
-        _insert(self._connection, "folded", [(generation + 1, max(before, upto), body)])
+        self._replace_folded(generation + 1, max(before, upto), body)
         return gone
+
+    def _replace_folded(self, generation: int, upto: int, body: bytes) -> None:
+        self._connection.execute("DELETE FROM folded")
+        _insert(self._connection, "folded", [(generation, upto, body)])
 
     def last_before(self, time: float) -> int:
         first = self._row("SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1", time)
@@ -459,12 +599,20 @@ class SqliteLog(Log):
     def day_rewards(self, since: int) -> list[DayRewards]:
         return [DayRewards(*row) for row in self._rows(DAY_REWARDS, since)]
 
+    def answers(self, since: int, last: int) -> list[Answer]:
+        rows = self._rows(ANSWERS, since, last)
+        return [Answer(number, at, told, reward, bool(first)) for number, at, told, reward, first in reversed(rows)]
+
     def choices(self, last: int) -> dict[str, int]:
         return dict(self._rows(CHOICES, last))
 
     def last_asked(self) -> Round | None:
+        self.refresh_settings()
         row = self._row(LAST_ASKED)
-        return None if row is None else _as_round(*row)
+        if row is None:
+            return None
+        (decided,) = self._verified([row[:END_OF_DECISION]], "decisions")
+        return self._asked(decided, *row[END_OF_DECISION:])
 
     # Rows
 
@@ -506,10 +654,22 @@ def _offer_digest(names: str, features: bytes) -> bytes:
     return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
 
 
-def _as_round(stored_names: str, stored: bytes, context: bytes | None) -> Round:
-    names = json.loads(stored_names)
-    own = as_matrix(stored, len(stored) // 8 // len(names))
-    return Round(names, own, context=None if context is None else as_vector(context))
+def _packed(features: bytes) -> tuple[bytes, int]:
+    """Features as they are stored, and whether they are compressed: digits of measured numbers are like noise."""
+    sample = features[:SAMPLE]
+    if len(compress(sample, COMPRESSION)) > WORTHWHILE * len(sample):
+        return features, 0
+    return compress(features, COMPRESSION), 1
+
+
+def _setting_rows(settings: Settings) -> list[tuple[str, str]]:
+    return [(key, json.dumps(value)) for key, value in asdict(settings).items()]
+
+
+def _own(arms: Sequence[Arm]) -> FloatArray:
+    """Features of arms (K, m), those of which fewer are stored with zeros behind them."""
+    size = max(len(arm.features) for arm in arms)
+    return np.array([padded(arm.features, size) for arm in arms])
 
 
 # The file

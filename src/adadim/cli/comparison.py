@@ -28,8 +28,8 @@ Families = Annotated[
     typer.Option(
         "--families",
         metavar="NAME",
-        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, late, late-held-out, or "
-        "the name of one family; may be repeated. By default all.",
+        help="development, held-out, paper, all (of these three), contexts, contexts-held-out, late, late-held-out, "
+        "everyday, everyday-held-out, or the name of one family; may be repeated. By default all.",
         show_default=False,
     ),
 ]

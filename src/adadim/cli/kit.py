@@ -89,6 +89,10 @@ class RunOptions:
         bool,
         typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
     ] = False
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute again what another source of adadim computed in these folders.")
+    ] = False
+    keep: Annotated[bool, typer.Option("--keep", help="Use it as it is; by default it is refused.")] = False
     quiet: Quiet = False
 
 
@@ -171,6 +175,7 @@ def run_study(
 ) -> study.Results:
     """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
     options: dict[str, Any] = {"device": how.device, "cluster": client or how.cluster, "shared": how.shared}
+    options |= {"fresh": how.fresh, "keep": how.keep}
     with warnings_as_lines():
         return study.run(plan, folder, how.jobs, batch, progress=not how.quiet, **options)
 

@@ -16,7 +16,7 @@ from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
 from adadim.experiments.paper.analysis import NOT_TESTABLE
 from adadim.report import title as title_of
-from adadim.report.page import Column, HeatMap, Table, write_page
+from adadim.report.page import Claims, Column, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
 
 # What a verdict means, and what the columns of the claims hold.
@@ -107,15 +107,18 @@ def _rerun(results: Results) -> list[str]:
     return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []
 
 
-def _claims(studies: Sequence[Results]) -> list[Table]:
+def _claims(studies: Sequence[Results]) -> list[Claims]:
     """The paper's claims, as far as its figures are there."""
     verdicts = paper.claims([results for results in studies if paper.unvaried(results)])
     if not verdicts:
         return []
     tally = ", ".join(f"{word} {count}" for word, count in Counter(v.verdict for v in verdicts).most_common())
+    listed: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for v in verdicts:
+        listed.setdefault((v.figure, v.claim), []).append((v.variant, v.verdict))
     text = [
         "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
-        f"with a 95% interval from the bootstrap over trials. {len(verdicts)} verdicts: {tally}.",
+        "with a 95% interval from the bootstrap over trials.",
         "Each interval is right with 95% by itself. Where the column survives says yes, the verdict also stands when "
         f"all of them are to be right at once with 95% (Holm's correction): {sum(v.survives for v in verdicts)} do.",
         f"Not testable: {' '.join(NOT_TESTABLE)}",
@@ -123,7 +126,9 @@ def _claims(studies: Sequence[Results]) -> list[Table]:
     rows = [{**asdict(v), "survives": "yes" if v.survives else "no"} for v in verdicts]
     cells = [[row[name] for name in CLAIM_COLUMNS] for row in rows]
     columns = list(CLAIM_COLUMNS.values())
-    return [Table("The paper's claims", text, columns, cells, choose="verdict", meanings=VERDICTS)]
+    statistics = Table("The statistics behind the verdicts", text, columns, cells, "verdict", VERDICTS)
+    claims = [(*key, found) for key, found in listed.items()]
+    return [Claims("The paper's claims", [f"{len(verdicts)} verdicts: {tally}."], claims, statistics)]
 
 
 def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:

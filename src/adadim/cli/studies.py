@@ -124,15 +124,18 @@ def run(
 
 
 def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
-    """Tell how far a study in a results folder has come.
+    """Tell how far a study in a results folder has come, and which source of adadim computed it.
 
-    Given a folder made by [bold]reproduce[/bold], tells of every study in it.
+    Given a folder made by [bold]reproduce[/bold], tells of every study in it. The source is a digest of the files that
+    can change a number.
     The exit code is 0 if nothing is missing, else 1.
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
-        told = ("name", "done", "total", "complete")
+        told = ("name", "done", "total", "complete", "current")
         entries = [{key: getattr(s, key) for key in told} | {"cells": list(map(asdict, s.cells))} for s in statuses]
+        for entry, s in zip(entries, statuses, strict=True):
+            entry["made_by"] = [{**by._asdict(), "blocks": blocks} for by, blocks in s.made_by.items()]
         typer.echo(json.dumps(entries, indent=2))
     else:
         table = Table("study", "done", "wanted", "cells", "")
@@ -140,6 +143,9 @@ def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
             counts = (str(s.done), str(s.total), str(len(s.cells)))
             table.add_row(Text(s.name), *counts, "complete" if s.complete else "incomplete")
         kit.stdout().print(table)
+        for s in statuses:
+            for by, blocks in s.made_by.items():
+                kit.say(f"{s.name}: {blocks} blocks by {by}{'' if by.current else ' (not the present one)'}")
     if not all(s.complete for s in statuses):
         raise typer.Exit(kit.EXIT_FAILED)
 
@@ -230,7 +236,7 @@ def _described(name: str) -> dict[str, Any]:
         "parameters": parameters,
         "proved": parts.get("Notes", "Nothing is proved of it.").strip(),
         "example": parts["Examples"].strip(),
-        "table": table,
+        "written": name,
     }
 
 
@@ -271,14 +277,7 @@ def _show_policy(entry: Mapping[str, Any]) -> None:
     console.print(Text("In Python", style="bold"))
     kit.say(entry["example"] + "\n")
     console.print(Text("On the command line", style="bold"))
-    values = [f"{key}={value}" for key, value in _as_text(entry["table"]).items() if key != "kind"]
-    written = f"{entry['name']}:{','.join(values)}" if values else entry["name"]
-    kit.say(f"{kit.typed_as()} reproduce fig2a --trials 4 --policy {shlex.quote(written)}")
-
-
-def _as_text(table: Mapping[str, Any]) -> dict[str, str]:
-    """Values as the command line takes them: as in JSON, but texts without quotes."""
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in table.items()}
+    kit.say(f"{kit.typed_as()} reproduce fig2a --trials 4 --policy {shlex.quote(entry['written'])}")
 
 
 def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:

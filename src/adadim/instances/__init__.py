@@ -9,6 +9,7 @@ from adadim.instances import real
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.delay import Delay
 from adadim.instances.drawn import anisotropic, ball, clicks, growing, polynomials, powers, products, sphere
+from adadim.instances.everyday import everyday
 from adadim.instances.parameters import expressive_levels, parameter
 from adadim.instances.published import (
     biased_arms,
@@ -33,6 +34,7 @@ __all__ = [
     "biased_arms",
     "clicks",
     "contexts",
+    "everyday",
     "expressive_levels",
     "growing",
     "interaction_levels",

@@ -5,6 +5,7 @@ These are sums, so the order of the data does not matter, and rewards may be add
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,8 @@ class Moments:
 
     sum w x x^T, sum w r x, sum w r^2 and sum w; the largest squared norm of an x and the largest absolute value of each
     feature; and `asked`, sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them
-    (by default every reward is known, and this is `second`).
+    (by default every reward is known, and this is `second`). For models with a constant there are `first` and `total`,
+    sum w x and sum w r (zero where nobody kept them), and `asked_first` and `asked_weight`, of the pulls of `asked`.
     """
 
     second: FloatArray
@@ -30,6 +32,14 @@ class Moments:
     longest: float
     extent: FloatArray
     asked: FloatArray | None = None
+    first: FloatArray = None  # type: ignore[assignment]  # zeros then
+    total: float = 0.0
+    asked_first: FloatArray | None = None
+    asked_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.first is None:  # nobody kept it
+            self.first = np.zeros(len(self.moment))
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
@@ -43,20 +53,37 @@ class Moments:
 
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
-        sums = (self.squares, self.weight, self.longest)
-        asked = None if self.asked is None else self.asked.copy()
-        return Moments(self.second.copy(), self.moment.copy(), *sums, self.extent.copy(), asked)
+        same = copy.copy(self)
+        for name, value in vars(self).items():
+            setattr(same, name, copy.copy(value))
+        return same
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, as if they had all earned nothing."""
-        second = self.second if self.asked is None else self.asked
-        return Moments(second, np.zeros_like(self.moment), 0.0, self.weight, self.longest, self.extent)
+        known = (self.second, self.first, self.weight)
+        if self.asked is not None and self.asked_first is not None:
+            known = (self.asked, self.asked_first, self.asked_weight)
+        elif self.asked is not None:
+            known = (self.asked, self.first, self.weight)
+        second, first, weight = known
+        return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
+
+    def with_constant(self) -> Moments:
+        """The same sums of features (1, x)."""
+        moment = np.concatenate([[self.total], self.moment])
+        extent = np.concatenate([[1.0], self.extent])
+        second = _bordered(self.second, self.first, self.weight)
+        asked = None if self.asked is None else _bordered(self.asked, self.asked_first, self.asked_weight)
+        first = second[0]
+        return Moments(second, moment, self.squares, self.weight, self.longest, extent, asked, first, self.total)
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
         weighted = features if weights is None else features * weights[:, None]
         self.second += weighted.T @ features
         self.moment += weighted.T @ rewards
+        self.first += weighted.sum(axis=0)
+        self.total += float(rewards.sum() if weights is None else rewards @ weights)
         self.squares += float(rewards @ (rewards if weights is None else rewards * weights))
         self.weight += float(len(rewards) if weights is None else weights.sum())
         self.longest = max(self.longest, float(np.vecdot(features, features).max(initial=0.0)))
@@ -68,17 +95,19 @@ class Moments:
         """Put the rewards `new` (n,) in the place of `old`, of pulls that were added before."""
         weighted = features if weights is None else features * weights[:, None]
         self.moment += weighted.T @ (new - old)
+        self.total += float((new - old).sum() if weights is None else (new - old) @ weights)
         change = (new - old) * (new + old)
         self.squares = max(self.squares + float(change.sum() if weights is None else change @ weights), 0.0)
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
-        self.second *= factor
-        if self.asked is not None:
-            self.asked *= factor
-        self.moment *= factor
+        for sums in (self.second, self.moment, self.first, self.asked, self.asked_first):
+            if sums is not None:
+                sums *= factor
         self.squares *= factor
+        self.total *= factor
         self.weight *= factor
+        self.asked_weight *= factor
 
     def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
@@ -86,3 +115,9 @@ class Moments:
         if weights is None:
             return second.copy(), moment.copy()
         return second * np.outer(weights, weights), moment * weights
+
+
+def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> FloatArray:
+    """sum w (1, x) (1, x)^T."""
+    row = np.zeros(len(second)) if first is None else first
+    return np.block([[np.array([[weight]]), row[None, :]], [row[:, None], second]])

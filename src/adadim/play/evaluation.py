@@ -150,8 +150,8 @@ def evaluate(
         A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
         probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
         "offered_features" (a list for each of them, or all of them one after the other) and, if there is one, "context"
-        (a list that goes before the features of each arm), as `Agent.export` writes. Rows without a reward, a
-        probability or arms offered are left out.
+        (a list that goes before the features of each arm, or is multiplied with them as "design" says), as
+        `Agent.export` writes. Rows without a reward, a probability or arms offered are left out.
     arm, reward : str
         Columns with the name of what was chosen and with what it brought.
     propensity : str or float, optional

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
+from adadim.core.design import Design
 from adadim.core.features import in_like_units, interactions
 from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -20,6 +21,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 PROBABILITIES = ("propensity", "probability")  # what the column may be called, if it is not named
 OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
 CONTEXT = "context"  # and what comes before the features of each
+DESIGN = "design"  # or how both make features, as JSON
 OFFERS_AT_A_TIME = 256  # rows whose features are made together
 NO_COVARIATES = {"id", "decision", "time", "policy"}
 
@@ -93,9 +95,16 @@ def read_log(
     rewards = table.numbers(reward, rows)
     if by_row:
         chosen, offers = _row_offers(table, arm, rows)
-        sizes = np.array([len(offer) for offer in offers])
-        propensities, dim = _probabilities(table, propensity, rows, sizes), offers[0].shape[1]
-        return Log(chosen, rewards, propensities, sizes, dim, lambda start, stop: offers[start:stop])
+        sizes = np.array([len(offer.own) for offer in offers])
+        propensities = _probabilities(table, propensity, rows, sizes)
+        return Log(
+            chosen,
+            rewards,
+            propensities,
+            sizes,
+            offers[0].dim,
+            lambda start, stop: [offer.features for offer in offers[start:stop]],
+        )
     names, chosen = distinct(table.column(arm)[rows], arm)
     sizes = np.full(len(rewards), len(names))
     propensities = _probabilities(table, propensity, rows, sizes)
@@ -152,13 +161,33 @@ def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray
     return chances
 
 
-def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[FloatArray]]:
-    """Position of what was chosen among what was offered, and features (K_i, d) of that, with the context before."""
+class _Offer(NamedTuple):
+    """Arms (K, m) of a row, and what makes features of them and a context; None if they are the features themselves."""
+
+    own: FloatArray
+    context: FloatArray
+    names: list[str]
+    design: Design | None
+
+    @property
+    def dim(self) -> int:
+        return self.own.shape[1] if self.design is None else self.design.dim
+
+    @property
+    def features(self) -> FloatArray:
+        return self.own if self.design is None else self.design.build(self.own, self.context, self.names)
+
+
+def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[_Offer]]:
+    """Position of what was chosen among what was offered, and that."""
     picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED, OFFERED_FEATURES))
     contexts = table.column(CONTEXT)[rows].tolist() if CONTEXT in table.names else [None] * len(picked)
+    designs = table.column(DESIGN)[rows].tolist() if DESIGN in table.names else [None] * len(picked)
     chosen = np.empty(len(picked), dtype=np.int64)
-    offers: list[FloatArray] = []
-    for row, (name, offered, values, context) in enumerate(zip(picked, names, features, contexts, strict=True)):
+    offers: list[_Offer] = []
+    same: dict[Any, tuple[list[str], FloatArray]] = {}  # a catalogue is offered again and again
+    columns = zip(picked, names, features, contexts, designs, strict=True)
+    for row, (name, offered, values, context, design) in enumerate(columns):
         where, offered = f"row {row + 1} of {table}", np.ravel(offered)
         at = np.flatnonzero(offered == name)
         if len(at) != 1:
@@ -174,14 +203,35 @@ def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list
         before = _numbers(context)
         if before is None or any(map(np.ndim, context)):
             raise InvalidValueError(f"{where}: {CONTEXT} must be a list of finite numbers")
-        offers.append(np.column_stack([np.broadcast_to(before, (size, before.size)), flat.reshape(size, -1)]))
-        if offers[row].shape[1] != offers[0].shape[1]:
+        own = flat.reshape(size, -1)
+        if is_missing(design):
+            own = np.column_stack([np.broadcast_to(before, (size, before.size)), own])
+            offers.append(_Offer(own, before, [], None))
+        else:
+            arms = [str(one) for one in offered.tolist()]
+            arms, own = same.setdefault((*arms, own.tobytes()), (arms, own))
+            offers.append(_Offer(own, before, arms, _checked_design(design, own, before, where)))
+        if offers[row].dim != offers[0].dim:
             context_too = " with its context" if CONTEXT in table.names else ""
             raise InvalidValueError(
-                f"{where} has {offers[row].shape[1]} features per arm{context_too}, the first has {offers[0].shape[1]}"
+                f"{where} has {offers[row].dim} features per arm{context_too}, the first has {offers[0].dim}"
             )
         chosen[row] = at[0]
     return chosen, offers
+
+
+def _checked_design(described: Any, own: FloatArray, context: FloatArray, where: str) -> Design:
+    """What makes features of arms (K, m) and a context, from its JSON."""
+    try:
+        design = Design.from_json(str(described))
+    except (InvalidTypeError, InvalidValueError) as error:
+        raise InvalidValueError(f"{where}: {DESIGN} says nothing about features: {error}") from error
+    if own.shape[1] > len(design.arm) or len(context) > len(design.context):
+        raise InvalidValueError(
+            f"{where}: {DESIGN} is of {len(design.arm)} numbers of an arm and {len(design.context)} of a context, got "
+            f"{own.shape[1]} and {len(context)}"
+        )
+    return design
 
 
 def _numbers(values: Any) -> FloatArray | None:

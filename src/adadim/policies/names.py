@@ -6,10 +6,14 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from adadim.core.codec import to_table
+from adadim.policies.recommended import RECOMMENDED
+
 _ORACLE = {"kind": "LinUCB", "dim": "@intrinsic_dim"}
 
 NAMES: Mapping[str, Mapping[str, Any]] = {
-    "recommended": {"kind": "EvidenceLinUCB"},
+    "recommended": to_table(RECOMMENDED, defaults=False),
+    "evidence": {"kind": "EvidenceLinUCB"},
     "tapered": {"kind": "TaperedLinUCB"},
     "two-prior": {"kind": "TwoPriorLinUCB"},
     "prefix": {"kind": "PrefixLinUCB"},

@@ -86,7 +86,7 @@ COMMON = tuple(LOOKS)[:14]
 """Policies that are often drawn together: no two have the same colour or the same marker."""
 
 # Names of policies (`adadim.policies.names`) that have the look of their kind; the others have one of their own.
-COMMON_NAMES = ("recommended", "tapered", "LinUCB Oracle", "LinUCB, told", "LinUCB++ with Corral")
+COMMON_NAMES = ("recommended", "evidence", "tapered", "LinUCB Oracle", "LinUCB, told", "LinUCB++ with Corral")
 
 _OWN: dict[str, Look] = {}
 

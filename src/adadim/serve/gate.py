@@ -35,6 +35,7 @@ HEADERS = [
 ]
 LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 LATENCIES_KEPT = 1000  # of each path, for the percentiles
+FEWEST_FOR_P99 = 20  # calls below which the largest latency is all that a 99th percentile would say
 AGENT_NUMBERS = {
     "decisions": "Decisions in the log.",
     "rewards": "Decisions that have a reward.",
@@ -177,11 +178,15 @@ class Metrics:
             self.recent[path].append(seconds)
 
     def latency(self, path: str) -> dict[str, float | int | None]:
-        """Number of successful requests, and the median and 99th percentile of the last ones, in seconds."""
+        """Number of successful requests, and the median and 99th percentile of the last ones, in seconds.
+
+        Fewer than 20 have no 99th percentile: it is None.
+        """
         if path not in self.recent:
             return {"count": 0, "p50": None, "p99": None}
         median, p99 = np.percentile(self.recent[path], [50, 99]).tolist()
-        return {"count": sum(self.bins[path]), "p50": median, "p99": p99}
+        count = sum(self.bins[path])
+        return {"count": count, "p50": median, "p99": p99 if count >= FEWEST_FOR_P99 else None}
 
     def text(self, numbers: Mapping[str, float]) -> str:
         """Prometheus's text format; `numbers` are those of the agent."""

@@ -10,23 +10,29 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.log import DayRewards, Round
+from adadim.agent.log import Answer, DayRewards, Round
 from adadim.agent.sqlite import SqliteLog
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
 LAST_DECISIONS = 1000  # that the shares are taken of
+LAST_REWARDS = 1000  # that waits are taken of, and means over hours and decisions
 LAST_DAYS = 60
+FEWEST_POINTS = 3  # of days or of hours, to be drawn as such
+SINGLE_REWARDS = 30  # up to so many are drawn one by one
+MOST_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more
+HOUR = 3600  # seconds
 ARMS_SHOWN = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUANTILE = 1.96  # of the normal distribution, for 95%
@@ -47,12 +53,14 @@ class Watch:
     def __init__(self, path: Path) -> None:
         self._log, self._seen = SqliteLog(path, write=False), 0
         self._days: dict[int, DayRewards] = {}
+        self._answers: dict[int, Answer] = {}  # by decision
         self.close = self._log.close
 
     def overview(self) -> dict[str, Any]:
         """What the live page shows of the log; `offer` is the last one, or None."""
         with self._log.transaction(write=False):
-            days, chosen, offer = self._read_days(), self._log.choices(LAST_DECISIONS), self._log.last_asked()
+            days, answers = self._read_rewards()
+            chosen, offer = self._log.choices(LAST_DECISIONS), self._log.last_asked()
         total = sum(chosen.values())
         shares: list[dict[str, Any]] = [
             {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(chosen.items())[:ARMS_SHOWN]
@@ -63,29 +71,89 @@ class Watch:
         return {
             "offer": offer,
             "days": days,
-            "days_text": "Mean reward of the decisions of each day (UTC), with a 95% interval",
+            "trend": _trend(days, answers),
+            "waits": _waits(answers),
             "shares": shares,
             "shares_text": f"Of the last {total:,} decisions" if total > 1 else "",
         }
 
-    def _read_days(self) -> list[dict[str, Any]]:
-        """The last days whose decisions have rewards; what was compacted before this object was made is not counted."""
+    def _read_rewards(self) -> tuple[list[dict[str, Any]], list[Answer]]:
+        """The last days whose decisions have rewards, and the last rewards, in the order of their decisions.
+
+        What was compacted before this object was made is not counted.
+        """
         for day, rewards, total, squares in self._log.day_rewards(self._seen):
             before = self._days.get(day, DayRewards(day, 0, 0.0, 0.0))
             total, squares = before.total + total, before.squares + squares
             self._days[day] = DayRewards(day, before.rewards + rewards, total, squares)
+        for answer in self._log.answers(self._seen, LAST_REWARDS):
+            if answer.first:
+                self._answers[answer.number] = answer
+            elif answer.number in self._answers:
+                self._answers[answer.number] = self._answers[answer.number]._replace(reward=answer.reward)
+        self._answers = dict(list(self._answers.items())[-LAST_REWARDS:])
         self._seen = self._log.place().reward
-        return [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
+        days = [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
+        return days, sorted(self._answers.values())
 
 
 def _day_shown(rewards: DayRewards) -> dict[str, Any]:
     """The rewards of the decisions of one day: how many came, their mean, and a 95% interval of it."""
-    day, count, total, squares = rewards
+    name = (EPOCH + timedelta(days=rewards.day)).date().isoformat()
+    return {"day": name, **_mean(rewards.rewards, rewards.total, rewards.squares)}
+
+
+def _mean(count: int, total: float, squares: float) -> dict[str, Any]:
+    """How many rewards there are, their mean and a 95% interval of it."""
     mean = total / count
     spread = max(squares / count - mean**2, 0.0) * count / max(count - 1, 1)
     half = QUANTILE * math.sqrt(spread / count)
-    name = (EPOCH + timedelta(days=day)).date().isoformat()
-    return {"day": name, "rewards": count, "mean": mean, "low": mean - half, "high": mean + half}
+    return {"rewards": count, "mean": mean, "low": mean - half, "high": mean + half}
+
+
+def _trend(days: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
+    """The reward over time: by days, by hours if there are too few of these, else by decisions.
+
+    Each point has its place on the axis (`at`), a short name for there and a long one for who points at it.
+    """
+    hours: dict[int, list[float]] = {}
+    for answer in answers:
+        hours.setdefault(int(answer.decided // HOUR), []).append(answer.reward)
+    counted = f" of the last {len(answers):,} decisions with a reward"
+    if len(days) >= FEWEST_POINTS or len(answers) < 2:
+        text = "Mean reward of the decisions of each day (UTC), with a 95% interval"
+        points = [
+            {**day, "at": datetime.fromisoformat(day["day"]).toordinal(), "short": day["day"][5:], "long": day["day"]}
+            for day in days
+        ]
+        return {"by": "day", "text": text, "points": points}
+    if len(hours) >= FEWEST_POINTS:
+        text, points = f"Mean reward{counted if len(answers) == LAST_REWARDS else ''} by hour (UTC), 95% interval", []
+        for hour, rewards in sorted(hours.items()):
+            start = EPOCH + timedelta(hours=hour)
+            names = {"short": f"{start:%H:%M}", "long": f"{start:%Y-%m-%d %H:%M}"}
+            points.append({"at": hour, **names, **_mean_of(rewards)})
+        return {"by": "hour", "text": text, "points": points}
+    single = len(answers) <= SINGLE_REWARDS
+    groups = len(answers) if single else min(MOST_GROUPS, len(answers) // SMALLEST_GROUP)
+    points = []
+    for part in np.array_split(np.arange(len(answers)), groups):
+        first, last = answers[part[0]].number, answers[part[-1]].number
+        named = f"decision {last}" if single else f"decisions {first} to {last}"
+        points.append({"at": last, "short": str(last), "long": named, **_mean_of([answers[i].reward for i in part])})
+    text = f"Reward{counted}" if single else f"Mean reward{counted}, in {groups} groups, 95% interval"
+    return {"by": "decision", "text": text, "points": points}
+
+
+def _mean_of(rewards: Sequence[float]) -> dict[str, Any]:
+    return _mean(len(rewards), sum(rewards), sum(reward**2 for reward in rewards))
+
+
+def _waits(answers: Sequence[Answer]) -> dict[str, Any]:
+    """How long the last rewards took to come, in seconds: of how many, their median and their 90% quantile."""
+    waits = [max(answer.told - answer.decided, 0.0) for answer in answers if answer.told is not None]
+    median, late = np.percentile(waits, [50, 90]).tolist() if waits else (None, None)
+    return {"rewards": len(waits), "median": median, "p90": late}
 
 
 def model_overview(agent: Agent, offer: Round | None) -> dict[str, Any]:

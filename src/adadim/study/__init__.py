@@ -20,11 +20,13 @@ from adadim.study.cells import Cell, Unit
 from adadim.study.executor import Progress, batch_size, run
 from adadim.study.kinds import from_spec, instance_kinds, load_plugin, policy_kinds, to_spec
 from adadim.study.results import CellStatus, Results, Status, load, status
+from adadim.study.source import MadeBy
 from adadim.study.study import Study
 
 __all__ = [
     "Cell",
     "CellStatus",
+    "MadeBy",
     "Progress",
     "Results",
     "RunError",

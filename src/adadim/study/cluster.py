@@ -9,7 +9,6 @@ that to another.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import platform
 import re
@@ -24,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from adadim.core.arrays import check_device
@@ -34,6 +32,7 @@ from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.engines import SHARE, Engine, WorkersDiedError, device_batch, device_regret, gpu_memory, regret_of
 from adadim.study.kinds import SOURCES, PluginSource, load_source
+from adadim.study.source import PACKAGE, digest_of
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
@@ -355,13 +354,10 @@ def free_gpu(device: str) -> tuple[int, int]:
 @cache
 def versions() -> dict[str, str]:
     """What decides the bytes of a block, besides the study: this package, to the letter, and what it computes with."""
-    folder = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
+    source = digest_of(PACKAGE.rglob("*.py"), PACKAGE)
     installed = {name: version(name) for name in DECIDING}
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"adadim": version("adadim"), "source": digest.hexdigest()[:12], "Python": python, **installed}
+    return {"adadim": version("adadim"), "source": source, "Python": python, **installed}
 
 
 def disagreement(there: dict[str, str], here: dict[str, str]) -> str:

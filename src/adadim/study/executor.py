@@ -53,6 +53,8 @@ def run(
     device: str = "cpu",
     cluster: str | Client | None = None,
     shared: bool = False,
+    fresh: bool = False,
+    keep: bool = False,
 ) -> Results:
     """Compute what is missing of a study, and return all of it.
 
@@ -88,6 +90,10 @@ def run(
     shared : bool
         The workers of the cluster write the results themselves, because they reach `folder` too. By default results
         come back to this process, which writes them.
+    fresh, keep : bool
+        What to do with stored blocks that another source of adadim computed, or one that is unknown (results from
+        before 0.3): compute them again, or use them as they are. By default the run is refused, and nothing changes.
+        `status` shows what computed the blocks.
 
     Returns
     -------
@@ -100,7 +106,7 @@ def run(
     StudyError
         The study cannot be run as it is, see `Study.check`.
     StoreError
-        The folder cannot be used as it is, or the disk is full.
+        The folder cannot be used as it is, holds blocks of another source, or the disk is full.
     RunError
         A policy raised an error, worker processes died, or the cluster cannot be used.
 
@@ -132,6 +138,9 @@ def run(
     if cluster is None and check_device(device) != "cpu" and jobs not in (None, 1):
         raise StudyError(f"jobs: one process drives {device}, got {jobs!r}; leave it out")
     batch = None if batch is None else integer(batch, "batch")
+    fresh, keep = flag(fresh, "fresh"), flag(keep, "keep")
+    if fresh and keep:
+        raise StudyError("fresh, keep: blocks of another source are computed again or kept, not both; leave out one")
     study.check()
     store = Store(folder)
     with _FOLDER_LOCKS.setdefault(store.key, threading.Lock()):
@@ -139,16 +148,21 @@ def run(
             from adadim.study.cluster import Cluster, connected
 
             with connected(cluster) as client:
-                return _run(study, store, Cluster(study, store, client, batch, device, shared), progress)
+                engine: Engine = Cluster(study, store, client, batch, device, shared)
+                return _run(study, store, engine, progress, fresh, keep)
         if device != "cpu":
-            return _run(study, store, GpuEngine(store, device, batch or device_batch(study.cells, device)), progress)
-        return _run(study, store, Processes(store, jobs or joblib.cpu_count(), batch), progress)
+            engine = GpuEngine(store, device, batch or device_batch(study.cells, device))
+        else:
+            engine = Processes(store, jobs or joblib.cpu_count(), batch)
+        return _run(study, store, engine, progress, fresh, keep)
 
 
-def _run(study: Study, store: Store, engine: Engine, progress: Progress | bool | None) -> Results:
+def _run(
+    study: Study, store: Store, engine: Engine, progress: Progress | bool | None, fresh: bool, keep: bool
+) -> Results:
     store.prepare(study)
     with store.claims.registered():
-        manifest = store.open(study)
+        manifest = store.open(study, fresh, keep)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
         elif progress is False or not somebody_looks():

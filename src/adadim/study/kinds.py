@@ -74,7 +74,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'growing', 'interval', 'labelled', ...]
+    ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'everyday', 'growing', 'interval', ...]
     """
     library = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**library, **(plugins or {})}.items() if _generates(value)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from adadim.core.display import card
 from adadim.core.files import Place
 from adadim.core.frames import to_pandas
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
+from adadim.study.cells import Span
+from adadim.study.source import MadeBy
 from adadim.study.store import Store, covered
 
 if TYPE_CHECKING:
@@ -54,11 +57,15 @@ class Status:
         Every policy on every instance, in the order of the study.
     unused : int
         Blocks in the folder that the study, as last run, does not use.
+    made_by : dict
+        Blocks that the study uses, by what computed them: a pair (version, digest of the source), the digest None in
+        results from before 0.3.
     """
 
     name: str
     cells: tuple[CellStatus, ...]
     unused: int
+    made_by: dict[MadeBy, int] = field(default_factory=dict, hash=False)
 
     @property
     def done(self) -> int:
@@ -74,6 +81,11 @@ class Status:
     def complete(self) -> bool:
         """Whether nothing is missing."""
         return self.done == self.total
+
+    @property
+    def current(self) -> bool:
+        """Whether all blocks were computed by the source that runs now."""
+        return all(by.current for by in self.made_by)
 
 
 class Results:
@@ -312,14 +324,14 @@ def status(folder: str | Place) -> Status:
     store = Store(folder)
     manifest = store.describe()
     trials = manifest["study"]["trials"]
-    stored = store.index()
+    stored, made_by = store.index(), dict[tuple[str, Span], MadeBy]()
     cells = []
     for cell in manifest["cells"]:
         spans = stored.get(cell["id"], [])
         for span in spans:
-            store.read(cell["id"], span)
+            made_by[cell["id"], span] = store.read_block(cell["id"], span)[1]
         done = int(covered(spans, trials).sum())
         cells.append(CellStatus(cell["instance"], cell["policy"], done, trials))
     used = {cell["id"] for cell in manifest["cells"]}
     unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
-    return Status(manifest["study"]["name"], tuple(cells), unused)
+    return Status(manifest["study"]["name"], tuple(cells), unused, dict(Counter(made_by.values())))

@@ -4,7 +4,8 @@ A results folder holds
 
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
-  are (replication, time, regret); its metadata repeat its name and what was run;
+  are (replication, time, regret); its metadata repeat its name and what was run, and say which source computed it
+  (`source`);
 - ``blocks/.lock`` and ``blocks/.run ...``, or in an object store ``claims/`` and ``runs/``: see `claims`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
@@ -39,11 +40,13 @@ from adadim.errors import InvalidValueError, StoreError, StoreWarning
 from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
 from adadim.study.claims import Claims, Leases, Locks
 from adadim.study.kinds import identity
+from adadim.study.source import PRESENT, MadeBy
 from adadim.study.study import Study
 
 BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
+Block = tuple[str, Span]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
@@ -87,8 +90,15 @@ class Store:
             )
         make_folder(self.blocks, StoreError)
 
-    def open(self, study: Study) -> dict[str, Any]:
-        """Write the manifest, remove temporary files of processes that are gone, and damaged blocks of the study."""
+    def open(self, study: Study, fresh: bool = False, keep: bool = False) -> dict[str, Any]:
+        """Write the manifest, and remove temporary files of processes that are gone and damaged blocks of the study.
+
+        Blocks that another source computed are removed too if `fresh`, stay if `keep`, and are refused otherwise.
+        """
+        damaged, made = self._survey(study)
+        other = {block: by for block, by in made.items() if not by.current}
+        if other and not fresh and not keep:
+            raise StoreError(self._other_source(len(made), other))
         content = manifest_of(study)
         data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
         if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
@@ -102,7 +112,11 @@ class Store:
                 with self.claims.hold(match[1], _span(match)) as held:
                     if held:
                         remove(self.blocks / name, StoreError)
-        self._remove_damaged(study)
+        for block, message in damaged.items():
+            self._remove(block)
+            warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=4)
+        for block in other if fresh else ():
+            self._remove(block)
         return content
 
     def describe(self) -> dict[str, Any]:
@@ -137,6 +151,10 @@ class Store:
 
     def read(self, cell: str, span: Span) -> FloatArray:
         """Regret of a block, (replications, record points); raises unless it is whole and what its name says."""
+        return self.read_block(cell, span)[0]
+
+    def read_block(self, cell: str, span: Span) -> tuple[FloatArray, MadeBy]:
+        """Regret of a block as `read` gives it, and who computed it."""
         path = self.path(cell, span)
         return decode_block(path, read(path, StoreError), span)
 
@@ -171,19 +189,32 @@ class Store:
             claimed.append((unit, status))
         return claimed
 
-    def _remove_damaged(self, study: Study) -> None:
-        """Remove the blocks of a study that are damaged, with a warning that names each."""
+    def _survey(self, study: Study) -> tuple[dict[Block, str], dict[Block, MadeBy]]:
+        """The blocks of a study: what is wrong with those that are damaged, and who made the others."""
+        damaged, made = {}, {}
         stored = self.index()
-        for cell in {cell.id: cell for cell in study.cells}.values():
-            for span in stored.get(cell.id, []):
+        for cell in {cell.id for cell in study.cells}:
+            for span in stored.get(cell, []):
                 try:
-                    self.read(cell.id, span)
+                    made[cell, span] = self.read_block(cell, span)[1]
                 except DamagedBlockError as error:
-                    with self.claims.hold(cell.id, span) as held:
-                        if held:
-                            remove(self.path(cell.id, span), StoreError)
-                    message = str(error).partition(";")[0]
-                    warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=5)
+                    damaged[cell, span] = str(error).partition(";")[0]
+        return damaged, made
+
+    def _other_source(self, count: int, other: Mapping[Block, MadeBy]) -> str:
+        """What is said where blocks are another source's."""
+        makers = "; ".join(str(by) for by in sorted(set(other.values()), key=str))
+        return (
+            f"{self.folder}: {len(other)} of {count} blocks were computed by another source than this ({PRESENT}): "
+            f"{makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep (keep=True) uses them as "
+            "they are"
+        )
+
+    def _remove(self, block: Block) -> None:
+        """Remove a block, unless another process is at work on it."""
+        with self.claims.hold(*block) as held:
+            if held:
+                remove(self.path(*block), StoreError)
 
 
 def encoded(unit: Unit, regret: FloatArray) -> bytes:
@@ -280,6 +311,9 @@ def check_metadata(content: Any, path: Place) -> dict[str, Any]:
     check = _Checker(path, REMOVE)
     check.kind(content, dict, "metadata")
     check.get(content, "block", str)
+    check.get(content, "adadim", str)
+    if "source" in content:  # not in results from before there was one
+        check.get(content, "source", str)
     _check_cell(check, check.get(content, "cell", dict), "cell")
     checked: dict[str, Any] = content
     return checked
@@ -335,7 +369,8 @@ def encode_block(name: str, identity: Mapping[str, Any], span: Span, times: Sequ
     """The file of a block."""
     if reason := _impossible(regret):
         raise StoreError(f"block {name}: {reason}, so it is not stored; look at the features and the policy")
-    meta = {"adadim": version("adadim"), "block": name, "cell": identity, "digest": "0" * 64}
+    made_by = {"adadim": PRESENT.version, "source": PRESENT.source}
+    meta = {**made_by, "block": name, "cell": identity, "digest": "0" * 64}
     buffer = io.BytesIO()
     frame, text = _frame(span, times, regret), json.dumps(meta, sort_keys=True)
     _without_panic(Path(name), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
@@ -356,8 +391,11 @@ def check_digest(path: Place, data: bytes) -> None:
         raise _damaged(path, "its content does not agree with its digest")
 
 
-def decode_block(path: Place, data: bytes, span: Span) -> FloatArray:
-    """Regret in a block's file, (replications, record points); raises unless it is whole and what its name says."""
+def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, MadeBy]:
+    """Regret in a block's file, (replications, record points), and who computed it.
+
+    Raises unless it is whole and what its name says.
+    """
     check_digest(path, data)
     written = _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
     meta = check_metadata(_parse(written.get(KEY, ""), path, REMOVE), path)
@@ -375,7 +413,7 @@ def decode_block(path: Place, data: bytes, span: Span) -> FloatArray:
     regret: FloatArray = frame["regret"].to_numpy().reshape(-1, len(times))
     if reason := _impossible(regret):
         raise _damaged(path, reason)
-    return regret
+    return regret, MadeBy(meta["adadim"], meta.get("source"))
 
 
 def _impossible(regret: FloatArray) -> str:

@@ -11,7 +11,7 @@ from adadim.experiments.comparison.plan import NOT_COMPARED
 from adadim.study.kinds import make_instance
 
 # Public policies of the library that the comparison does not run, and why.
-DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT, LATE, LATE_HELD_OUT = (
+DEVELOPMENT, HELD_OUT, PAPER, CONTEXTS, CONTEXTS_HELD_OUT, LATE, LATE_HELD_OUT, EVERYDAY, EVERYDAY_HELD_OUT = (
     [family for family in comparison.FAMILIES if family.split == split] for split in comparison.SPLITS
 )
 OWN = [*DEVELOPMENT, *HELD_OUT]
@@ -38,7 +38,14 @@ def test_names_are_unique_and_the_splits_disjoint():
 
 # Contexts have families of their own; the others are those of other papers, whose tables are in `field`.
 CONTEXTUAL_KINDS = {"contexts", "labelled"}  # in groups of their own
-OTHER_KINDS = CONTEXTUAL_KINDS | {"growing", "biased_arms", "owned_arms", "shared_contexts", "sphere_rounds"}
+OTHER_KINDS = CONTEXTUAL_KINDS | {
+    "everyday",
+    "growing",
+    "biased_arms",
+    "owned_arms",
+    "shared_contexts",
+    "sphere_rounds",
+}
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 
 
@@ -167,6 +174,30 @@ def test_only_policies_that_take_late_rewards_play_there():
         comparison.study("late", trials=1, family=contextual, policy=["ucb"])
 
 
+# Problems as users have them
+
+
+@pytest.mark.parametrize("families", [EVERYDAY, EVERYDAY_HELD_OUT], ids=["everyday", "everyday-held-out"])
+def test_everyday_groups_cover_every_way_of_being_awkward(families):
+    tables = [family.instance for family in families]
+    assert {"one-hot", "groups", "counts", "correlated", "binary", "gaussian"} <= {t["law"] for t in tables}
+    assert {t.get("column", False) for t in tables if t.get("constant")} == {True, False}
+    assert max(abs(t.get("constant", 0.0)) for t in tables) == 50
+    assert {t.get("per_round", False) for t in tables if t.get("delay")} >= {True, False}
+    assert {t.get("first", 1) > t["intrinsic_dim"] / 2 for t in tables} == {True, False}
+    for family in families:
+        built = make_instance(instances.everyday, {k: v for k, v in family.instance.items() if k != "kind"}, (0, 1), 0)
+        assert family.contextual == built.problem.contextual
+        assert built.problem.noise == family.instance["noise"]
+
+
+def test_no_everyday_problem_is_in_both_groups():
+    def what(family):
+        return {key: value for key, value in family.instance.items() if key in ("law", "dim", "first", "arms")}
+
+    assert not [f.name for f in EVERYDAY_HELD_OUT if what(f) in map(what, EVERYDAY)]
+
+
 # Policies
 
 
@@ -206,8 +237,8 @@ def test_a_selection_keeps_the_references():
     [
         (
             {"split": "test"},
-            "split must be 'development', 'held-out', 'paper', 'contexts', 'contexts-held-out', 'late' or "
-            "'late-held-out', got 'test'",
+            "split must be 'development', 'held-out', 'paper', 'contexts', 'contexts-held-out', 'late', "
+            "'late-held-out', 'everyday' or 'everyday-held-out', got 'test'",
         ),
         ({"policy": ["taper"]}, "policy: none is called 'taper'; did you mean 'tapered'?"),
         ({"family": ["sphere-flip-8/60"]}, "family: none is called 'sphere-flip-8/60'; did you mean"),  # held-out

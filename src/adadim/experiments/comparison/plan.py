@@ -16,6 +16,7 @@ from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
 from adadim.policies.names import with_kind
+from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 
@@ -27,6 +28,7 @@ NOT_COMPARED = {
     "Single": "an adapter for policies of the reader's own, not a policy",
     "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
     "ReleasedDynamicBalancing": "the figures of the paper tell of it",
+    "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
 """Policies of the library that the comparison does not run, and why."""
 
@@ -48,7 +50,8 @@ def policies() -> dict[str, Any]:
     named: dict[str, Any] = {
         ORACLE: {**to_spec(library.LinUCB(dim=1)), **true_dim},
         PUBLISHED: library.LinUCBPlusPlus(),
-        "recommended": library.EvidenceLinUCB(),
+        "recommended": RECOMMENDED,
+        "evidence": library.EvidenceLinUCB(),
         "two-prior": library.TwoPriorLinUCB(),
         "prefix": library.PrefixLinUCB(),
         "prefix-thompson": library.PrefixLinUCB(rule="thompson"),
@@ -80,7 +83,6 @@ def policies() -> dict[str, Any]:
         "moss": library.MOSS(),
         "moss++": library.MOSSPlusPlus(),
         "emp-moss++": library.EmpMOSSPlusPlus(),
-        "parallel-moss": library.ParallelMOSS(),
         "medzo": library.MeDZO(),
         "random": library.Random(),
         "linucb++released": ReleasedLinUCBPlusPlus(bonus="squared"),
@@ -106,6 +108,10 @@ def study(
 
     Parameters
     ----------
+    split : str
+        Which families, one of `SPLITS`. In the two of "contexts" features come with each round, in the two of "late"
+        rewards come late, in the two of "everyday" both happen, and the policies are those that can play so; where
+        only some families have features that come with each round, some policies play the others alone.
     policy, family : sequence of str, optional
         Keys of `policies` to run, the references always among them, and families of that split; by default all.
     candidates : mapping, optional

@@ -86,10 +86,11 @@ class MOSSLearner(ArmLearner):
         self.policy = policy
         self.count = min(policy.sample or problem.arms, problem.arms)
         self.scale = 2.0 * problem.noise if policy.scale is None else policy.scale
+        self.horizon = problem.horizon  # asked for now: a problem without end is refused at the start
         self.statistics = ArmStatistics(self.count, problem.reference)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        width = partial(moss_width, horizon=self.problem.horizon, arms=self.count, scale=self.scale)
+        width = partial(moss_width, horizon=self.horizon, arms=self.count, scale=self.scale)
         return self.largest(self.statistics.index(rows, width), rows, self.policy.ties), {}
 
     def descriptions(self) -> list[dict[str, Any]]:

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, zeros
+from adadim.core.arrays import Array, as_numpy, zeros
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
+from adadim.errors import InvalidValueError
 from adadim.models import Form
 from adadim.models.evidence import Tuned, TunedContextModel, TunedFixedModel, tuned_model
 from adadim.models.forgetting import tuned_forgetting_model
 from adadim.models.moments import Moments
+from adadim.models.shaped import ShapedFixedModel, shaped_model
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.parameters import BayesFactor, HalfLife, RadiusScale, Taper
+from adadim.policies.parameters import BayesFactor, HalfLife, Probes, RadiusScale, Tapers
 from adadim.policies.player import Clock
+
+FIRST_PROBES = 8  # pulls
 
 
 @dataclass(frozen=True)
 class EvidenceLinUCB(Policy):
     """Learn in all features, with a ridge lambda_j = lambda j^taper that grows with the index and is learned too.
 
-    The policy to start with (`adadim.recommended`). It need not be told d*, the noise or the range of the means: it
-    reads neither `Problem.noise` nor `Problem.reward_range`, and multiplying all rewards or all features by a number
-    changes none of its choices. Columns in raw units (some column more than 10 times as large as an earlier one) are
-    divided by their root mean square first, so that powers 1, x, x^2 can be given as they are; where features come with
-    each round, by the largest value seen so far, after rounds 1, 2, 4, ... Rewards should be centred, or the first
-    feature be a constant. Prefer `TaperedLinUCB` with ``radius="oful"`` where a guarantee matters more than regret, and
-    `LinUCB` where d* is known or the order of the features says nothing.
+    The policy to start with: `adadim.recommended` gives it with several exponents to choose from, a free constant and
+    probes. It need not be told d*, the noise or the range of the means: it reads neither `Problem.noise` nor
+    `Problem.reward_range`, and multiplying all rewards or all features by a number changes none of its choices. Columns
+    in raw units (some column more than 10 times as large as an earlier one) are divided by their root mean square
+    first, so that powers 1, x, x^2 can be given as they are; where features come with each round, by the largest value
+    seen so far, after rounds 1, 2, 4, ... Without `intercept` rewards should be centred. Prefer `TaperedLinUCB` with
+    ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is known.
 
     Parameters
     ----------
-    taper : float
-        Exponent s of the ridge; larger values favour small d*.
+    taper : float or tuple of float
+        Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
+        several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
     scale : float
         Factor on the radius.
     factor : float
@@ -49,6 +55,15 @@ class EvidenceLinUCB(Policy):
         would trust the likeliest.
     form, ties
         As in `LinUCB`.
+    intercept : bool
+        Whether the rewards have a constant of their own, about which nothing is believed beforehand. Adding a number to
+        all rewards then changes none of its choices. Several exponents need it.
+    doubt : float
+        Bayes factor that rules an exponent out; the smallest not ruled out is used. 1 trusts the likeliest.
+    probes : int
+        How many of the rounds after 8, 16, 32, ... rewards are played with the whole radius, as if `scale` were 1. They
+        are `probes` times the logarithm of the horizon in all, and free most of the runs that an unlucky first reward
+        would have kept from the best arm.
     memory : float, optional
         Half-life in decisions, as in `LinUCB`. Ridge and noise are then chosen for every decision, by the evidence of
         the weighted data with the sum of the weights for n, at about 10 d^3 operations.
@@ -64,7 +79,8 @@ class EvidenceLinUCB(Policy):
     lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). Of the ridges whose evidence is within `factor` of
     the largest it takes the smallest, and estimates sigma^2 by S/n, plus one standard error sqrt(2/n) of itself. Until
     it takes stock again it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)). On a problem without
-    end (``horizon=None``) the number t of the round takes the place of T in it.
+    end (``horizon=None``) the number t of the round takes the place of T in it. With `intercept` a constant with a flat
+    prior is integrated out too: features and rewards are then less their means, and n - 1 stands for n.
 
     Nothing is proved about its regret. If theta came from the prior with a known ridge and noise, the radius would hold
     with ``scale=1`` for all arms and rounds with probability 1 - 1/sqrt(T); the default scale is smaller, and chosen by
@@ -82,18 +98,32 @@ class EvidenceLinUCB(Policy):
     0.1
     """
 
-    taper: Taper = 1.75
+    taper: Tapers = 1.75
     scale: RadiusScale = 0.35
     factor: BayesFactor = 20.0
     form: Form = "auto"
     ties: Ties = "random"
+    intercept: bool = field(default=False, metadata=ADDED_LATER)
+    doubt: BayesFactor = field(default=1.0, metadata=ADDED_LATER)
+    probes: Probes = field(default=0, metadata=ADDED_LATER)
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.taper, tuple) and not self.intercept:
+            raise InvalidValueError(f"taper: one of {self.taper} is chosen by the data only with intercept=True")
+        if self.intercept and self.memory is not None:
+            raise InvalidValueError("memory: a model that forgets has no intercept; leave one of the two out")
 
     def model(self, problem: Problem) -> Tuned:
         """Its model of what a problem offers."""
-        if self.memory is None:
-            return tuned_model(problem, self.taper, self.factor, self.form)
-        return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
+        if self.intercept:
+            exponents = self.taper if isinstance(self.taper, tuple) else (self.taper,)
+            return shaped_model(problem, tuple(sorted(exponents)), self.doubt, self.factor, self.form)
+        assert not isinstance(self.taper, tuple)
+        if self.memory is not None:
+            return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
+        return tuned_model(problem, self.taper, self.factor, self.form)
 
     def linucb(self) -> LinUCB:
         """The LinUCB inside, whose learner scales the features and widens the radius itself."""
@@ -110,8 +140,9 @@ class EvidenceLearner(LinUCBLearner):
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.linucb(), problem, streams, policy.model(problem))
-        self.scale = policy.scale
+        self.scale, self.probes = policy.scale, policy.probes
         self.radii = zeros(self.model.reference, len(problem), 1) + 1.0
+        self.probing: list[int] = []  # replications that probe in their next round
 
     def make_clock(self) -> Clock | None:
         return Clock(self.model.reference) if self.problem.endless else None
@@ -137,12 +168,31 @@ class EvidenceLearner(LinUCBLearner):
 
     def _update_radii(self) -> None:
         """Follow the noise that the model estimates; where there is no end, the number of the round comes in later."""
-        problem, noises = self.problem, self.model.noise
-        for r in self.model.changed:
-            noise = float(noises[r])
+        if not (self.model.changed or self.probing):
+            return
+        problem, noises, pulls = self.problem, self.model.noise, self.model.pulls
+        probing = []
+        for r in {*self.model.changed, *self.probing}:
+            noise, scale = float(noises[r]), self.scale
+            if self.probes and probes_next(int(pulls[r]), self.probes):
+                scale = 1.0
+                probing.append(r)
             known = noise if problem.endless else noise_radius(noise, problem.horizon, problem.arms)
-            self.radii[r] = 1.0 if math.isnan(noise) else self.scale * known
+            self.radii[r] = 1.0 if math.isnan(noise) else scale * known
         self.model.changed.clear()
+        self.probing = probing
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        found = super().descriptions()
+        if isinstance(self.model, ShapedFixedModel):
+            state = self.model.state
+            for r, entry in enumerate(found):
+                if entry["noise"] is not None:
+                    rounds = max(1, int(self.model.pulls[r])) if self.problem.endless else self.problem.horizon
+                    radius = noise_radius(entry["noise"], rounds, self.problem.arms)
+                    mean, widths = as_numpy(state.mean[r]), np.sqrt(np.maximum(as_numpy(state.width2[r]), 0.0))
+                    entry["arms_not_ruled_out"] = int((mean + radius * widths >= (mean - radius * widths).max()).sum())
+        return found
 
     def learn(self, arms: Array, rewards: Array) -> None:
         model = self.model
@@ -155,3 +205,14 @@ class EvidenceLearner(LinUCBLearner):
     def restart(self, sums: Moments) -> None:
         super().restart(sums)
         self._update_radii()
+
+
+def probes_next(pulls: int, probes: int) -> bool:
+    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls.
+
+    Examples
+    --------
+    >>> [n for n in range(40) if probes_next(n, 3)]
+    [8, 9, 10, 16, 17, 18, 32, 33, 34]
+    """
+    return pulls >= FIRST_PROBES and pulls - (1 << (pulls.bit_length() - 1)) < probes

@@ -106,11 +106,8 @@ class Guarded(Policy):
 class GuardedLearner(CountingMasterLearner):
     """State of `Guarded`: plays and rewards of the policy and of the guard, and whether the policy was dropped."""
 
-    no_contexts = (
-        "the guarantee of Guarded compares averages over different rounds, which needs arms that stay: use "
-        "adadim.recommended(problem) where features come with each round"
-    )
-    no_growing = "the guarantee of Guarded compares averages over different rounds, which needs arms that stay"
+    no_allowed = "the guarantee of Guarded compares averages over different rounds, which needs the same arms in each"
+    no_contexts = no_allowed + ": use adadim.recommended(problem) where features come with each round"
     policy: Guarded
 
     def __init__(self, policy: Guarded, problem: Problem, streams: Streams) -> None:

@@ -1,7 +1,8 @@
 """Results as one web page: a single file without network, to send around.
 
-`write_page` puts studies, tables and a heat map into an HTML file that holds everything it needs; how it looks and
-behaves is in the files page.html, page.css and *.js beside this one.
+`write_page` puts studies, claims, tables and a heat map into an HTML file that holds everything it needs; how it looks
+and behaves is in the files page.html, page.css and *.js beside this one. The page opens with the first study: a figure
+and a sentence on which policy wins, by how much. The blocks follow, then the other studies; statistics are in folds.
 
 Names of policies and studies come from outside. They travel as JSON, in which no character can end the element
 that holds it, and the script puts them on the page as text and never as HTML. A content security policy admits this one
@@ -36,9 +37,10 @@ from adadim.report.text import name_of, policy_label, title
 from adadim.study import Results
 from adadim.theory import hardness
 
-__all__ = ["Column", "HeatMap", "Table", "html_page", "write_page"]
+__all__ = ["Claims", "Column", "HeatMap", "Table", "html_page", "write_page"]
 
 SCRIPTS = ("elements.js", "charts.js", "tables.js", "page.js")
+TRUE_DIM = "@intrinsic_dim"  # what a study writes for a parameter of a policy that is told d*
 PACKAGES = ("adadim", "numpy", "scipy", "polars", "joblib", "torch")
 DASHES: dict[str, list[float]] = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
 FLOATS = 700_000  # numbers that all studies of a page may hold together: 3.7 MB of text
@@ -80,6 +82,24 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Claims:
+    """Sentences with verdicts, as a short list; the table of the statistics behind them is in a fold.
+
+    Each of `claims` is the group that it stands under, the sentence, and pairs of a case (one variant of an experiment)
+    and the verdict there.
+    """
+
+    title: str
+    text: Sequence[str]
+    claims: Sequence[tuple[str, str, Sequence[tuple[str, str]]]]
+    statistics: Table
+
+    def plain(self) -> dict[str, Any]:
+        """The claims as plain data."""
+        return {"kind": "claims", **asdict(self), "statistics": self.statistics.plain()}
+
+
+@dataclass(frozen=True)
 class HeatMap:
     """Ratios of families (rows, each a group and a name) and policies (columns), for one or several references.
 
@@ -112,6 +132,9 @@ class HeatMap:
         }
 
 
+Block = Table | HeatMap | Claims
+
+
 def _short(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
 
@@ -120,7 +143,7 @@ def write_page(
     path: str | Path,
     studies: Sequence[Results],
     title: str,
-    blocks: Sequence[Table | HeatMap] = (),
+    blocks: Sequence[Block] = (),
     reruns: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write a page of studies as one HTML file; see `html_page`.
@@ -142,13 +165,13 @@ def write_page(
 def html_page(
     studies: Sequence[Results],
     title: str,
-    blocks: Sequence[Table | HeatMap] = (),
+    blocks: Sequence[Block] = (),
     reruns: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Text of a page. The same results on the same machine give the same text: no date goes in.
 
-    Studies without a finished trial are named and left out; blocks stand before the studies. `reruns` has the name of a
-    study and the commands that run it again; by default its TOML file is printed to run.
+    Studies without a finished trial are named and left out; blocks stand after the first study. `reruns` has the name
+    of a study and the commands that run it again; by default its TOML file is printed to run.
     """
     reruns = reruns or {}
     share = FLOATS // max(len(studies), 1)
@@ -267,6 +290,7 @@ def _policy(results: Results, name: str, look: Mapping[str, Any], cells: Sequenc
     return {
         "name": name,
         "label": policy_label(results, name),
+        "told": TRUE_DIM in results.study["policies"][name].values(),
         "kind": parameters.pop("kind"),
         "parameters": {key: finite(value) for key, value in parameters.items()},
         "colour": look["color"],

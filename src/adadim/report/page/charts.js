@@ -40,6 +40,28 @@ function describe(values, band) {
   return { mean, deviation, low, high, n };
 }
 
+// Policies by their regret after the last round, averaged over instances: of(p) describes it over trials, difference(a, b) that of b
+// minus that of a, paired by trial. Only trials count that every policy has on every instance; null if there is none.
+function compared(find, instances, policies, wanted) {
+  const finals = new Map();
+  for (const p of policies) {
+    const cells = instances.map((i) => find(i, p)), byTrial = new Map();
+    if (cells.some((cell) => !cell)) continue;
+    for (const n of cells[0].numbers.filter(wanted)) {
+      const values = cells.map((cell) => cell.values[(cell.numbers.indexOf(n) + 1) * cell.times.length - 1]);
+      if (cells.every((cell) => cell.numbers.includes(n))) byTrial.set(n, values.reduce((a, b) => a + b, 0) / values.length);
+    }
+    finals.set(p, byTrial);
+  }
+  const all = [...finals.values()], trials = all.length ? [...all[0].keys()].filter((n) => all.every((byTrial) => byTrial.has(n))) : [];
+  if (!trials.length) return null;
+  const of = (p) => describe(trials.map((n) => finals.get(p).get(n)), "interval");
+  return {
+    n: trials.length, policies: [...finals.keys()], of,
+    difference: (a, b) => describe(trials.map((n) => finals.get(b).get(n) - finals.get(a).get(n)), "interval"),
+  };
+}
+
 function ticks(low, high, count) {
   const raw = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);

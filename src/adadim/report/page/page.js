@@ -103,6 +103,7 @@ function studySection(study, id) {
 
   // Controls.
   const place = element("div", { class: "chart", tabindex: 0, role: "group" });
+  const sentence = element("p", { class: "winner", "aria-live": "polite" });
   const caption = element("p", { class: "caption" }), legend = element("fieldset", { class: "legend" }, element("legend", {}, "Policies"));
   const instanceChoice = labelled("instance", choice(study.instances.map((s, i) => [String(i), s.name]), "0", (v) => { state.instance = Number(v); draw(); }));
   const trialsInput = element("input", { type: "text", value: "all", size: 9, "aria-label": "trials: all, or numbers such as 0-9, 20", oninput: () => {
@@ -135,6 +136,35 @@ function studySection(study, id) {
   legend.append(element("div", { class: "buttons" },
     element("button", { type: "button", onclick: () => setAll(true) }, "all"), element("button", { type: "button", onclick: () => setAll(false) }, "none")));
 
+  // Who wins where the figure looks, by how much: pieces of a sentence, with the names of policies as elements.
+  function winner() {
+    const overall = state.view.startsWith("instance:"), instances = overall ? study.instances.map((_, i) => i) : [state.instance];
+    const made = compared(find, instances, study.policies.map((_, p) => p).filter((p) => !state.hidden.has(p)), state.wanted);
+    if (!made) return [];
+    const name = (p) => element("strong", {}, look(p).label), size = (x) => number(x, 3);
+    const trials = `${made.n} trial${made.n === 1 ? "" : "s"}`, between = (s) => `95% interval ${size(s.low)} to ${size(s.high)}, ${trials}`;
+    const rounds = new Set(instances.flatMap((i) => made.policies.map((p) => find(i, p).times.at(-1))));
+    const after = (rounds.size === 1 ? `after ${[...rounds][0]} rounds` : "after the last round") + (instances.length > 1 ? `, averaged over ${instances.length} instances` : "");
+    const sorted = (chosen) => [...chosen].sort((a, b) => made.of(a).mean - made.of(b).mean);
+    const told = sorted(made.policies.filter((p) => look(p).told)), others = sorted(made.policies.filter((p) => !look(p).told));
+    const [first, second] = others.length ? others : told, best = made.of(first), parts = others.length && told.length ? ["Of the policies that are not told d*, "] : [];
+    if (second === undefined) {
+      parts.push(name(first), ` has a mean regret of ${size(best.mean)} ${after} (${made.n > 1 ? between(best) : trials}).`);
+    } else {
+      const gap = made.difference(first, second), share = gap.mean / made.of(second).mean;
+      const less = `${size(gap.mean)}${share > 0 && share <= 1 ? ` (${Math.round(100 * share)}%)` : ""} less than `;
+      const apart = made.n === 1 || gap.low > 0;
+      if (!apart) parts.push(name(first), " and ", name(second), ` cannot be told apart: mean regret ${size(best.mean)} and ${size(made.of(second).mean)} ${after}; difference ${size(gap.mean)} (${between(gap)}).`);
+      else parts.push(name(first), ` has the least regret ${after}: ${size(best.mean)}, which is ${less}`, name(second), `, the next best (${made.n > 1 ? between(gap) : "one trial, so no interval"}).`);
+      if (apart && instances.length > 1) {
+        const wins = instances.filter((i) => others.concat(others.length ? [] : told).every((p) => last(i, p, 0).mean >= last(i, first, 0).mean)).length;
+        parts.push(" ", name(first), ` is best on ${wins} of the ${instances.length}.`);
+      }
+    }
+    if (others.length && told.length) parts.push(" ", name(told[0]), `, which is told it, has ${size(made.of(told[0]).mean)}.`);
+    return parts;
+  }
+
   let chart = null, at = -1;
   function draw(forPrint = false) {
     const dark = isDark() && !forPrint, made = plot(), onCurves = state.view === "curves";
@@ -151,6 +181,7 @@ function studySection(study, id) {
       ? `${where}${same ? same + "; " : ""}mean over ${few === many ? many : `${few} to ${many}`} trial${many === 1 ? "" : "s"}` + (many > 1 && state.band !== "none" ? `, shaded: ${BANDS[state.band]}.` : ".")
       : "Nothing to show: choose a policy.";
     place.setAttribute("aria-label", `${study.title}: ${made.up} by ${made.across}. Arrow keys move from point to point.`);
+    sentence.replaceChildren(...winner());
     items.forEach((item, p) => {
       item.swatch.replaceChildren(sample(look(p), dark));
       const found = last(state.instance, p, 0);
@@ -207,19 +238,14 @@ function studySection(study, id) {
       const nothing = (x) => (Number.isFinite(x) ? x : null);
       return [look(cell.policy).label, study.instances[cell.instance].name, s.n, s.mean, nothing(s.low), nothing(s.high), nothing(s.deviation), quantile(Float64Array.from(found).sort(), 0.5)];
     });
-    return [element("p", { class: "caption" }, "All trials; low and high: 95% interval of the mean (Student's t)."), scrolled(sortable(columns, rows).table)];
+    const winners = "The sentence above the figure compares policies on the trials that all of them have. They meet the same instances and noise in a trial, so its interval is that of the mean of their differences, trial by trial (Student's t). It is right with 95% for these two policies; that they were found to be the best two of several is not corrected for.";
+    return [element("p", { class: "caption" }, "All trials; low and high: 95% interval of the mean (Student's t)."), element("p", { class: "caption" }, winners), scrolled(sortable(columns, rows).table)];
   });
   const section = element("section", { id, class: "study" }, element("h2", {}, study.title),
-    study.note ? element("p", { class: "note" }, study.note) : "",
-    controls, element("div", { class: "figure" }, element("div", {}, place, caption), legend), numbers, description(study));
+    sentence, element("div", { class: "figure" }, element("div", {}, place, caption), legend),
+    study.note ? element("p", { class: "note" }, study.note) : "", controls, numbers, description(study));
   charts.push(draw);
   return { section, draw };
-}
-
-function lazy(title, make) {
-  const made = element("details", {}, element("summary", {}, title));
-  made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(...make()); });
-  return made;
 }
 
 function description(study) {
@@ -248,17 +274,23 @@ function build() {
   const main = document.getElementById("content"), contents = document.getElementById("contents"), list = element("ul");
   main.replaceChildren();
   const add = (id, title, section) => { main.append(section); list.append(element("li", {}, element("a", { href: "#" + id }, title))); };
+  const studies = DATA.studies.map((study, k) => studySection(study, `study-${k}`));
+  const addStudy = (study, k) => add(`study-${k}`, study.title, studies[k].section);
+  DATA.studies.slice(0, 1).forEach(addStudy);
   DATA.blocks.forEach((block, k) => {
-    const made = block.kind === "table" ? tableBlock(block) : heatMapBlock(block);
+    const made = { table: tableBlock, claims: claimsBlock, "heat map": heatMapBlock }[block.kind](block);
     add(`block-${k}`, block.title, element("section", { id: `block-${k}` }, element("h2", {}, block.title), ...made));
   });
-  const studies = DATA.studies.map((study, k) => {
-    const made = studySection(study, `study-${k}`);
-    add(`study-${k}`, study.title, made.section);
-    return made;
-  });
+  DATA.studies.slice(1).forEach((study, k) => addStudy(study, k + 1));
   if (DATA.empty.length) main.append(element("p", { class: "note" }, `Without a finished trial, and not shown: ${DATA.empty.join(", ")}.`));
-  if (list.children.length > 1) contents.append(list);
+  if (list.children.length > 1) {
+    const fold = element("details", {}, element("summary", {}, `${list.children.length} sections`), list);
+    const narrow = matchMedia("(max-width: 820px)"), open = () => { fold.open = !narrow.matches; };
+    narrow.addEventListener("change", open);
+    list.addEventListener("click", open);
+    open();
+    contents.append(fold);
+  }
   document.getElementById("made").append(element("p", {}, "This page holds all it shows and loads nothing. Made on: " + DATA.machine.map(([name, value]) => `${name} ${value}`).join("; ") + "."));
   studies.forEach((study) => study.draw());
 }

@@ -48,8 +48,20 @@ function verdictClass(verdict) {
   return text.startsWith("does not") || text.startsWith("violated") ? "bad" : "open";
 }
 
+// A table that scrolls where it does not fit, and then says so.
 function scrolled(table) {
-  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table, scrolls sideways" }, table);
+  const box = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table" }, table);
+  const hint = element("p", { class: "hint", hidden: true }, "The table goes on to the right: scroll it sideways →");
+  const look = () => {
+    const hides = box.scrollWidth > box.clientWidth + 1;
+    hint.hidden = !hides;
+    box.setAttribute("aria-label", hides ? "Table, scrolls sideways" : "Table");
+    box.classList.toggle("more", hides && box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  };
+  box.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(box);
+  new ResizeObserver(look).observe(table);
+  return element("div", { class: "scroller" }, hint, box);
 }
 
 function tableBlock(block) {
@@ -66,6 +78,26 @@ function tableBlock(block) {
   for (const [word, means] of block.meanings)
     list.append(element("dt", {}, element("span", { class: "verdict " + verdictClass(word) }, word)), element("dd", {}, means));
   return [...block.text.map((text) => element("p", {}, text)), block.meanings.length ? list : "", controls, scrolled(made.table)];
+}
+
+// A list of sentences under the names of their groups, each with its verdicts; the statistics are in a fold.
+function claimsBlock(block) {
+  const parts = [], groups = [...new Set(block.claims.map(([group]) => group))];
+  for (const group of groups) {
+    const items = block.claims.filter(([own]) => own === group).map(([, sentence, verdicts]) => element("li", {},
+      element("span", { class: "verdicts" }, ...verdicts.map(([name, verdict]) => element("span", {},
+        element("span", { class: "verdict " + verdictClass(verdict) }, verdict), name ? element("small", {}, ` ${name}`) : ""))),
+      element("span", {}, sentence)));
+    parts.push(element("h3", {}, group), element("ul", {}, ...items));
+  }
+  const fold = lazy(block.statistics.title, () => tableBlock(block.statistics));
+  return [...block.text.map((text) => element("p", {}, text)), element("div", { class: "claims" }, ...parts), fold];
+}
+
+function lazy(title, make) {
+  const made = element("details", {}, element("summary", {}, title));
+  made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(...make()); });
+  return made;
 }
 
 // Blue below 1, red above, the same beyond a factor of 10: Cynthia Brewer's RdBu at 11 steps.
