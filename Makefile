@@ -12,7 +12,7 @@ WORKERS ?= auto --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce demo test docs package attack bench clean
+.PHONY: help reproduce demo check test docs package attack bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
@@ -22,6 +22,22 @@ reproduce: $(VENV)/.runtime ## run the paper's main experiment (fig2a, 20 trials
 
 demo: $(VENV)/.runtime ## run examples/demo.py, which draws out/demo.png
 	$(PY) examples/demo.py
+
+# Rooms whose tests are fast: chosen by the processor time that they take.
+FAST := src/adadim/core src/adadim/theory.py tests/theory tests/problems tests/tables tests/dimension \
+	tests/package/test_checks.py tests/study/test_codec.py tests/study/test_policy_tables.py \
+	tests/cli/test_policy_names.py tests/report/test_looks.py
+
+check: export OMP_NUM_THREADS := 1
+check: export OPENBLAS_NUM_THREADS := 1
+check: export MKL_NUM_THREADS := 1
+check: export MPLBACKEND := Agg
+check: $(VENV)/.test ## check style, types and imports, then run the fast tests (under two minutes)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest -q -n $(WORKERS) $(FAST)
 
 # The tests run in several processes: one BLAS thread each keeps them from competing for the cores.
 test: export OMP_NUM_THREADS := 1

@@ -73,7 +73,9 @@ OTHERWISE = {
 def _public() -> set[str]:
     """Names of all that is public and can be called."""
     rooms = {"": adadim, "instances.": instances, "serve.": serve, "study.": study, "theory.": theory}
-    found = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__}
+    names = {room: set(module.__all__) for room, module in rooms.items()}
+    names[""] |= {name for name in vars(adadim) if not name.startswith("_")} | {"run"}  # not all are in its __all__
+    found = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in names[room]}
     return {
         name
         for name, value in found.items()

@@ -106,7 +106,7 @@ def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> d
 
 
 def count(path: Path, notes: list[Path]) -> dict[str, float]:
-    """Hold what was acknowledged against the log."""
+    """Compare what was acknowledged with the log."""
     asked, told = {}, {}
     for note in notes:
         mine_asked, mine_told = read(note)

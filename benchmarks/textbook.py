@@ -1,6 +1,6 @@
 """The paper's six policies as one would write them from the paper, one replication at a time.
 
-The algorithms are the plain ones that the tests hold the library against (`tests/reference`). Their least squares are
+The algorithms are the plain ones that the tests compare the library with (`tests/reference`). Their least squares are
 exchanged for the fastest that is common in textbooks and libraries: V^-1 kept by Sherman-Morrison, d^2 work, and every
 arm rescored at every step from A V^-1, K d^2 work.
 """

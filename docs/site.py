@@ -19,6 +19,7 @@ FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md
 API = {
     "api/adadim.md": ("adadim", "adadim", "Problems, simulation, and what else is used every day."),
     "api/policies.md": ("adadim.policies", "Policies", "Every policy is also a name of `adadim` itself."),
+    "api/errors.md": ("adadim.errors", "Errors and warnings", "Every one is also a name of `adadim` itself."),
     "api/instances.md": ("adadim.instances", "Instances", "Generators of problems of known truth."),
     "api/study.md": ("adadim.study", "Studies", "What to run, who runs it, where results are kept."),
     "api/paper.md": ("adadim.experiments.paper", "The paper", "Also available as `adadim.paper`."),
@@ -72,8 +73,13 @@ def has_layers(value: Any, names: list[str]) -> bool:
 
 
 def public_names(module: str) -> list[str]:
-    """Names of a module's `__all__` that are no modules; for `adadim`, those that no other page has."""
-    elsewhere = set(importlib.import_module("adadim.policies").__all__) if module == "adadim" else set()
+    """Names of a module's `__all__` that are no modules; for `adadim`, all its names that no other page has."""
     loaded = importlib.import_module(module)
-    kinds = (type(importlib), str)
-    return [n for n in loaded.__all__ if n not in elsewhere and not isinstance(getattr(loaded, n), kinds)]
+    names = list(loaded.__all__)
+    if module == "adadim":
+        pages = (importlib.import_module(f"adadim.{room}") for room in ("policies", "errors"))
+        elsewhere = {name for page in pages for name in page.__all__}
+        more = [name for name in vars(loaded) if not name.startswith("_") and name not in names]
+        names = sorted({*names, *more, "run"} - elsewhere)
+    kinds = (type(importlib), str, bool)
+    return [name for name in names if not isinstance(getattr(loaded, name), kinds)]

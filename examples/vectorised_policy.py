@@ -24,7 +24,8 @@ class WidthUCBLearner(adadim.Learner):
     def __init__(self, policy, problem, streams):
         super().__init__(problem, streams)
         self.policy = policy
-        self.pulls, self.sums = self.zeros(problem.arms), self.zeros(problem.arms)  # (replications, arms)
+        # (replications, arms)
+        self.pulls, self.sums = self.zeros(problem.arms), self.zeros(problem.arms)
 
     def choose(self, rows):
         pulls = rows.of(self.pulls).clip(1.0)

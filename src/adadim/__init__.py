@@ -1,4 +1,4 @@
-"""Linear bandits whose features are ordered, when nobody knows how many of them matter.
+"""Linear bandits whose features are ordered, when it is unknown how many of them matter.
 
 >>> import adadim
 >>> instance = adadim.instances.sphere(arms=100, dim=30, intrinsic_dim=4, horizon=500)
@@ -13,97 +13,72 @@ from adadim import startup as _startup  # noqa: F401 (first: it sees to Ctrl-C d
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
-from adadim import instances, policies, theory
+from adadim import errors, instances, policies, theory
 from adadim.core.actions import ActionSet
 from adadim.core.design import Features
 from adadim.core.features import interaction_levels, interactions
 from adadim.core.on_demand import on_demand as _on_demand
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension, dimension
-from adadim.errors import (
-    AdadimError,
-    ConditionError,
-    DecisionError,
-    DeviceError,
-    EvaluationWarning,
-    FileError,
-    ForeignArmError,
-    InvalidTypeError,
-    InvalidValueError,
-    NormWarning,
-    NotSelectedError,
-    PrecisionWarning,
-    RunError,
-    ServiceError,
-    SetsWarning,
-    StoreError,
-    StoreWarning,
-    StudyError,
-    UnknownDecisionError,
-)
+from adadim.errors import *  # noqa: F403 (every error is public here too)
 from adadim.instances.instance import Instance
 from adadim.play.evaluation import Evaluation, evaluate
 from adadim.play.simulate import Outcome, Replay, simulate
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
+from adadim.policies import EvidenceLinUCB, Greedy, LinTS, LinUCB, LinUCBPlusPlus, Random
 from adadim.policies.loading import load
 from adadim.policies.recommended import recommended
 
 __version__ = _version("adadim")
 
+# What a newcomer needs, which is also what dir(adadim) shows.
 __all__ = [
-    "ActionSet",
-    "AdadimError",
     "Agent",
-    "ConditionError",
-    "DecisionError",
-    "DeviceError",
-    "Dimension",
-    "Evaluation",
-    "EvaluationWarning",
-    "Features",
-    "FileError",
-    "ForeignArmError",
-    "Instance",
-    "InvalidTypeError",
-    "InvalidValueError",
-    "NormWarning",
-    "NotSelectedError",
-    "Outcome",
-    "PrecisionWarning",
+    "EvidenceLinUCB",
+    "Greedy",
+    "LinTS",
+    "LinUCB",
+    "LinUCBPlusPlus",
     "Problem",
-    "Replay",
-    "RunError",
-    "ServiceError",
-    "SetsWarning",
-    "StoreError",
-    "StoreWarning",
-    "StudyError",
-    "UnknownDecisionError",
+    "Random",
     "dimension",
+    "errors",
     "evaluate",
     "experiments",
     "instances",
-    "interaction_levels",
-    "interactions",
     "load",
     "paper",
     "policies",
     "recommended",
     "report",
-    "run",
     "serve",
     "simulate",
     "study",
     "theory",
 ]
-__all__ += policies.__all__
 
 if TYPE_CHECKING:
     from adadim import experiments, paper, report, serve, study
     from adadim.agent import Agent
     from adadim.study import run
+
+    # What can be imported from here too: types that functions give, every policy, every error.
+    __all__ += [
+        "ActionSet",
+        "Dimension",
+        "Evaluation",
+        "Features",
+        "Instance",
+        "Outcome",
+        "Replay",
+        "interaction_levels",
+        "interactions",
+        "run",
+    ]
+    __all__ += errors.__all__
+    __all__ += policies.__all__
 else:
-    __getattr__, __dir__ = _on_demand(
+    __getattr__ = _on_demand(
         __name__,
         {
             "Agent": "adadim.agent:Agent",
@@ -115,4 +90,7 @@ else:
             "serve": "adadim.serve",
             "study": "adadim.study",
         },
-    )
+    )[0]
+
+    def __dir__() -> list[str]:
+        return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]

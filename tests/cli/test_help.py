@@ -59,6 +59,21 @@ def test_help_of_each_command_teaches(name, words):
         assert word in printed
 
 
+def test_commands_are_grouped_and_fit_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    printed, _ = adadim_("--help")
+    assert max(map(len, printed.splitlines())) <= 80
+    headings = re.findall(r"^╭─ ([\w ]+) ─+╮$", printed, flags=re.MULTILINE)
+    assert headings == ["Options", "The paper", "Your studies", "Your data", "The agent", "Theory"]
+    panels = dict(zip(headings, re.split(r"^╭─.*$", printed, flags=re.MULTILINE)[1:], strict=True))
+    listed = {heading: re.findall(r"^│ ([a-z-]+) ", panel, flags=re.MULTILINE) for heading, panel in panels.items()}
+    assert listed["The paper"] == ["reproduce", "show", "claims", "study"]
+    assert listed["Your studies"] == ["policies", "run", "status", "figure", "report", "export", "new"]
+    assert listed["Your data"] == ["dimension", "evaluate"]
+    assert listed["The agent"] == ["serve"]
+    assert listed["Theory"] == ["frontier", "lower-bound", "rates"]
+
+
 def test_help_of_commands_in_groups():
     assert "adadim new policy MyPolicy" in adadim_("new", "policy", "--help")[0]
     assert "when its asymptotics begin to hold" in adadim_("study", "footnote", "--help")[0]

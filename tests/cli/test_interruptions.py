@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from adadim import study
 from adadim.report import figures
+from adadim.study.executor import RoundCount
 from command_line import STUDY, adadim_, blocks, command, contents
 
 
@@ -49,3 +51,31 @@ def test_a_real_control_c_loses_nothing(file, jobs):
     after = contents(folder)
     assert all(after[name] == data for name, data in kept.items() if name.startswith("blocks/"))
     assert not [name for name in after if name.endswith(".tmp")]
+
+
+COUNTING = """
+import time
+from adadim.study.executor import RoundCount
+with RoundCount("mine", True) as count:
+    (count.folder / "unit").write_text("3")
+    print(count.folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
+def test_after_a_killed_run_nothing_stays_in_the_temporary_folder(ended_by, tmp_path, monkeypatch):
+    """What a run that shows its progress leaves there: nothing, or after SIGKILL what the next run removes."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, "-c", COUNTING], text=True, **pipes)
+    folder = Path(process.stdout.readline().strip())
+    assert folder.parent == tmp_path
+    process.send_signal(ended_by)
+    process.communicate()
+    assert folder.exists() == (ended_by == signal.SIGKILL)
+    with RoundCount("next", False) as count:
+        assert list(tmp_path.glob("adadim-*")) == [count.folder]
+    assert list(tmp_path.glob("adadim-*")) == []

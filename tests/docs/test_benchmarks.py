@@ -128,32 +128,66 @@ def test_a_figure_that_does_not_exist_is_refused(tmp_path):
     assert "fig2a" in done.stderr
 
 
-def test_growth_has_every_size_of_every_policy_and_a_picture(tmp_path):
-    report, printed = run("growth", tmp_path, "--plot", "picture.svg")
+@pytest.fixture
+def growth(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("growth")
+
+
+def test_growth_has_every_size_of_every_policy_and_a_picture(growth, tmp_path, monkeypatch, capsys):
+    """Of measurements that grow as predicted: the report is tested, not the clock."""
+
+    def as_predicted(series, device):
+        def law(exponent, unit):
+            return [unit * value**exponent for value in series.values]
+
+        measured = zip(series.values, law(series.cost[0], 1e-3), law(series.memory[0], 2**20), strict=True)
+        return [{series.axis: value, "seconds": s, "bytes": b, "runs": 1} for value, s, b in measured]
+
+    monkeypatch.setattr(growth, "points", as_predicted)
+    out, picture = tmp_path / "new" / "growth.json", tmp_path / "picture.svg"
+    monkeypatch.setattr(sys, "argv", ["growth.py", "--out", str(out), "--plot", str(picture)])
+    assert growth.main() == 0
+    report, printed = json.loads(out.read_text(encoding="utf-8")), capsys.readouterr().out
     measured = {(row["policy"], row["axis"]) for row in report["rows"]}
-    assert measured == {(policy, axis) for policy, _ in measured for axis in "KdTR"}
-    assert len(measured) == 16
-    for row in report["rows"]:
-        assert all(point["seconds"] > 0 for point in row["points"])
-        for fit in (row["cost"], row["memory"]):
-            assert fit["predicted"] in (0, 1, 2)
-            assert fit["from"] < fit["to"]
+    assert measured == {(policy, axis) for policy in growth.POLICIES for axis in "KdTR"}
+    assert len(measured) == len(report["rows"]) == 16
+    for row, series in zip(report["rows"], growth.CPU, strict=True):
+        assert [point[row["axis"]] for point in row["points"]] == list(series.values)
+        for fit, (predicted, start) in ((row["cost"], series.cost), (row["memory"], series.memory)):
+            assert fit["predicted"] == predicted
+            assert fit["exponent"] == pytest.approx(predicted, abs=1e-9)
+            assert (fit["from"], fit["to"]) == (start, series.values[-1])
         assert row["policy"] in printed
-    assert "<svg" in (tmp_path / "picture.svg").read_text(encoding="utf-8")
+    assert report["machine"]["cpu"] in printed
+    assert "<svg" in picture.read_text(encoding="utf-8")
+
+
+def test_growth_fits_the_large_sizes_alone(growth):
+    series = growth.CPU[0]
+    bent = [{"K": value, "seconds": max(value, series.cost[1]), "bytes": 7} for value in series.values]
+    assert growth.fitted(series, bent, "seconds")["exponent"] == pytest.approx(1)
+    assert growth.fitted(series, bent, "bytes")["exponent"] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("policy", ["LinUCB, Gram form", "LinUCB, contexts"])
+def test_a_point_of_growth_is_measured_in_a_process_of_its_own(growth, policy):
+    series = growth.Series(policy, "K", {"d": 6, "T": 20}, (30,), (1, 30), (1, 30))
+    (measured,) = growth.points(series, "cpu")
+    assert measured["K"] == 30
+    assert measured["seconds"] > 0
+    assert measured["bytes"] >= 0
+    assert 1 <= measured["runs"] <= growth.RUNS
 
 
 @pytest.mark.parametrize("grid", ["CPU", "CUDA"])
-def test_every_size_grows_over_two_decades(grid):
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        growth = importlib.import_module("growth")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+def test_every_size_grows_over_two_decades(growth, grid):
     for series in getattr(growth, grid):
         assert series.values[-1] >= 100 * series.values[0], series
         assert {*series.fixed, series.axis} >= {"K", "d", "T"}
         for _, start in (series.cost, series.memory):
             assert sum(value >= start for value in series.values) >= 2, series
+        assert len(growth.quick(series).values) == 2
 
 
 def test_very_many_arms(tmp_path):

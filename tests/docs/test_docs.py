@@ -1,8 +1,10 @@
 """The documentation's code runs, its commands exist, its links lead somewhere, its pictures can be made again."""
 
 import fnmatch
+import io
 import os
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -82,6 +84,28 @@ def _makes(words: list[str], path: str) -> bool:
         return True
     into = words[0] == "cp" and words[-1].rstrip("/") == folder
     return into and any(fnmatch.fnmatch(name, os.path.basename(source)) for source in words[1:-1])
+
+
+@per_page
+def test_comments_do_not_make_code_wider_than_a_page(page: Path) -> None:
+    """A page of the site shows about 80 characters of code; a comment that does not fit stands on a line of its own."""
+    for block in blocks(page, "python"):
+        tokens = tokenize.generate_tokens(io.StringIO(block).readline)
+        lines = [token.line.rstrip() for token in tokens if token.type == tokenize.COMMENT]
+        assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("word", ["arm", "context", "offer", "level", "d\\*", "radius", "evidence"])
+def test_the_glossary_has_the_words_of_the_field(word: str) -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    assert f"\n| **{word}** | " in page.partition("## Glossary")[2]
+
+
+def test_how_it_works_names_the_parts_and_the_loops() -> None:
+    (picture,) = blocks(ROOT / "docs" / "how-it-works.md", "text")
+    for word in ("OFFER", "MODEL", "RULE", "simulate", "Agent", "evaluate", "log"):
+        assert word in picture
+    assert max(map(len, picture.splitlines())) <= 80
 
 
 def test_every_picture_is_on_a_page() -> None:

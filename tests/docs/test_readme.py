@@ -1,7 +1,10 @@
-"""The README: short, with absolute links, with commands that exist; and what is said of the project elsewhere."""
+"""The README: short, with links that lead somewhere, with commands that exist; and what the project says elsewhere."""
 
 import re
+import runpy
+import sys
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 from pages_of_docs import ROOT, blocks
@@ -14,17 +17,55 @@ def test_it_is_short():
     assert len(TEXT.splitlines()) < 120
 
 
-def test_links_are_absolute_and_lead_to_files_of_this_project():
+def links(text):
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def test_links_are_relative_and_lead_to_files_of_this_project():
+    """A clone can be read without network."""
+    targets = links(TEXT)
+    assert len(targets) > 15
+    assert [target for target in targets if not (ROOT / target.partition("#")[0]).exists()] == []
+
+
+def test_the_package_has_them_absolute(monkeypatch):
     """The package index shows the README away from its folder."""
-    home = PROJECT["urls"]["Homepage"]
-    targets = re.findall(r"\]\(([^)\s]+)\)", TEXT)
-    assert targets
-    assert [target for target in targets if "://" not in target] == []
-    inside = [t for t in targets if t.startswith(home)]
-    assert len(inside) > 5
-    for target in inside:
-        path = re.fullmatch(re.escape(home) + r"/(?:blob|raw|tree)/main/([^#]+)(?:#.*)?", target)[1]
-        assert (ROOT / path).exists(), target
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", SimpleNamespace(MetadataHookInterface=Hook))
+    described = {"urls": PROJECT["urls"]}
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["Description"](ROOT)
+    hook.update(described)
+    home, text = PROJECT["urls"]["Homepage"], described["readme"]["text"]
+    assert PROJECT["dynamic"] == ["readme"]
+    assert described["readme"]["content-type"] == "text/markdown"
+    assert len(links(text)) == len(links(TEXT))
+    for target, before in zip(links(text), links(TEXT), strict=True):
+        assert target == f"{home}/{'raw' if before.endswith('.png') else 'blob'}/main/{before}"
+    assert re.sub(r"\]\([^)]*\)", "", text) == re.sub(r"\]\([^)]*\)", "", TEXT)
+
+
+class Hook:
+    """What hatchling's class does that the hook derives from."""
+
+    def __init__(self, root):
+        self.root = str(root)
+
+
+def test_two_examples_of_like_weight_before_anything_long():
+    headings = re.findall(r"^## (.*)$", TEXT, flags=re.MULTILINE)
+    assert headings[:2] == ["Decide and learn in a service", "Compare and reproduce"]
+    first = TEXT.partition("## ")[0]
+    assert "docs/images/demo.png" in first
+    assert "pip install adadim" in first
+    assert len(first.splitlines()) < 20
+    assert [len(block.splitlines()) <= 15 for block in blocks(ROOT / "README.md", "python")] == [True, True]
+
+
+def test_its_rows_on_the_field_are_those_of_the_page():
+    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
+    page = (ROOT / "docs" / "field.md").read_text(encoding="utf-8").splitlines()
+    systems = [line for line in page if line.startswith("| `")]
+    assert rows == systems[:3]
+    assert len(systems) == 12
 
 
 def test_it_names_commands_that_exist():

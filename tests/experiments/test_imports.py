@@ -44,8 +44,28 @@ def test_rooms_come_when_asked_for(code):
     assert "typer" not in found
 
 
+def test_a_newcomer_sees_few_names():
+    rooms = {"errors", "experiments", "instances", "paper", "policies", "report", "serve", "study", "theory"}
+    used = {"Problem", "Agent", "recommended", "simulate", "dimension", "evaluate", "load"}
+    policies = {"EvidenceLinUCB", "LinUCB", "LinTS", "LinUCBPlusPlus", "Greedy", "Random"}
+    assert set(adadim.__all__) == rooms | used | policies
+    assert {name for name in dir(adadim) if not name.startswith("_")} == set(adadim.__all__)
+
+
+@pytest.mark.parametrize("room", ["policies", "errors"])
+def test_every_policy_and_error_can_be_had_from_the_top(room):
+    module = getattr(adadim, room)
+    assert len(module.__all__) > 15
+    for name in module.__all__:
+        assert getattr(adadim, name) is getattr(module, name)
+
+
+@pytest.mark.parametrize("name", ["ActionSet", "Instance", "Outcome", "Evaluation", "Dimension", "interactions", "run"])
+def test_what_is_not_shown_is_there(name):
+    assert callable(getattr(adadim, name))
+
+
 def test_names_that_do_not_exist():
-    assert {"paper", "study", "experiments"} <= set(dir(adadim))
     with pytest.raises(AttributeError, match="module 'adadim' has no attribute 'papers'"):
         _ = adadim.papers
     with pytest.raises(AttributeError, match="choose from comparison, field, paper, tradeoff"):

@@ -40,6 +40,11 @@ total: float = regret(Mine(width=0.3), 20) + regret(adadim.LinUCBPlusPlus(beta=0
 plan: study.Study = paper.study("fig2a", trials=3)
 same: study.Study = adadim.paper.study("fig2a", trials=3)
 verdicts: list[paper.Verdict] = paper.claims([])
+with_master: adadim.Policy = adadim.D3RB()
+outcome: adadim.Outcome = adadim.simulate(
+    adadim.Corral(), adadim.instances.sphere(arms=9, dim=4, intrinsic_dim=2, horizon=9)
+)
+refusal: type[adadim.AdadimError] = adadim.StoreError
 answer: adadim.Dimension = adadim.dimension(np.eye(3), np.ones(3))
 write_page("page.html", [study.load("results")], "title")
 """

@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help=(
-        "Linear bandits whose features are ordered, when nobody knows how many of them matter.\n\n"
+        "Linear bandits whose features are ordered, when it is unknown how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
         "experiment, draws the regret curves and checks the paper's sentences against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
@@ -36,39 +36,36 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-# In the order in which the help lists them.
-COMMANDS: dict[str, Callable[..., None]] = {
-    "reproduce": paper.reproduce,
-    "show": paper.show,
-    "run": studies.run,
-    "status": studies.status,
-    "figure": studies.figure,
-    "claims": paper.claims,
-    "report": page.report,
-    "export": studies.export,
-    "policies": studies.list_policies,
-    "dimension": data.dimension,
-    "evaluate": data.evaluate,
-    "serve": serve.serve,
-    "frontier": tradeoff.frontier,
-    "lower-bound": tradeoff.lower_bound,
-    "rates": tradeoff.rates,
+# The help lists the commands under these headings, in this order.
+PAPER, STUDIES, DATA, AGENT, THEORY = "The paper", "Your studies", "Your data", "The agent", "Theory"
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    PAPER: {"reproduce": paper.reproduce, "show": paper.show, "claims": paper.claims},
+    STUDIES: {
+        "policies": studies.list_policies,
+        "run": studies.run,
+        "status": studies.status,
+        "figure": studies.figure,
+        "report": page.report,
+        "export": studies.export,
+    },
+    DATA: {"dimension": data.dimension, "evaluate": data.evaluate},
+    AGENT: {"serve": serve.serve},
+    THEORY: {"frontier": tradeoff.frontier, "lower-bound": tradeoff.lower_bound, "rates": tradeoff.rates},
 }
-for _name, _command in COMMANDS.items():
-    app.command(_name)(as_command(_command))
+for _heading, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_heading)(as_command(_command))
 
-_studies = typer.Typer(
-    no_args_is_help=True, help="Studies: of all policies, and of what the paper says beyond its figures."
-)
+_studies = typer.Typer(no_args_is_help=True, help="Compare all policies; check what the paper says beyond its figures.")
 _studies.command("regret")(as_command(comparison.regret))
 _studies.command("footnote")(as_command(paper.footnote))
 _studies.command("parameter")(as_command(paper.parameter))
-app.add_typer(_studies, name="study")
+app.add_typer(_studies, name="study", rich_help_panel=PAPER)
 
 _new = typer.Typer(no_args_is_help=True, help="Files to start from.")
 _new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
 _new.command("policy")(as_command(studies.new_policy))
-app.add_typer(_new, name="new")
+app.add_typer(_new, name="new", rich_help_panel=STUDIES)
 
 
 def main() -> None:

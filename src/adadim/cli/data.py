@@ -27,6 +27,7 @@ from adadim.play.evaluation import Evaluation
 from adadim.play.evaluation import evaluate as judge
 from adadim.play.logs import read_log
 from adadim.policies.base import Policy
+from adadim.policies.names import with_kind
 from adadim.policies.recommended import recommended
 from adadim.report.figures import picture
 from adadim.report.style import PANEL, Figure, figure_style
@@ -108,7 +109,9 @@ def evaluate(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            "--policy", "-p", help="What to judge: recommended (the default), LinUCB, 'LinUCB(dim=5)'; again for more."
+            "--policy",
+            "-p",
+            help="What to judge: recommended (the default), LinUCB++, 'LinUCB(dim=5)'; may be repeated.",
         ),
     ] = None,
     arm: Annotated[str, typer.Option(help="Column of what was chosen.")] = "arm",
@@ -194,7 +197,8 @@ def _policy(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], 
     """What a policy written as in Python means; nothing is executed, values are plain numbers and strings."""
     if text.strip() == "recommended":
         return recommended
-    table, kinds = parse_policy(text), study.policy_kinds(plugins)
+    kinds = study.policy_kinds(plugins)
+    table = with_kind(parse_policy(text), kinds)
     if table["kind"] not in kinds:
         raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
     return study.from_spec(table, plugins=plugins)

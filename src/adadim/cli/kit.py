@@ -27,6 +27,7 @@ from adadim.core.codec import finite, parse_policy
 from adadim.core.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.errors import RunError, StoreError, StoreWarning
 from adadim.report import Band
+from adadim.study.kinds import policy_table
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 MENDABLE = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)
@@ -60,8 +61,9 @@ AddedPolicies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        metavar="KIND[:KEY=VALUE,...]",
-        help="A policy to run, e.g. LinUCBPlusPlus:beta=0.6; may be repeated. 'adadim policies' lists the kinds.",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="A policy to run: recommended, LinUCB++, LinUCBPlusPlus:beta=0.6, ...; may be repeated. 'adadim policies' "
+        "lists them.",
     ),
 ]
 
@@ -153,8 +155,14 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
 
 
 def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
-    """Policies named on the command line, by what was written."""
-    return {text: study.from_spec(parse_policy(text), plugins) for text in written or []}
+    """Policies named on the command line, by what was written; one told something of an instance is a table."""
+    return {text: _read_policy(text, plugins) for text in written or []}
+
+
+def _read_policy(text: str, plugins: dict[str, Any]) -> Any:
+    table = policy_table(parse_policy(text), "policy", plugins)
+    told = any(isinstance(value, str) and value.startswith("@") for value in table.values())
+    return table if told else study.from_spec(table, plugins)
 
 
 def band_of(choice: WhichBand) -> Band:

@@ -7,10 +7,12 @@ import io
 import json
 import keyword
 import re
-from dataclasses import asdict
+import shlex
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,8 +20,12 @@ from rich.text import Text
 
 from adadim import report, study
 from adadim.cli import kit
+from adadim.core.checks import suggestion
+from adadim.core.codec import parse_policy, to_table
 from adadim.core.files import as_place, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
+from adadim.policies.base import Policy
+from adadim.policies.names import with_kind
 
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
@@ -176,16 +182,30 @@ def export(
         kit.print_written([write_atomic(target, buffer.getvalue())])
 
 
-def list_policies(as_json: kit.AsJson = False) -> None:
-    """List the policies, a line each, with their hyper-parameters."""
+def list_policies(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One policy to show whole: LinUCB, recommended, LinUCB++, ...", show_default=False),
+    ] = None,
+    as_json: kit.AsJson = False,
+) -> None:
+    """List the policies with their hyper-parameters, or show one: what it does, what is proved, an example.
+
+    Example: adadim policies LinUCB++
+    """
+    kinds = study.policy_kinds()
+    if name is not None:
+        entry = _described(name)
+        typer.echo(json.dumps(entry, indent=2)) if as_json else _show_policy(entry)
+        return
     rows = []
-    for name, kind in study.policy_kinds().items():
+    for kind_name, kind in kinds.items():
         first = (inspect.getdoc(kind) or "").split("\n")[0]
         shown = [
             str(p).split(": ")[0] + (f"={p.default!r}" if isinstance(p.default, int | float | str | None) else "")
             for p in inspect.signature(kind).parameters.values()
         ]
-        rows.append({"name": name, "what": first, "parameters": shown})
+        rows.append({"name": kind_name, "what": first, "parameters": shown})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -193,6 +213,71 @@ def list_policies(as_json: kit.AsJson = False) -> None:
     for row in rows:
         table.add_row(*(Text(str(text)) for text in (row["name"], row["what"], ", ".join(row["parameters"]))))
     kit.stdout().print(table)
+
+
+def _described(name: str) -> dict[str, Any]:
+    """What the docstring of a policy says, in parts; `name` is a kind, or what figures call it."""
+    kinds = study.policy_kinds()
+    table = with_kind(parse_policy(name), kinds)
+    kind = kinds.get(table["kind"])
+    if kind is None:
+        raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
+    parts = _sections(kind)
+    # Variants after released code have the parameters of their original.
+    described = next((p["Parameters"] for k in kind.__mro__ if "Parameters" in (p := _sections(k))), "")
+    texts = re.findall(r"^(\w[\w, ]*?)(?: : .*)?\n((?:    .*\n|\n)+)", described, flags=re.MULTILINE)
+    what = {key: _one_line(text) for names, text in texts for key in names.split(", ")}
+    parameters = [
+        {"name": field.name, "default": _default(field), "what": what.get(field.name, "")} for field in fields(kind)
+    ]
+    return {
+        "name": kind.__name__,
+        "what": parts[""],
+        "parameters": parameters,
+        "proved": parts.get("Notes", "Nothing is proved of it.").strip(),
+        "example": parts["Examples"].strip(),
+        "written": name,
+    }
+
+
+def _sections(kind: type) -> dict[str, str]:
+    """Parts of the docstring of a policy, in NumPy's style, by heading; what comes before the first has none."""
+    text = inspect.getdoc(kind) if issubclass(kind, Policy) else None
+    first, *rest = re.split(r"^(\w[\w ]*)\n-{3,}\n", f"{text}\n", flags=re.MULTILINE)
+    return {"": first.strip(), **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+def _default(field: Field[Any]) -> str:
+    """The usual value of a parameter as it is written in Python; none where it must be given."""
+    if field.default_factory is not MISSING:
+        table = to_table(field.default_factory(), defaults=False)
+        return f"{table.pop('kind')}({', '.join(f'{key}={value!r}' for key, value in table.items())})"
+    return "" if field.default is MISSING else repr(field.default)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _show_policy(entry: Mapping[str, Any]) -> None:
+    console = kit.stdout()
+
+    def paragraphs(text: str) -> None:
+        for paragraph in text.split("\n\n"):
+            console.print(Text(_one_line(paragraph)), highlight=False)
+            console.print()
+
+    console.print(Text(entry["name"], style="bold"))
+    paragraphs(entry["what"])
+    if entry["parameters"]:
+        rows = [(p["name"], p["default"], p["what"]) for p in entry["parameters"]]
+        console.print(kit.compact_table("", ("parameter", "default", "what it is"), rows, "what it is", 30))
+    console.print(Text("What is proved, and notes", style="bold"))
+    paragraphs(entry["proved"])
+    console.print(Text("In Python", style="bold"))
+    kit.say(entry["example"] + "\n")
+    console.print(Text("On the command line", style="bold"))
+    kit.say(f"{kit.typed_as()} reproduce fig2a --trials 4 --policy {shlex.quote(entry['written'])}")
 
 
 def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:

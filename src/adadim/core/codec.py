@@ -33,6 +33,7 @@ REQUIRED = inspect.Parameter.empty
 ADDED_LATER = {"added later": True}
 MOST_TEXT = 500  # characters of what a reader of TOML says
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+POLICY_NAME = re.compile(r"\w[\w+, -]*")  # of a class, or as figures have it: LinUCB++ with Corral
 # What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
 GENERATED = frozenset(
     ["__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__lt__", "__le__", "__gt__", "__ge__"]
@@ -220,9 +221,12 @@ def parse_value(text: str) -> Any:
 
 
 def _parse_call(text: str) -> dict[str, Any]:
+    name, _, arguments = text.strip().partition("(")
     try:
-        call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+        call = ast.parse(f"policy({arguments}", mode="eval").body
+        if not POLICY_NAME.fullmatch(name) or not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        if not isinstance(call.func, ast.Name):  # LinUCB(dim=5)(dim=6)
             raise ValueError
         values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
         if len(values) < len(call.keywords) or "kind" in values:
@@ -231,7 +235,7 @@ def _parse_call(text: str) -> dict[str, Any]:
         raise InvalidValueError(
             f"--policy must look like LinUCB or 'LinUCB(dim=5, scale=0.5)', got {shown(text)}"
         ) from None
-    return {"kind": call.func.id, **values}
+    return {"kind": name.strip(), **values}
 
 
 def read_toml(file: Path) -> dict[str, Any]:

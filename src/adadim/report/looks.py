@@ -15,6 +15,7 @@ from typing import Any
 from adadim.core.checks import one_of, shown
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
+from adadim.policies.names import NAMES
 
 ORACLE = "oracle"
 """Key of LinUCB told d*, which is no kind of its own but looks like one."""
@@ -84,15 +85,8 @@ LOOKS: dict[str, Look] = {
 COMMON = tuple(LOOKS)[:14]
 """Policies that are often drawn together: no two have the same colour or the same marker."""
 
-# What policies are called in figures and studies, where that is not their kind in other letters.
-COMMON_NAMES = {
-    "recommended": "EvidenceLinUCB",
-    "evidence": "EvidenceLinUCB",
-    "tapered": "TaperedLinUCB",
-    "LinUCB Oracle": ORACLE,
-    "LinUCB, told": ORACLE,
-    "LinUCB++ with Corral": "LinUCBPlusPlusCorral",
-}
+# Names of policies (`adadim.policies.names`) that have the look of their kind; the others have one of their own.
+COMMON_NAMES = ("recommended", "evidence", "tapered", "LinUCB Oracle", "LinUCB, told", "LinUCB++ with Corral")
 
 _OWN: dict[str, Look] = {}
 
@@ -177,7 +171,7 @@ def _by_common_name(name: str) -> str:
         lower = {kind.lower(): kind for kind in LOOKS}
         return lower.get(first, first) if first.islower() else first
     letters = _letters(first)
-    names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): kind for key, kind in COMMON_NAMES.items()}
+    names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): key_of(NAMES[key]) for key in COMMON_NAMES}
     matching = [written for written in names if letters.startswith(written)]
     return names[max(matching, key=len)] if matching else first
 

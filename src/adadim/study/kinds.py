@@ -20,6 +20,7 @@ from adadim.errors import InvalidValueError, StudyError
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
+from adadim.policies.names import with_kind
 
 Generator = Callable[..., Any]
 Table = dict[str, Any]
@@ -233,8 +234,10 @@ def build_policy(
     table: Mapping[str, Any], where: str, plugins: Plugins | None, parameters: Mapping[str, Any] | None = None
 ) -> Policy:
     """Policy that a table describes; `parameters` of an instance replace values that start with @."""
+    kinds = policy_kinds(plugins)
+    table = with_kind(table, kinds)
     with study_errors():
-        policy = codec.from_table(table, {**policy_kinds(plugins), **policies.parts()}, where, parameters)
+        policy = codec.from_table(table, {**kinds, **policies.parts()}, where, parameters)
     if not isinstance(policy, Policy):
         raise StudyError(f"{where}.kind: {table['kind']!r} is a part of policies, not a policy")
     return policy
@@ -243,7 +246,8 @@ def build_policy(
 def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
     """Table of a policy given as an object or as a table; hyper-parameters that were not given are left out."""
     kinds = policy_kinds(plugins)
-    table: Table = codec.without_none(codec.plain(value, defaults=False), {**kinds, **policies.parts()})
+    written = with_kind(codec.plain(value, defaults=False), kinds)
+    table: Table = codec.without_none(written, {**kinds, **policies.parts()})
     with study_errors():
         codec.check_table(table, kinds, where)
     return table

@@ -27,7 +27,7 @@ class Always:
 def every_policy():
     """Every public policy, made by default where it can be."""
     found = {"always a_0": adadim.Single(Always)}
-    for name in adadim.__all__:
+    for name in adadim.policies.__all__:
         kind = getattr(adadim, name)
         if inspect.isclass(kind) and issubclass(kind, Policy) and not inspect.isabstract(kind) and name != "Single":
             missing = dataclasses.MISSING

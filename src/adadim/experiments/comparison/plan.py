@@ -15,6 +15,7 @@ from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
+from adadim.policies.names import with_kind
 from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
@@ -124,6 +125,7 @@ def study(
     """
     one_of(split, "split", SPLITS)
     known = policies()
+    policy = None if policy is None else [_key_of(name, known) for name in policy]
     chosen = _chosen({f.name: f for f in families.FAMILIES if f.split == split}, family, "family")
     fixed = [f.name for f in chosen.values() if not f.contextual]
     available, needs = known, []
@@ -171,6 +173,15 @@ def takes_late_rewards(policy: Any) -> bool:
         warnings.simplefilter("ignore", SetsWarning)  # nothing is played
         problem = Problem(np.eye(4), horizon=100, noise=0.1, reward_range=1.0)
         return not isinstance(policy, Policy) or policy.start(problem).takes_late_rewards
+
+
+def _key_of(name: str, known: Mapping[str, Any]) -> str:
+    """Under what the comparison has a policy that may be called otherwise: by its kind, or as in other figures."""
+    if name in known:
+        return name
+    kinds = library.kinds()
+    meant = with_kind({"kind": name}, kinds)
+    return next((key for key in known if with_kind({"kind": key}, kinds) == meant), name)
 
 
 def _chosen(table: dict[str, T], names: Collection[str] | None, what: str) -> dict[str, T]:

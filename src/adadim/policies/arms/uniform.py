@@ -16,7 +16,11 @@ from adadim.policies.base import Learner, Memo, Policy
 class Random(Policy):
     """Pull an arm uniformly at random, whatever was seen.
 
-    The floor that every learner should beat; regret T (mu* - mean of mu).
+    The floor that every learner should beat.
+
+    Notes
+    -----
+    Its mean regret is T (mu* - mean of mu).
 
     Examples
     --------

@@ -31,6 +31,10 @@ class Greedy(Policy):
     memory : float, optional
         Half-life in decisions, as in `LinUCB`.
 
+    Notes
+    -----
+    Nothing is proved of it: where arms are few or alike its regret can grow like T.
+
     Examples
     --------
     >>> import adadim, numpy as np

@@ -1,0 +1,60 @@
+"""What figures, tables and studies call the policies: the one table of these names, and how a name is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from adadim.core.codec import to_table
+from adadim.policies.recommended import RECOMMENDED
+
+_ORACLE = {"kind": "LinUCB", "dim": "@intrinsic_dim"}
+
+NAMES: Mapping[str, Mapping[str, Any]] = {
+    "recommended": to_table(RECOMMENDED, defaults=False),
+    "evidence": {"kind": "EvidenceLinUCB"},
+    "tapered": {"kind": "TaperedLinUCB"},
+    "two-prior": {"kind": "TwoPriorLinUCB"},
+    "prefix": {"kind": "PrefixLinUCB"},
+    "prefix-thompson": {"kind": "PrefixLinUCB", "rule": "thompson"},
+    "LinUCB++ with Corral": {"kind": "LinUCBPlusPlusCorral"},
+    "linucb++reuse": {"kind": "LinUCBPlusPlus", "reuse": True},
+    "linucb++released": {"kind": "ReleasedLinUCBPlusPlus", "bonus": "squared"},
+    "oracle": _ORACLE,
+    "LinUCB Oracle": _ORACLE,
+    "LinUCB, told": _ORACLE,
+    "narrow-oracle": {**_ORACLE, "scale": 0.35},
+    "oracle-released": {**_ORACLE, "bonus": "squared"},
+}
+"""Tables of the policies whose name is more than their kind in other letters (LinUCB++, smooth-corral, MOSS++)."""
+
+# The parameter that a number after the name is: "LinUCB++ 0.5" in the figures of the trade-off.
+NUMBERED = {"LinUCBPlusPlus": "beta", "SmoothCorral": "beta"}
+
+
+def with_kind(table: Any, kinds: Collection[str]) -> Any:
+    """A policy's table with one of `kinds` for any name that stands for it; other tables as they are.
+
+    >>> with_kind({"kind": "LinUCB++", "reuse": True}, ["LinUCB", "LinUCBPlusPlus"])
+    {'kind': 'LinUCBPlusPlus', 'reuse': True}
+    >>> with_kind({"kind": "LinUCB++ 0.5"}, ["LinUCB", "LinUCBPlusPlus"])
+    {'kind': 'LinUCBPlusPlus', 'beta': 0.5}
+    """
+    name = table.get("kind") if isinstance(table, Mapping) else None
+    if not isinstance(name, str) or name in kinds:
+        return table
+    tables = {_letters(key): named for key, named in NAMES.items() if named["kind"] in kinds}
+    tables |= {_letters(kind): {"kind": kind} for kind in kinds}
+    meant = tables.get(_letters(name))
+    if meant is None and (numbered := re.fullmatch(r"(.*\S)\s+(\d*\.?\d+)", name)):
+        meant = tables.get(_letters(numbered[1]))
+        if meant is None or meant["kind"] not in NUMBERED:
+            return table
+        meant = {**meant, NUMBERED[meant["kind"]]: float(numbered[2])}
+    return table if meant is None else {**meant, **{key: value for key, value in table.items() if key != "kind"}}
+
+
+def _letters(name: str) -> str:
+    """A name without what differs between ways to write it: capitals, spaces and hyphens; "+" is "plus"."""
+    return re.sub(r"[^a-z0-9]", "", name.lower().replace("+", "plus"))
