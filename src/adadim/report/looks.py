@@ -80,6 +80,7 @@ LOOKS: dict[str, Look] = {
     "ALBDim": Look("#CC6677", "d", DASHED),
     "ALBNorm": Look("#CC6677", "8", DOTTED),
     "EpochBalancing": Look("#DDAA33", "d", MIXED),
+    "Guarded": Look("#D55E00", "s", MIXED),
 }
 
 COMMON = tuple(LOOKS)[:14]
