@@ -3,7 +3,7 @@
     python examples/late_families.py
 
 On the families of the comparison in which rewards come late, development and held-out: each is played with its delay
-and without. The table has (chance - late) / (chance - at once), of mean regrets, for the recommended policy and LinUCB.
+and without. The table has (chance - late) / (chance - at once), of mean regrets, for the recommended policy, EvidenceLinUCB and LinUCB.
 """
 
 import argparse
@@ -21,14 +21,16 @@ parser.add_argument("--family", action="append", help="a family to play; may be 
 options = parser.parse_args()
 
 families = [f for f in comparison.FAMILIES if f.split in ("late", "late-held-out")]
-table = Table("group", "family", "recommended", "LinUCB", title=f"Share kept, {options.trials} replications")
+table = Table(
+    "group", "family", "recommended", "EvidenceLinUCB()", "LinUCB()", title=f"Share kept, {options.trials} replications"
+)
 for family in families:
     if family.name in (options.family or [family.name]):
         parameters = {key: value for key, value in family.instance.items() if key != "kind"}
         instance = instance_kinds()[family.instance["kind"]](**parameters, replications=range(options.trials))
         chance = adadim.simulate(adadim.Random(), instance).final.mean()
         shares = []
-        for policy in (adadim.EvidenceLinUCB(), adadim.LinUCB()):
+        for policy in (adadim.recommended(instance.problem), adadim.EvidenceLinUCB(), adadim.LinUCB()):
             late, at_once = (adadim.simulate(policy, instance, delay=delay).final.mean() for delay in (None, 0))
             shares.append((chance - late) / (chance - at_once))
         table.add_row(family.split, family.name, *(f"{share:.2f}" for share in shares))
