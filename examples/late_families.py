@@ -3,7 +3,7 @@
     python examples/late_families.py
 
 On the families of the comparison in which rewards come late, development and held-out: each is played with its delay
-and without. The table has (chance - late) / (chance - at once), of mean regrets, for the recommended policy, EvidenceLinUCB and LinUCB.
+and without. The table has (chance - late) / (chance - at once), of mean regrets, for three policies.
 """
 
 import argparse
