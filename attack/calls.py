@@ -25,6 +25,7 @@ BAD_VALUES = (
 )  # fmt: skip
 SIZES = {"arms": 6, "dim": 4, "intrinsic_dim": 2, "horizon": 12}
 EXTRA = {
+    "everyday": {"law": "gaussian"},
     "products": {"attributes": 3},
     "polynomials": {"variables": 2},
     "pca": {"data": "wine"},

@@ -13,7 +13,7 @@ is told how many to use; the others are not. What to expect, and what not:
 - To give all patients the best treatment would reach 403. Finding out which one that is costs something.
 - Each group of covariates that LinUCB uses costs patients and gives nothing back. If the best treatment depends on any
   of them, it is by less than 2,139 patients can show; the posterior of d* says so too.
-- The recommended policy, which is told nothing, does as well as LinUCB without covariates and with the radius of
+- EvidenceLinUCB, which is told nothing, does as well as LinUCB without covariates and with the radius of
   theory, and worse than LinUCB without covariates and with the smaller radius (scale 0.35) that it uses itself.
 - The masters gain little in 530 rounds, whatever the unit of the rewards.
 - The intervals are over orders of the same patients. They say nothing about other patients: the standard error of the
@@ -68,10 +68,10 @@ def linucb(scale):
 
 
 scaled, raw = replayed(MOST), replayed(1.0)
-# LinUCB with the radius of theory, and with the smaller one that the recommended policy uses inside.
+# LinUCB with the radius of theory, and with the smaller one that EvidenceLinUCB uses inside.
 policies = {
     "at random": adadim.Random(),
-    "recommended": adadim.recommended(scaled.problem),
+    "EvidenceLinUCB": adadim.EvidenceLinUCB(),
     **linucb(1.0),
     **linucb(0.35),
     "Corral": adadim.Corral(),
@@ -103,7 +103,7 @@ for scale, colour, style in ((1.0, "#0072B2", "-"), (0.35, "#56B4E9", "--")):
     values, errors = np.array([reached[f"LinUCB({scale:g}), {text}"] for text in texts]).T
     look = {"color": colour, "linestyle": style, "marker": "o", "capsize": 3}
     left.errorbar(range(len(texts)), values, errors, label=f"LinUCB(scale={scale:g})", **look)
-looks = (("recommended", "#D55E00", "-"), ("Dynamic Balancing", "#009E73", "--"), ("Corral", "#CC79A7", "-."))
+looks = (("EvidenceLinUCB", "#D55E00", "-"), ("Dynamic Balancing", "#009E73", "--"), ("Corral", "#CC79A7", "-."))
 for name, colour, style in (*looks, ("at random", "#999999", ":")):
     value, error = reached[name]
     left.axhline(value, color=colour, linestyle=style, label=name)

@@ -68,6 +68,13 @@ def test_late(tmp_path):
     assert rows["LinUCB"][2] == f"{adadim.simulate(adadim.LinUCB(), instance).final.mean():.0f}"  # of 0, 10, 30, 100
 
 
+def test_guarded(tmp_path):
+    done = run("guarded.py", "--trials", 1, "--horizon", 128, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mean regret after 128 rounds, 1 trials" in done.stdout
+    assert "LinUCB in" in done.stdout
+
+
 def test_late_families(tmp_path):
     name = "late-100-contexts-correlated-flip-10/60"
     done = run("late_families.py", "--trials", 1, "--family", name, cwd=tmp_path)
@@ -144,10 +151,10 @@ def test_actg175(tmp_path):
     assert (tmp_path / "out" / "actg175.png").read_bytes().startswith(PNG)
     reached = {name: float(cells[0].split()[0]) for name, cells in table(done.stdout).items()}
     assert len(reached) == 16
-    # What the text says: covariates cost LinUCB, with either radius; the recommended policy beats LinUCB with all.
+    # What the text says: covariates cost LinUCB, with either radius; EvidenceLinUCB beats LinUCB with all.
     for scale in ("1", "0.35"):
         assert reached[f"LinUCB({scale}), no covariates"] > reached[f"LinUCB({scale}), and lab: all"] + 4
-    assert reached["recommended"] > reached["LinUCB(1), and lab: all"] + 4
+    assert reached["EvidenceLinUCB"] > reached["LinUCB(1), and lab: all"] + 4
     assert reached["at random"] == pytest.approx(371, abs=6)
     assert "counted first: 20 of 80 features matter, up to 'arm'," in done.stdout
     assert "a model for each treatment: 65 of 65 features matter" in done.stdout

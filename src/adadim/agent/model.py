@@ -19,7 +19,7 @@ from adadim.agent.log import Entries, FloatArray, Log, Place, Settings, Snapshot
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 
-FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which then count as zero
+FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which are then not known (NaN)
 HEAD, EARLIER_HEAD = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST = 32
 ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
@@ -170,7 +170,9 @@ def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
     moved = Moments.zeros(dim)
     moved.second[np.ix_(positions, positions)] = moments.second
     moved.moment[positions], moved.extent[positions] = moments.moment, moments.extent
-    return replace(moved, squares=moments.squares, weight=moments.weight, longest=moments.longest)
+    moved.first[positions] = moments.first
+    numbers = {name: getattr(moments, name) for name in ("squares", "weight", "longest", "total")}
+    return replace(moved, **numbers)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -180,7 +182,7 @@ def difference(one: Sums, other: Sums) -> float:
     largest = 0.0
     entries = [(part, name) for part in ("moments", "counted") for name in ENTRIES]
     for part, name in entries:
-        a, b = (np.atleast_1d(getattr(getattr(sums, part), name)) for sums in (one, other))
+        a, b = (np.nan_to_num(np.atleast_1d(getattr(getattr(sums, part), name))) for sums in (one, other))
         size = max(float(np.abs(a).max()), float(np.abs(b).max()))
         largest = max(largest, float(np.abs(a - b).max()) / size if size else 0.0)
     return largest
@@ -208,7 +210,9 @@ def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
         raise FileError("damaged sums")
     second, (moment, extent, *first) = np.split(as_vector(body[head.size :]).astype(np.float64).reshape(-1, dim), [dim])
     moments = Moments(second, moment, squares, weight, longest, extent)
-    if not earlier:
+    if earlier and moments.weight:
+        moments.first, moments.total = np.full(dim, math.nan), math.nan
+    elif not earlier:
         moments.first, moments.total = first[0], *total
     return Sums(moments, half_life, epoch, answered, learned)
 
@@ -286,6 +290,8 @@ class Model:
             return None
         try:
             sums = decode(snapshot.body, self.dim, self.half_life)
+            if math.isnan(sums.moments.total):
+                return None  # of version 0.2: the log has more
             if snapshot.asked:
                 counted = decode(snapshot.asked, self.dim, self.half_life)
                 sums.open, sums.asked = counted.answered, counted.moments

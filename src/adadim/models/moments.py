@@ -6,11 +6,13 @@ These are sums, so the order of the data does not matter, and rewards may be add
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from adadim.core.arrays import FloatArray
+from adadim.errors import InvalidValueError
 
 FORGOTTEN = 1e-9  # pulls; less than that is nothing
 
@@ -70,6 +72,11 @@ class Moments:
 
     def with_constant(self) -> Moments:
         """The same sums of features (1, x)."""
+        if math.isnan(self.total):
+            raise InvalidValueError(
+                "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of decisions "
+                "that it compacted; use EvidenceLinUCB()"
+            )
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])
         second = _bordered(self.second, self.first, self.weight)
