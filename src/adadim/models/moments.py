@@ -74,8 +74,8 @@ class Moments:
         """The same sums of features (1, x)."""
         if math.isnan(self.total):
             raise InvalidValueError(
-                "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of decisions "
-                "that it compacted; use EvidenceLinUCB()"
+                "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of what it "
+                "compacted; use EvidenceLinUCB()"
             )
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])
