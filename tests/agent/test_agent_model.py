@@ -1,5 +1,6 @@
 """The model is a function of the log: its order, its processes, snapshots, corrections and compaction do not matter."""
 
+import hashlib
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import pytest
 
 import adadim
 from adadim import Agent, DecisionError
+from adadim.agent import model as kept
 from adadim.agent.model import KEEP_EVERY, Sums
 from agent_runs import Hands, numbers, offers, played, ridge
 from refusals import assert_refuses
@@ -254,3 +256,19 @@ def test_sums_forget_by_the_number_of_the_decision():
     assert (sums.moments.weight, sums.epoch, sums.at(9).weight) == (1 / 2 + 1 + 1 / 4, 7, 1.75 / 2)
     sums.expect(np.array([9]), one)  # decision 9 is made: it counts in the widths
     assert (sums.at(9).second, sums.at(9).asked) == (0.875, 1.875)
+
+
+def test_sums_of_version_0_2_are_no_constant_s():
+    """Their first moments were not kept: they are not known, and nothing is made of them."""
+    sums = Sums.empty(2)
+    sums.add(np.arange(1, 4), np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3]]), np.array([1.0, 2.0, 3.0]), own=3)
+    moments = sums.moments
+    head = kept.EARLIER_HEAD.pack(
+        kept.EARLIER, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
+    )
+    body = head + b"".join(map(kept.as_bytes, (moments.second, moments.moment, moments.extent)))
+    read = kept.decode(body + hashlib.sha256(body).digest(), 2, None)
+    assert np.array_equal(read.moments.second, moments.second)
+    with pytest.raises(adadim.InvalidValueError, match="did not keep of what it compacted"):
+        read.moments.with_constant()
+    assert kept.decode(kept.encode(sums), 2, None).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
