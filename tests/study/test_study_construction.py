@@ -48,7 +48,10 @@ def test_numpy_values_are_written_as_plain_ones():
 
 BAD = {
     "unknown policy": ({"policies": {"p": {"kind": "LinUBC"}}}, r"policies\.p\.kind.*'LinUBC'.*did you mean 'LinUCB'"),
-    "unknown policy in lower case": ({"policies": {"p": {"kind": "linubc"}}}, r"policies\.p\.kind.*did you mean 'LinUCB'"),
+    "unknown policy in lower case": (
+        {"policies": {"p": {"kind": "linubc"}}},
+        r"policies\.p\.kind.*did you mean 'LinUCB'",
+    ),
     "misspelt parameter": (
         {"policies": {"mine": {"kind": "LinUCB", "rigde": 1}}},
         r"policies\.mine\.rigde: LinUCB has no parameter 'rigde'; did you mean 'ridge'",
