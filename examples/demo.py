@@ -27,20 +27,20 @@ parser.add_argument("--out", type=Path, default=Path("out"), help="folder for th
 options = parser.parse_args()
 
 RELEVANT = 4
+# Every policy meets the same arms and the same noise in the same replication.
+instance = adadim.instances.sphere(
+    arms=300, dim=150, intrinsic_dim=RELEVANT, horizon=options.horizon, replications=range(options.trials)
+)
 POLICIES = {
     "LinUCB, all features": adadim.LinUCB(),
     "Smooth Corral": adadim.SmoothCorral(),
     "Dynamic Balancing": adadim.DynamicBalancing(),
     "LinUCB++": adadim.LinUCBPlusPlus(),
-    "recommended": adadim.EvidenceLinUCB(),
+    "recommended": adadim.recommended(instance.problem),
     f"LinUCB, told that {RELEVANT} matter": adadim.LinUCB(dim=RELEVANT),
 }
 LOOKS = looks_of({name: name for name in POLICIES})  # a policy looks the same in every figure
 
-# Every policy meets the same arms and the same noise in the same replication.
-instance = adadim.instances.sphere(
-    arms=300, dim=150, intrinsic_dim=RELEVANT, horizon=options.horizon, replications=range(options.trials)
-)
 outcomes = {}
 with Progress(console=Console(stderr=True)) as bar:
     for name, policy in POLICIES.items():

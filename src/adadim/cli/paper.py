@@ -312,7 +312,7 @@ def _say_what_next(study: Study, folder: Place) -> None:
     lines = [
         (f"{adadim} status {quoted}", "what is there"),
         (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
-        (f"{again} {study.trials} --policy EvidenceLinUCB{rest}", "with the recommended policy"),
+        (f"{again} {study.trials} --policy recommended{rest}", "with the recommended policy"),
         (f"{again} {study.trials} --set noise=0.5{rest}", "with more noise"),
         (
             f"{adadim} show {study.labels['figure']}{variant} > mine.toml",

@@ -20,7 +20,7 @@ from adadim.policies.parameters import Delta
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 from adadim.policies.recommended import recommended
 
-APlainPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
+AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
 POLICY, PROBES, GUARD = range(3)  # the bases
 
@@ -87,8 +87,8 @@ class Guarded(Policy):
     [630, 10, 0]
     """
 
-    policy: APlainPolicy | None = None
-    guard: APlainPolicy | None = None
+    policy: AnyPolicy | None = None
+    guard: AnyPolicy | None = None
     every: Annotated[int, check_every] = 64
     delta: Delta | None = None
     reward_scale: ClassVar[float] = 1.0  # means are compared in the units of the rewards
