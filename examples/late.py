@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import adadim
+from adadim.policies.recommended import RECOMMENDED
 from adadim.report.looks import looks_of
 from adadim.report.style import tidy
 
@@ -29,7 +30,8 @@ options = parser.parse_args()
 
 DELAYS = [delay for delay in (0, 10, 30, 100, 300, 1000, 3000) if delay < options.horizon]
 POLICIES = {
-    "EvidenceLinUCB (recommended)": adadim.EvidenceLinUCB(),
+    "recommended": RECOMMENDED,
+    "EvidenceLinUCB": adadim.EvidenceLinUCB(),
     "PrefixLinUCB": adadim.PrefixLinUCB(),
     "TwoPriorLinUCB": adadim.TwoPriorLinUCB(),
     "TaperedLinUCB": adadim.TaperedLinUCB(),
