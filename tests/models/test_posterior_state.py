@@ -153,3 +153,60 @@ def test_last_level_below_the_dimension():
     arms, rewards = history(rng, 80, 12, run=2)
     for form in HOST_FORMS:
         assert_exact(feed(make(features, 0.1, form, [3, 5]), arms, rewards), cut, 0.1, 1e-10)
+
+
+# Learned anew, without a factorisation where that is exact enough
+
+
+@host_forms
+@pytest.mark.parametrize("sparing", [False, True])
+@pytest.mark.parametrize("steps", [1, 12, 90], ids=["one pull", "few arms pulled", "more arms than a block"])
+def test_other_rewards_of_the_same_pulls(form, sparing, steps):
+    rng = np.random.default_rng(21)
+    features = unit_rows(rng, 2, 70, 50)
+    state = make(features, 0.1, form)
+    state.sparing = sparing
+    feed(state, *history(rng, steps, 70, 2))
+    for r in (0, 1, 0):
+        sums = rng.standard_normal(70) * (state.counts[r] > 0)
+        state.relearn(r, sums, 7.0)
+        np.testing.assert_array_equal(state.sums[r], sums)
+        assert state.squares[r] == 7.0
+        assert_exact(state, features, 0.1, 1e-9)
+    feed(state, *history(rng, 60, 70, 2))  # and goes on from there
+    assert_exact(state, features, 0.1, 1e-9)
+
+
+@host_forms
+@pytest.mark.parametrize("rebuilt", [False, True])
+@pytest.mark.parametrize("steps", [3, 12, 90])
+def test_all_rewards_less_by_a_number(form, rebuilt, steps):
+    rng = np.random.default_rng(22)
+    features = unit_rows(rng, 1, 70, 50)
+    state = make(features, 0.1, form)
+    state.sparing = True
+    feed(state, *history(rng, steps, 70))
+    if rebuilt:
+        state.refactor(0)
+        feed(state, *history(rng, 20, 70))
+    before, squares = state.sums[0].copy(), float(state.squares[0])
+    after = squares - 2 * 3.0 * before.sum() + 9.0 * state.pulls[0]
+    state.shift(0, 3.0, after)
+    np.testing.assert_allclose(state.sums[0], before - 3.0 * state.counts[0], atol=1e-12)
+    assert state.squares[0] == after
+    assert_exact(state, features, 0.1, 1e-9)
+    feed(state, *history(rng, 40, 70))
+    assert_exact(state, features, 0.1, 1e-9)
+
+
+def test_a_tiny_ridge_is_factored(monkeypatch):
+    """Where next to nothing is left of a width, differences would not be exact: QR."""
+    rng = np.random.default_rng(23)
+    features = unit_rows(rng, 1, 20, 10)
+    state = make(features, 1e-9)
+    feed(state, *history(rng, 30, 20))
+    rebuilt, rebuild = [], type(state).rebuild
+    monkeypatch.setattr(type(state), "rebuild", lambda self, *given: (rebuilt.append(1), rebuild(self, *given)))
+    state.relearn(0, state.sums[0] * 2, 1.0)
+    assert rebuilt
+    assert_exact(state, features, 1e-9, 1e-6)

@@ -88,6 +88,7 @@ class Posterior(CountsOpenPulls):
     """
 
     streamed = 0  # bytes that a pull of another arm reads for each replication
+    sparing = False  # leave out of a factorisation what is not needed (yet): the same to rounding, not to the bit
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions = actions
@@ -136,6 +137,18 @@ class Posterior(CountsOpenPulls):
             self.squares[r] = np.nan if squares is None else squares[i]
             self.restart(r, factor, whitened)
 
+    def relearn(self, r: int, sums: Array, squares: float) -> None:
+        """Set replication `r` to what its pulls with these rewards lead to, after the arms or the rewards changed.
+
+        That is `rebuild`, to rounding; a form may know something cheaper than a factorisation.
+        """
+        row = Rows.some(np.array([r]), self.squares)
+        self.rebuild(row.of(self.counts), sums[None], row, row.of(self.squares) * 0 + squares)
+
+    def shift(self, r: int, amount: float, squares: float) -> None:
+        """Have every reward of replication `r` less by `amount`; `squares` is the sum of their squares then."""
+        self.relearn(r, self.sums[r] - amount * self.counts[r], squares)
+
     def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
         """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
         xp = self.actions.xp
@@ -146,7 +159,12 @@ class Posterior(CountsOpenPulls):
             root = np.sqrt(self.ridge)
             factor, whitened = root * identity, np.multiply(arms.T, 1.0 / root, order="F")
         else:
-            factor = xp.linalg.cholesky(self.ridge * identity + arms.T @ (n[:, None] * arms))
+            if self.sparing and is_numpy(arms):
+                pulled = np.flatnonzero(n)
+                second = arms[pulled].T @ (n[pulled, None] * arms[pulled])
+            else:
+                second = arms.T @ (n[:, None] * arms)
+            factor = xp.linalg.cholesky(self.ridge * identity + second)
             whitened = forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
@@ -250,7 +268,54 @@ class HostPosterior(Posterior):
 BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
 
 
-class HostGram(HostPosterior):
+class Relearning(HostPosterior):
+    """Forms that learn their pulls anew, after the arms or the rewards changed, without a factorisation if they can."""
+
+    def relearn(self, r: int, sums: Array, squares: float) -> None:
+        pulled = np.flatnonzero(self.counts[r])
+        if len(pulled) >= BLOCK or self.asked is not None or not self._replay(r, pulled, sums):
+            super().relearn(r, sums, squares)
+        self.sums[r], self.squares[r] = sums, squares
+
+    def _replay(self, r: int, pulled: Array, sums: Array) -> bool:
+        """From the prior, learn the pulls of each arm as one run; whether that is exact enough."""
+        arms = self.actions.dense(r)
+        before = np.vecdot(arms, arms) / self.ridge
+        self.mean[r], self.width2[r], self.logdet[r] = 0.0, before, 0.0
+        self.begin(r)
+        g, mean, width2, run, stretch = self._g[r], self.mean[r], self.width2[r], 0, 1.0
+        for x in pulled.tolist():
+            self.turn(r, x, run, stretch)
+            run, here = int(self.counts[r, x]), g.item(x)
+            stretch = 1.0 + run * here
+            mean += (sums.item(x) - run * mean.item(x)) / stretch * g
+            width2 -= run / stretch * g * g
+            self.logdet[r] += math.log1p(run * here)
+        np.multiply(g, g, out=self._g2[r])
+        self._last[r], self._run[r], self._stretch[r] = int(pulled[-1]), run, stretch
+        self._low[r], self._factored_at[r] = LOW_SHARE * before, int(self.pulls[r]) - len(pulled)
+        return bool((width2 >= LEAST_SHARE * math.sqrt(len(pulled)) * before).all())
+
+    def shift(self, r: int, amount: float, squares: float) -> None:
+        # The means are A V^-1 A^T s, so that s - amount n takes amount A V^-1 A^T n from them.
+        if int(self.pulls[r]) < FEW:  # of few rewards nothing may be left but rounding
+            super().shift(r, amount, squares)
+            return
+        counts, g = self.counts[r].astype(float), self._g[r]
+        self.mean[r] -= amount * (self.applied(r, counts) - self._run[r] / self._stretch[r] * (g @ counts) * g)
+        self.sums[r] -= amount * counts
+        self.squares[r] = squares
+
+    @abstractmethod
+    def begin(self, r: int) -> None:
+        """Set the form's own state in replication `r` to that before any pull."""
+
+    @abstractmethod
+    def applied(self, r: int, counts: Array) -> Array:
+        """A V^-1 A^T counts, V without the run under way."""
+
+
+class HostGram(Relearning):
     """Ridge posterior held as a K x K matrix.
 
     Of P only the lower triangle is kept: syrk writes one half, and reading a symmetric row from one half is cheap.
@@ -263,6 +328,7 @@ class HostGram(HostPosterior):
         count, arms = actions.replications, actions.arms
         self._p, self._h = np.empty((count, arms, arms)), np.zeros((count, BLOCK, arms))
         self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is there
+        self._root: list[Array | None] = [None] * count  # where it is not: what P is the square of, if not the arms
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -270,25 +336,51 @@ class HostGram(HostPosterior):
             np.multiply(g, math.sqrt(run / stretch), out=h[used])
             used += 1
             if used == BLOCK:
-                if not self._built[r]:
-                    rank_update(p, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
-                    self._built[r] = True
+                self._build(r)
                 rank_update(p, h, -1.0, 1.0)
                 used = 0
             self._fill[r] = used
+        root = self._root[r]
         if self._built[r]:
             g[:x] = p[x, :x]
             g[x:] = p[x:, x]
+        elif root is not None:
+            np.matmul(root[:, x], root, out=g)
         else:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
+    def _build(self, r: int) -> None:
+        """Make P, if it is not there."""
+        if not self._built[r]:
+            root = self._root[r]
+            if root is None:
+                rank_update(self._p[r], self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
+            else:
+                rank_update(self._p[r], root, 1.0, 0.0)
+            self._built[r], self._root[r] = True, None
+
+    def begin(self, r: int) -> None:
+        self._fill[r], self._built[r], self._root[r] = 0, False, None
+
+    def applied(self, r: int, counts: Array) -> Array:
+        h, root = self._h[r, : self._fill[r]], self._root[r]
+        if self._built[r]:
+            whole = dsymv(1.0, self._p[r].T, counts, lower=0)
+        elif root is not None:
+            whole = (root @ counts) @ root
+        else:
+            whole = np.empty(len(counts))
+            self.actions.project_row(r, combined(self.actions.dense(r), counts) / self.ridge, whole)
+        return whole - h.T @ (h @ counts)
+
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
-        rank_update(self._p[r], whitened, 1.0, 0.0)
         self._h[r] = 0.0
-        self._fill[r], self._built[r] = 0, True
+        self._fill[r], self._built[r], self._root[r] = 0, False, whitened
+        if not self.sparing:
+            self._build(r)
 
 
 def rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
@@ -300,10 +392,16 @@ def rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
         dsyrk(alpha, rows, beta=beta, c=p.T, overwrite_c=1, lower=0, trans=1)
 
 
+def combined(arms: Array, counts: Array) -> Array:
+    """A^T counts, by the arms that were pulled alone."""
+    pulled = np.flatnonzero(counts)
+    return counts[pulled] @ arms[pulled]
+
+
 LARGEST_RATIO = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
 
 
-class HostFeature(HostPosterior):
+class HostFeature(Relearning):
     """Ridge posterior held as a d x d matrix."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
@@ -325,6 +423,17 @@ class HostFeature(HostPosterior):
             self.actions.project_row(r, u, self._g[r])
         else:
             np.matmul(u, whitened, out=self._g[r])
+
+    def begin(self, r: int) -> None:
+        self._w[r], self._u[r], self._whitened[r] = np.eye(self.actions.dim) / self.ridge, 0.0, None
+
+    def applied(self, r: int, counts: Array) -> Array:
+        w, whitened, whole = self._w[r].T, self._whitened[r], np.empty(len(counts))
+        if whitened is None:
+            self.actions.project_row(r, dsymv(1.0, w, combined(self.actions.dense(r), counts), lower=0), whole)
+        else:
+            np.matmul(dsymv(1.0, w, whitened @ counts, lower=0), whitened, out=whole)
+        return whole
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)

@@ -107,6 +107,7 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
         self.learn_shape(count, exponents, doubt, zeros(problem.reference, count))
         self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (count, 1))
         FixedModel.__init__(self, problem, 1.0, dim=problem.dim + 1, form=form)
+        self.state.sparing = True
         self.answered = np.zeros(count, dtype=np.int64)
         self.divided = self.state.actions.base  # the features, multiplied anew when the prior changes: they are state
 
@@ -133,20 +134,18 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
             centred, means = (x - weights @ x / n) * root[:, None], sums[pulled] / root - root * mean
             found = [evidence(centred * taper_weights(s, x.shape[1]), means, squares, n - 1) for s in self.exponents]
             ridge = self.choose_shape(r, found, n - 1)
-        if n > SETTLED and (ridge, exponent) == (self.ridge[r], self.exponent[r]):
+        same = (ridge, exponent) == (self.ridge[r], self.exponent[r])
+        if same and n > SETTLED:
+            return
+        self.offset[r] += mean
+        if same:
+            state.shift(r, mean, squares)
             return
         self.ridge[r] = ridge
         now = self._weights(float(self.exponent[r]), ridge, self.problem.dim)
         self.divided[r] *= like(now / self.multipliers[r], state.squares)
         self.multipliers[r] = now
-        self.offset[r] += mean
-        row = Rows.some(np.array([r]), state.squares)
-        state.rebuild(
-            row.of(state.counts),
-            row.of(state.sums) - mean * row.of(state.counts),
-            row,
-            row.of(state.squares) * 0 + squares,
-        )
+        state.relearn(r, state.sums[r] - mean * state.counts[r], squares)
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums, squares = super().pull_sums()
