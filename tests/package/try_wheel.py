@@ -2,7 +2,8 @@
 
     python tests/package/try_wheel.py dist out/package
 
-Needs no checkout: the code of the README runs in an empty folder, from the wheel alone.
+Needs no checkout: the code of the README runs in an empty folder, from the wheel alone. Every version of Python that
+adadim is for is tried, as far as it is on the path; which ones were not is said at the end.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 PAGE = ("page.html", "page.css", "page.js", "charts.js", "elements.js", "tables.js")
 
 
@@ -31,12 +32,33 @@ def main(dist: Path, folder: Path) -> None:
     if strange := [name for name in names if not name.startswith(("adadim/", "adadim-"))]:
         sys.exit(f"error: {wheel.name} holds {strange}")
     shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder / "environment", with_pip=True)
+    found = {version: interpreter(version) for version in VERSIONS}
+    for version, python in found.items():
+        if python is not None:
+            try_with(python, wheel.resolve(), folder / version)
+    tried = ", ".join(version for version, python in found.items() if python is not None)
+    print(f"the wheel works: installed alone, it runs the README's code, a study and a report (Python {tried})")
+    if missing := [version for version, python in found.items() if python is None]:
+        print(f"not tried, since it is not on the path: Python {', '.join(missing)}")
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of that version which starts, this one if it is."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    python = shutil.which(f"python{version}")
+    starts = python is not None and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
+    return python if starts else None
+
+
+def try_with(python: str, wheel: Path, folder: Path) -> None:
+    """Install the wheel into a new environment of one Python, and use it."""
     work = (folder / "work").resolve()
-    work.mkdir()
+    work.mkdir(parents=True)
+    run([python, "-m", "venv", str((folder / "environment").resolve())], work)
     scripts = (folder / "environment" / ("Scripts" if sys.platform == "win32" else "bin")).resolve()
     python = str(scripts / "python")
-    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel.resolve())], work)
+    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], work)
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL))
     (work / "readme.py").write_text(code, encoding="utf-8")
     run([python, "readme.py"], work)
@@ -44,7 +66,6 @@ def main(dist: Path, folder: Path) -> None:
     run([str(scripts / "adadim"), "--version"], work)
     run([str(scripts / "adadim"), "run", "study.toml", "--quiet", "--jobs", "1"], work)
     run([str(scripts / "adadim"), "report", "results/study", "--out", "report.html"], work)
-    print("the wheel works: installed alone, it runs the README's code, a study and a report")
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -66,7 +87,7 @@ intrinsic_dim = 2
 horizon = 60
 
 [policies.recommended]
-kind = "EvidenceLinUCB"
+kind = "recommended"
 """
 
 if __name__ == "__main__":
