@@ -118,15 +118,6 @@ def _d3rb24() -> Table:
         "exp6-released": ({**six, "noise_mean": 1.0}, [sampler(d, float(d)) for d in NESTED]),
         "exp6-printed": (six, [sampler(d, 2.0) for d in NESTED]),
     }
-    labels = {"exp4": [f"scale-{c:g}" for c in CONFIDENCE], "exp6": [f"dim-{d}" for d in NESTED]}
-    policies: dict[str, Policy] = {}
-    only: dict[str, list[str]] = {}
-    for instance, (_, bases) in groups.items():
-        experiment, variant = instance.split("-")
-        played = masters(tuple(bases), variant) | dict(zip(labels[experiment], bases, strict=True))
-        for name, policy in played.items():
-            policies[f"{instance}-{name}"] = policy
-            only[f"{instance}-{name}"] = [instance]
     printed = "the algorithm and the noise as the paper has them, against a number that its code made"
     released = "made with the authors' code: noise of mean 1, masters that divide by sqrt(n)"
     scaled = f"{released}, Thompson sampling of scale d_i"
@@ -173,6 +164,11 @@ def _d3rb24() -> Table:
         *(Reported("exp3-released", f"exp3-released-{name}", *numbers, stored) for name, numbers in later.items()),
         *published("exp5", *five_values, scaled),
     ]
+    policies: dict[str, Policy] = {f"exp6-released-dim-{d}": sampler(d, float(d)) for d in NESTED}
+    for instance, (_, bases) in groups.items():
+        played = masters(tuple(bases), instance.split("-")[1])
+        policies |= {f"{instance}-{name}": policy for name, policy in played.items()}
+    only = {entry.policy: [entry.instance] for entry in reported}
     instances = {instance: table for instance, (table, _) in groups.items()}
     horizons = dict.fromkeys((entry.instance for entry in on_sphere), 1000)
     source = "Pacchiano, Dann and Gentile 2024, table 1"
