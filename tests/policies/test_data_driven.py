@@ -81,6 +81,14 @@ def test_widths_f18():
     assert estimate[0] == pytest.approx(n * (-slack.min() - slack), rel=1e-11)
 
 
+def test_a_base_never_played_counts_with_zero_in_the_released_estimate():
+    """Reward -9 at the first play: est = max(0, -9 - h) - (-9 + h) = 9 - h, h = sqrt(ln 200), which is above d_min."""
+    policy = D3RB(variant="released", bases=bases(3), reward_scale=1.0)
+    (_, chosen, learner), *_ = play_bases(policy, (-9.0, -9.0, -9.0), 1)
+    assert learner.released_estimate(learner.everyone)[1][0, chosen] == pytest.approx(9 - 2.301807413001)
+    assert learner.coefficients[0].tolist() == [2.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("kind", "counts", "coefficients", "next_pick"),
     [

@@ -128,7 +128,7 @@ class ReleasedDataDriven(DataDriven):
         CountingMaster.update(self, reward)
         i, played = self.base, [j for j in range(self.M) if self.n[j]]
         h = {j: self.n[j] * self.c * self.scale * sqrt(log((self.n[j] + 1) / self.delta) / self.n[j]) for j in played}
-        best = max((self.u[j] - h[j]) / sqrt(self.n[j]) for j in played)
+        best = max((self.u[j] - h[j]) / sqrt(self.n[j]) if self.n[j] else 0.0 for j in range(self.M))
         root = sqrt(self.n[i])
         estimate = self.n[i] * (best - (self.u[i] + h[i]) / root)
         if self.estimating:

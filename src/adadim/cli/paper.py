@@ -108,8 +108,8 @@ def reproduce(
     'adadim new policy MyPolicy' writes one to start from.
 
     d3rb24, osom20, albdim21, rb20 and arora21 are experiments of other papers:
-    each number reported is put beside ours, with an interval, a verdict, and
-    what it really measured where that is known.
+    each number reported is put beside ours, with an interval, a z-score,
+    a verdict, and what it really measured where that is known.
 
     Example: adadim reproduce fig2a fig2b --trials 20
 
@@ -347,12 +347,13 @@ def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
 def _show_rows(name: str, rows: Sequence[field.Row]) -> None:
     """Print a table of another paper, and its remarks."""
     title = f"{name}: {rows[0].source}, {rows[0].trials} trials"
-    lines = []
+    lines, comparable = [], any(row.z is not None for row in rows)
     for row in rows:
         learner, reported = row.policy.removeprefix(f"{row.instance}-"), f"{row.reported:g} ± {row.error:.0f}"
         ours = f"{row.ours:.4g} [{row.low:.4g}, {row.high:.4g}]"
-        lines.append([row.instance, learner, reported, ours, kit.coloured(row.verdict)])
-    headings = ("experiment", "learner", "reported", "ours", "verdict")
+        z = [field.z_text(row)] if comparable else []
+        lines.append([row.instance, learner, reported, ours, *z, kit.coloured(row.verdict)])
+    headings = ("experiment", "learner", "reported", "ours", *(["z"] if comparable else []), "verdict")
     kit.stdout().print(kit.compact_table(title, headings, lines, "learner", 9))
     for remark in dict.fromkeys(row.remark for row in rows):
         about = dict.fromkeys(row.policy for row in rows if row.remark == remark)

@@ -1,6 +1,6 @@
 """Other people's tables: experiments of papers whose algorithms are here, and verdicts on their numbers."""
 
-from adadim.experiments.field.analysis import Row, rows, rows_markdown, sphere_rows
+from adadim.experiments.field.analysis import Row, rows, rows_markdown, sphere_rows, z_text
 from adadim.experiments.field.learners import SphereTS, play_on_sphere
 from adadim.experiments.field.plan import TABLES, Reported, Table, study
 
@@ -15,4 +15,5 @@ __all__ = [
     "rows_markdown",
     "sphere_rows",
     "study",
+    "z_text",
 ]

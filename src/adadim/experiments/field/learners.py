@@ -1,8 +1,8 @@
 """Policies that only these experiments need: UCB1 on some of the arms, and Thompson sampling on a whole sphere.
 
-The arms of experiment 5 of Pacchiano, Dann and Gentile 2024 are all points of the unit sphere. Such a set cannot be
-listed, so these runs are no study: a base proposes a point, which travels in the memo of its decision, and the masters
-of the library do the rest as always.
+The arms of experiments 3 and 5 of Pacchiano, Dann and Gentile 2024 are all points of the unit sphere. Such a set cannot
+be listed, so these runs are no study: a base proposes a point, which travels in the memo of its decision, and the
+masters do the rest as always.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from adadim.core.checks import integer, not_negative, numbers, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
+from adadim.experiments.field.masters import masters
 from adadim.models.context import ContextPosterior
-from adadim.policies import D3RB, ED2RB, UCB
+from adadim.policies import UCB
 from adadim.policies.arms.ucb import UCBStatistics
 from adadim.policies.base import Learner, Memo, Policy
 
 RIDGE = 1.0
-BALANCED = {"d3rb": D3RB, "ed2rb": ED2RB}
+CONFIDENCE = (0.0, 0.16, 2.5, 5.0, 25.0)  # scales of Thompson sampling that the masters choose from
+NESTED = (2, 5, 10, 15)  # or dimensions
 
 
 @dataclass(frozen=True)
@@ -145,14 +147,21 @@ def play_on_sphere(
     return regret
 
 
-def experiment_five(name: str, variant: str, trials: int, seed: int, horizon: int) -> FloatArray:
-    """Regret of a master, "d3rb" or "ed2rb", in experiment 5, theta = (0, 1, 2, 3, 4) and ten zeros, (trials,).
+def sphere_experiment(experiment: str, variant: str, master: str, trials: int, seed: int, horizon: int) -> FloatArray:
+    """Regret of one of `masters` in an experiment on the whole sphere, (trials,).
 
-    The variant "released" is as the authors' code has it (noise of mean 1, Thompson sampling of scale d_i), "printed"
-    as the paper does (0, and 2).
+    In "exp3" theta is (0, 1, ..., 9) of norm 5 and bases differ in their scale, in "exp5" it is (0, 1, 2, 3, 4) and ten
+    zeros, and they differ in their dimension. The variant "released" is as the authors' code has it (noise of mean 1,
+    in "exp5" Thompson sampling of scale d_i), "printed" as the paper does (0, and 2).
     """
-    released, theta = variant == "released", [*map(float, range(5)), *[0.0] * 10]
-    bases = tuple(SphereTS(d, float(d) if released else 2.0) for d in (2, 5, 10, 15))
-    master = BALANCED[name](bases=bases, reward_scale=1.0, delta=0.01, variant=variant)  # type: ignore[arg-type]
-    mean = float(released)
-    return play_on_sphere(master, theta, horizon=horizon, noise_mean=mean, replications=range(trials), seed=seed)
+    released = variant == "released"
+    if experiment == "exp3":
+        theta = 5 * np.arange(10) / np.linalg.norm(np.arange(10))
+        bases = tuple(SphereTS(10, c) for c in CONFIDENCE)
+    else:
+        theta = np.array([*range(5), *[0] * 10], dtype=float)
+        bases = tuple(SphereTS(d, float(d) if released else 2.0) for d in NESTED)
+    policy, mean = masters(bases, variant)[master], float(released)
+    return play_on_sphere(
+        policy, theta.tolist(), horizon=horizon, noise_mean=mean, replications=range(trials), seed=seed
+    )

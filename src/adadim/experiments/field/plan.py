@@ -11,7 +11,8 @@ import numpy as np
 
 from adadim import policies as library
 from adadim.core.checks import integer, one_of
-from adadim.experiments.field.learners import OwnArmsUCB
+from adadim.experiments.field.learners import CONFIDENCE, NESTED, OwnArmsUCB
+from adadim.experiments.field.masters import masters
 from adadim.policies.base import Policy
 from adadim.study import Study
 
@@ -39,7 +40,7 @@ class Table:
     """The experiments of one source: the paper, as many trials as it has, and what a `Study` takes.
 
     `reported` are the source's numbers, `horizons` its rounds by instance, where they are not those run by default.
-    `on_sphere` are numbers of experiment 5 of "d3rb24", whose arms are the whole sphere; it is no part of the study.
+    `on_sphere` are numbers of "d3rb24" where arms are the whole sphere; they are no part of the study.
     """
 
     name: str
@@ -107,53 +108,70 @@ def sampler(dim: int, factor: float) -> Policy:
 
 
 def _d3rb24() -> Table:
-    nested = (2, 5, 10, 15)
-    confidence = (0.0, 0.16, 2.5, 5.0, 25.0)
     ten = {"kind": "sphere_rounds", "arms": 10, "noise": 1.0}
     leading = np.arange(5) / np.linalg.norm(np.arange(5))
     four = {**ten, "theta": [float(i) for i in range(10)], "horizon": 1000}
     six = {**ten, "theta": [*leading.tolist(), *[0.0] * 10], "horizon": 20_000}
     groups = {  # instance: its table, and the bases
-        "exp4-released": ({**four, "noise_mean": 1.0}, [sampler(10, c) for c in confidence]),
-        "exp4-printed": (four, [sampler(10, c) for c in confidence]),
-        "exp6-released": ({**six, "noise_mean": 1.0}, [sampler(d, float(d)) for d in nested]),
-        "exp6-printed": (six, [sampler(d, 2.0) for d in nested]),
+        "exp4-released": ({**four, "noise_mean": 1.0}, [sampler(10, c) for c in CONFIDENCE]),
+        "exp4-printed": (four, [sampler(10, c) for c in CONFIDENCE]),
+        "exp6-released": ({**six, "noise_mean": 1.0}, [sampler(d, float(d)) for d in NESTED]),
+        "exp6-printed": (six, [sampler(d, 2.0) for d in NESTED]),
     }
-    labels = {"exp4": [f"scale-{c:g}" for c in confidence], "exp6": [f"dim-{d}" for d in nested]}
-    policies: dict[str, Policy] = {}
-    only: dict[str, list[str]] = {}
-    for instance, (_, bases) in groups.items():
-        experiment, variant = instance.split("-")
-        common = {"bases": tuple(bases), "reward_scale": 1.0, "delta": 0.01, "variant": variant}
-        played: dict[str, Policy] = {"d3rb": library.D3RB(**common), "ed2rb": library.ED2RB(**common)}  # type: ignore[arg-type]
-        played |= dict(zip(labels[experiment], bases, strict=True))
-        for name, policy in played.items():
-            policies[f"{instance}-{name}"] = policy
-            only[f"{instance}-{name}"] = [instance]
+    printed = "the algorithm and the noise as the paper has them, against a number that its code made"
     released = "made with the authors' code: noise of mean 1, masters that divide by sqrt(n)"
     scaled = f"{released}, Thompson sampling of scale d_i"
-    printed = "the algorithm and the noise as the paper has them, against a number that its code made"
+    others = {
+        "corral": "as that code has it: losses 1 - reward not clipped, eta = 0.1 / sqrt(T), smoothing fed back",
+        "rb-grid": "as that code has it: each base floor(ln T) times, with coefficients 1, 2, 4 and so on",
+        "ucb": "as that code has it: indices of at most 1, which most bases reach",
+        "greedy": "as that code has it: means above 1 count as 1",
+        "exp3": "as that code has it: rewards not clipped, sums discounted by 0.9",
+    }
 
-    def masters(instance: str, values: tuple[int, int], errors: tuple[int, int], remark: str) -> list[Reported]:
-        pairs = zip(("d3rb", "ed2rb"), values, errors, strict=True)
-        return [Reported(instance, f"{instance}-{name}", value, error, remark) for name, value, error in pairs]
+    def published(experiment: str, values: Sequence[int], errors: Sequence[int], remark: str) -> list[Reported]:
+        """Numbers of the seven masters, beside the released variant of all and the printed one of two."""
+        two = ("d3rb", "ed2rb")
+        numbers = dict(zip((*two, *others), zip(values, errors, strict=True), strict=True))
+        remarks = {"released": dict.fromkeys(two, remark) | others, "printed": dict.fromkeys(two, printed)}
+        return [
+            Reported(f"{experiment}-{variant}", f"{experiment}-{variant}-{name}", *numbers[name], said)
+            for variant, by_name in remarks.items()
+            for name, said in by_name.items()
+        ]
 
+    four_values = (411, 406, 1632, 1073, 1644, 991, 1086), (100, 94, 30, 184, 160, 298, 70)
+    five_values = (1733, 1556, 3166, 4223, 3932, 3385, 3315), (230, 198, 26, 40, 16, 306, 20)
+    six_values = (2347, 2365, 5294, 6258, 5718, 4778, 5742), (102, 96, 44, 38, 50, 506, 46)
     reported = [
-        *masters("exp4-released", (411, 406), (100, 94), released),
-        *masters("exp4-printed", (411, 406), (100, 94), printed),
-        *masters("exp6-released", (2347, 2365), (102, 96), scaled),
+        *published("exp4", *four_values, released),
+        *published("exp6", *six_values, scaled),
         *(
             Reported("exp6-released", f"exp6-released-dim-{d}", value, error, "authors' stored runs")
             for d, value, error in ((2, 7334, 183), (5, 763, 28), (10, 3898, 25), (15, 6495, 17))
         ),
-        *masters("exp6-printed", (2347, 2365), (102, 96), printed),
     ]
+    later = {  # EXP3 was another one in that run
+        "d3rb": (1009, 120),
+        "ed2rb": (1017, 116),
+        "corral": (2599, 40),
+        "rb-grid": (3151, 70),
+        "ucb": (3031, 41),
+        "greedy": (2185, 308),
+    }
+    stored = "a later run of the authors, stored beside their code"
     on_sphere = [
-        *masters("exp5-released", (1733, 1556), (230, 198), scaled),
-        *masters("exp5-printed", (1733, 1556), (230, 198), printed),
+        *(Reported("exp3-released", f"exp3-released-{name}", *numbers, stored) for name, numbers in later.items()),
+        *published("exp5", *five_values, scaled),
     ]
+    policies: dict[str, Policy] = {f"exp6-released-dim-{d}": sampler(d, float(d)) for d in NESTED}
+    for instance, (_, bases) in groups.items():
+        played = masters(tuple(bases), instance.split("-")[1])
+        policies |= {f"{instance}-{name}": policy for name, policy in played.items()}
+    only = {entry.policy: [entry.instance] for entry in reported}
     instances = {instance: table for instance, (table, _) in groups.items()}
-    source, horizons = "Pacchiano, Dann and Gentile 2024, table 1", {"exp5-released": 1000, "exp5-printed": 1000}
+    horizons = dict.fromkeys((entry.instance for entry in on_sphere), 1000)
+    source = "Pacchiano, Dann and Gentile 2024, table 1"
     return Table("d3rb24", source, 100, instances, policies, only, reported, horizons, on_sphere)
 
 

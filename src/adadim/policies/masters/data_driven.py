@@ -78,7 +78,8 @@ class DataDrivenLearner(CountingMasterLearner):
         # Their width has n + 1 in the logarithm, and no number of bases.
         slack = self.policy.c * rows.of(self.scale) * xp.sqrt(n * xp.log((n + 1) / self.delta))
         earned, root = rows.of(self.rewards), xp.sqrt(n)
-        best = xp.max(self.only(rows.of(self.plays) > 0, (earned - slack) / root), axis=-1)
+        # A base never played counts with 0 in their maximum.
+        best = xp.max(xp.where(rows.of(self.plays) > 0, (earned - slack) / root, 0.0 * root), axis=-1)
         return n, n * (best[:, None] - (earned + slack) / root)
 
     def descriptions(self) -> list[dict[str, Any]]:
