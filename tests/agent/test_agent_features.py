@@ -122,6 +122,7 @@ def test_decisions_are_those_of_an_agent_with_ready_made_features(tmp_path, poli
         assert (decision.id, decision.arm, decision.probability) == (other.id, other.arm, other.probability)
 
 
+@pytest.mark.in_a_file
 def test_arms_that_were_changed_or_retired_keep_what_they_were(tmp_path):
     features, rng = Features(own=3), np.random.default_rng(4)
     agent = create(tmp_path / "a.db", features)
@@ -424,6 +425,7 @@ def test_a_wrong_description_is_refused(wrong):
     assert_refuses((ValueError, TypeError), f"{name} must be", Features, **wrong)
 
 
+@pytest.mark.in_a_file
 def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
     agent = Agent.create(tmp_path / "a.db", context=["hour", "new"], arm=["price", "size"])
     agent.set_arms({"a": [1.0, 2.0], "b": [3.0, 4.0]})
@@ -480,6 +482,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("statement", DAMAGE)
+@pytest.mark.in_a_file
 def test_damage_is_noticed(tmp_path, statement):
     agent = create(tmp_path / "a.db", policy=adadim.Greedy())
     for name in ("sku 2", "sku 3"):
@@ -493,6 +496,7 @@ def test_damage_is_noticed(tmp_path, statement):
     assert_refuses(FileError, r"a\.db: damaged .*restore it from a backup", Agent.open, tmp_path / "a.db")
 
 
+@pytest.mark.in_a_file
 def test_a_catalogue_that_lost_rows_is_noticed(tmp_path):
     agent = create(tmp_path / "a.db")
     agent.tell(agent.ask(context=np.ones(CONTEXT)).id, 1.0)
@@ -505,6 +509,7 @@ def test_a_catalogue_that_lost_rows_is_noticed(tmp_path):
     assert_refuses(FileError, words, Agent.open, tmp_path / "a.db")
 
 
+@pytest.mark.in_a_file
 def test_a_settings_row_that_does_not_fit_is_named(tmp_path):
     create(tmp_path / "a.db").close()
     with sqlite3.connect(tmp_path / "a.db") as file:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.in_a_file
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_kills.py"
 
 
