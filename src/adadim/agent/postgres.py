@@ -293,13 +293,14 @@ class Address(NamedTuple):
         except psycopg.Error as error:
             message = f"{place} is no URL of PostgreSQL ({str(error).strip()})"
             raise InvalidValueError(re.sub(r"(//[^/@]*:)[^/@]*@", r"\1...@", message)) from None
-        user, host = parts.get("user", ""), parts.get("host", "")
-        address = f"postgresql://{quote(user)}{'@' if user else ''}"
-        if not host.startswith("/"):
-            address += host + (f":{parts['port']}" if "port" in parts else "")
-        address += "/" + quote(parts.get("dbname", ""))
-        if host.startswith("/"):
-            address += f"?host={quote(host)}" + (f"&port={parts['port']}" if "port" in parts else "")
+        user, hosts = parts.get("user", ""), parts.get("host", "").split(",")
+        ports = (parts.get("port", "").split(",") * len(hosts))[: len(hosts)]
+        user += "@" if user else ""
+        machines = ",".join(host + (f":{port}" if port else "") for host, port in zip(hosts, ports, strict=True))
+        address = f"postgresql://{quote(user, safe='@')}{machines}/{quote(parts.get('dbname', ''))}"
+        if hosts[0].startswith("/"):  # the folder of a socket
+            port = f"&port={ports[0]}" if ports[0] else ""
+            address = f"postgresql://{quote(user, safe='@')}/{quote(parts.get('dbname', ''))}?host={hosts[0]}{port}"
         if not isinstance(chosen, str) or not NAME.fullmatch(chosen):
             asks = f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits'
             raise InvalidValueError(f"{asks}, '.', '_' and '-', got {shown(chosen) if chosen else 'none'}")
@@ -472,7 +473,7 @@ class PostgresLog(TableLog):
             return work(self._connected())
 
     def _explained(self) -> contextlib.AbstractContextManager[None]:
-        return _explained(self.path)
+        return _explained(repr(self.address))
 
     # Rows
 
@@ -612,7 +613,7 @@ def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, las
     """Make an agent of rows."""
     if connection.execute("SELECT 1 FROM adadim.agents WHERE name = %s", [address.name]).fetchone():
         raise FileError(f"{address!r}: {THERE}")
-    counts = dict.fromkeys(COUNTERS, 0) | last
+    counts = dict.fromkeys(COUNTERS, 0) | dict(last)
     query = (
         f"INSERT INTO adadim.agents (name, {', '.join(COUNTERS)}) VALUES (%s{', %s' * len(COUNTERS)}) RETURNING agent"
     )

@@ -295,7 +295,8 @@ class SqliteLog(TableLog):
             self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
 
     def counts(self) -> Counts:
-        return Counts(*self._row("counts"), self.path.stat().st_size)
+        waiting, expired = self._row("counts")
+        return Counts(waiting, expired, self.path.stat().st_size)
 
     def check(self) -> None:
         (problem,) = self._row("pages")
