@@ -15,15 +15,17 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(autouse=True)
-def store(request, monkeypatch):
+def store(request):
     """Where agents are kept: with PostgreSQL, what a test takes for a file is an agent of a database."""
     if request.param == "sqlite":
-        return "sqlite"
+        yield "sqlite"
+        return
     url = request.getfixturevalue("database").url
 
     def address(path):
         return path if stores.is_url(path) else f"{url}#t{hashlib.md5(str(path).encode()).hexdigest()}"
 
-    monkeypatch.setattr(module, "open_log", lambda path, name=None: stores.open_log(address(path), name))
-    monkeypatch.setattr(module, "create_log", lambda path, *rest: stores.create_log(address(path), *rest))
-    return "postgres"
+    with pytest.MonkeyPatch.context() as patch:  # of its own: tests undo theirs
+        patch.setattr(module, "open_log", lambda path, name=None: stores.open_log(address(path), name))
+        patch.setattr(module, "create_log", lambda path, *rest: stores.create_log(address(path), *rest))
+        yield "postgres"

@@ -273,6 +273,7 @@ def size_after(path, count, ask):
     return (sizes[1] - sizes[0]) / count
 
 
+@pytest.mark.in_a_file
 def test_a_decision_over_the_catalogue_takes_less_than_200_bytes(tmp_path):
     rng = np.random.default_rng(1)
     arms = {f"article-{k}": rng.normal(size=24) for k in range(40)}
@@ -297,6 +298,7 @@ def test_ready_made_features_of_a_catalogue_are_not_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"dim": 7}, {"context": CONTEXT, "arm": ARM}], ids=str)
+@pytest.mark.in_a_file
 def test_only_what_was_chosen_is_kept_if_that_is_wanted(tmp_path, options):
     rng, agents, sizes = np.random.default_rng(2), {}, {}
     rounds = [{f"arm {k}": row for k, row in enumerate(rows)} for rows in rng.normal(size=(60, 30, ARM))]

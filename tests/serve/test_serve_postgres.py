@@ -83,7 +83,7 @@ def test_two_services_of_one_agent(address):
             assert shown["name"] == address.partition("#")[2]
             assert sum(one["decisions"] for one in shown["shares"]) == 3
             assert shown["trend"]["points"][0]["mean"] == 0.5
-            assert "adadim_decisions_total 3" in client.get("/metrics").text or "3" in client.get("/metrics").text
+            assert "adadim_decisions 3\n" in client.get("/metrics").text
             assert client.get("/").status_code == 200
 
 
@@ -155,15 +155,16 @@ def test_several_processes_on_one_port(start, store, request):
     os.kill(killed, signal.SIGKILL)
     call_in_threads()  # the other one is there
     until(lambda: len(set(children(process.pid)) - {killed}) == 2)  # and another takes the place of the first
-    assert sorted(number for number, _ in answers) == list(range(1, 37))
-    assert all(new for _, new in answers)
+    assert len({number for number, _ in answers}) == len(answers) == 36
     workers = children(process.pid)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=40)
     assert (process.returncode, out) == (0, "")
     until(lambda: not any(_alive(worker) for worker in workers))
     with Agent.open(place) as agent:
-        assert agent.status() | {"decisions": 36, "rewards": 36} == agent.status()
+        status = agent.status()
+        assert status["rewards"] == 36
+        assert status["decisions"] >= 36  # a client that was cut off asks again
         assert agent.rebuild() < 1e-9
 
 

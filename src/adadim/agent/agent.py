@@ -372,7 +372,7 @@ class Agent:
         with self._lock, self._log.transaction():
             now = self._now()
             self._expire(now)
-            return sum(self._log.tell(number, reward, now) for number, reward in pairs)
+            return self._log.tell_many(pairs, now)
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.

@@ -433,6 +433,10 @@ class Log(ABC):
             )
         return False
 
+    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
+        """Write down what decisions earned; gives how many of these were new."""
+        return sum(self.tell(number, reward, now) for number, reward in answers)
+
     def correct(self, number: int, reward: float, now: float) -> bool:
         """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""
         waiting, known = self._found(number)

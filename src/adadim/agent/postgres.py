@@ -24,7 +24,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow
+from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, Reward
 from adadim.agent.tables import COLUMNS, NUMBERED, PLAIN, Rows, TableLog, listed_columns, sealed, stored_columns
 from adadim.core.checks import shown, suggestion
 from adadim.errors import FileError, InvalidValueError
@@ -216,6 +216,7 @@ QUERIES = {
     "oldest": "SELECT time FROM adadim.outstanding WHERE agent = {agent} ORDER BY number LIMIT 1",
     "overdue": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND time < %s",
     "is_waiting": "SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
+    "are_waiting": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND number = ANY(%s)",
     "is_decided": "SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = %s",
     "is_expired": "SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = %s",
     "last_reward": f"""
@@ -484,6 +485,14 @@ class PostgresLog(TableLog):
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
         super().append_decisions(decisions)
+
+    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
+        numbers = [number for number, _ in answers]
+        waiting = {row[0] for row in self._rows("are_waiting", numbers)}
+        if len(waiting) < len(answers):  # some are told already, or wrong: one after the other
+            return super().tell_many(answers, now)
+        self.append_rewards([Reward(number, now, reward) for number, reward in answers])
+        return len(answers)
 
     # Where the counts say that there is nothing new, nothing is asked.
 
