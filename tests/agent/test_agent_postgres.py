@@ -1,7 +1,10 @@
 """What an agent in PostgreSQL promises beyond what every store does: many processes, faults, privileges, refusals."""
 
+import re
+import subprocess
 import threading
 import uuid
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -433,20 +436,17 @@ def test_without_psycopg_it_says_what_to_install(monkeypatch):
     assert_refuses(ValueError, r"needs psycopg: pip install 'adadim\[postgres\]'", Agent.open, "postgresql://h/db#a")
 
 
-# As in docs/agent.md.
-GRANTS = """
-GRANT USAGE ON SCHEMA adadim TO {role};
-GRANT SELECT ON ALL TABLES IN SCHEMA adadim TO {role};
-GRANT UPDATE ON adadim.agents TO {role};
-GRANT INSERT ON adadim.decisions, adadim.rewards, adadim.outstanding, adadim.expired, adadim.offers, adadim.arms,
-    adadim.policies, adadim.learned, adadim.snapshot TO {role};
-GRANT DELETE ON adadim.outstanding, adadim.snapshot TO {role};
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA adadim TO {role};
-"""
-MORE = """
-GRANT INSERT ON adadim.settings, adadim.folded TO {role};
-GRANT DELETE ON adadim.decisions, adadim.rewards, adadim.offers, adadim.settings, adadim.folded TO {role};
-"""
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
+GRANTS, MORE = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_example_of_the_documentation(fresh, capsys):
+    (example,) = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+    names = {}
+    exec(example.replace("postgresql://owner@db.example/bandits", fresh), names)
+    assert capsys.readouterr().out == "1\n"
+    names["agent"].close()
+    names["another"].close()
 
 
 def test_the_least_privileges_suffice(fresh, tmp_path):
@@ -461,7 +461,7 @@ def test_the_least_privileges_suffice(fresh, tmp_path):
             with Agent.create(addresses["owner"], name="a", context=1, arm=2, clock=Hands()) as agent:
                 agent.set_arms({"x": [1.0, 2.0], "y": [2.0, 1.0]})
             assert_refuses(FileError, "lacks a privilege.*see docs/agent.md", Agent.open, addresses["worker"], name="a")
-            sql.execute(GRANTS.format(role=roles["worker"]))
+            sql.execute(GRANTS.replace("TO worker;", f"TO {roles['worker']};"))
             with Agent.open(addresses["worker"], name="a", clock=Hands()) as agent:
                 decision = agent.ask(context=[1.0])
                 assert agent.tell(decision.id, 0.5)
@@ -472,7 +472,7 @@ def test_the_least_privileges_suffice(fresh, tmp_path):
                 agent.learn((np.ones((3, 6)), np.ones(3)))
                 agent.rebuild()
                 assert_refuses(FileError, "lacks a privilege", agent.compact, 1e9)
-                sql.execute(MORE.format(role=roles["worker"]))
+                sql.execute(MORE.replace("TO worker;", f"TO {roles['worker']};"))
                 assert agent.compact(1e9) == 4
                 assert agent.replace_features(context=2) == 9
                 status = agent.status()
@@ -488,6 +488,33 @@ def test_the_least_privileges_suffice(fresh, tmp_path):
             for role in roles.values():
                 sql.execute(f"DROP OWNED BY {role} CASCADE")
                 sql.execute(f"DROP ROLE {role}")
+
+
+def test_a_dump_is_a_backup(fresh, database, sql):
+    with Agent.create(fresh, name="a", dim=DIM) as agent:
+        for arms in offers(6):
+            agent.tell(agent.ask(arms).id, 0.5)
+        before, beliefs = agent.status(), agent.estimate(GRID)
+    dump = [database.bin / "pg_dump", "--schema=adadim", fresh]
+    script = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
+    name = f"r{uuid.uuid4().hex}"
+    sql.execute(f"CREATE DATABASE {name}")
+    try:
+        restored = re.sub(r"/d[0-9a-f]+\?", f"/{name}?", fresh)
+        subprocess.run(
+            [database.bin / "psql", "-q", "-v", "ON_ERROR_STOP=1", restored],
+            input=script,
+            text=True,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        with Agent.open(restored, name="a") as agent:
+            assert {**agent.status(), "path": 0, "bytes": 0} == {**before, "path": 0, "bytes": 0}
+            assert agent.estimate(GRID) == beliefs
+            assert agent.ask(GRID).id == 7
+            assert agent.rebuild() < 1e-9
+    finally:
+        sql.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 # Copies
