@@ -241,38 +241,48 @@ def test_a_process_that_stops_in_a_transaction_is_thrown_out(url, monkeypatch):
 # Faults
 
 
-def cut(monkeypatch, log, after):
-    """Let the connection break during the next commit that writes, after it was done or before; once."""
-    connection, execute = log._connected(), log._connected().execute
+def cut(monkeypatch, log, when):
+    """Let the connection break once, in the next transaction that writes: before it sends, or around its commit."""
+    connection, execute, send = log._connected(), log._connected().execute, log._send
     cuts = []
 
+    def end_session():
+        cuts.append(when)
+        with psycopg.connect(log.address.conninfo, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])
+
     def execute_and_break(query, *rest, **options):
-        if query == "COMMIT" and connection._pipeline is not None and not cuts:
-            cuts.append(query)
-            if after:
+        if query == "COMMIT" and not cuts:
+            if when == "after":
                 execute(query, *rest, **options)
                 connection._pipeline.sync()
-            with psycopg.connect(log.address.conninfo, autocommit=True) as other:
-                other.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])
+            end_session()
         return execute(query, *rest, **options)
 
-    monkeypatch.setattr(connection, "execute", execute_and_break)
+    def break_and_send(used):
+        if used is connection and not cuts:
+            end_session()
+            used.close()
+        send(used)
+
+    if when == "early":
+        monkeypatch.setattr(log, "_send", break_and_send)
+    else:
+        monkeypatch.setattr(connection, "execute", execute_and_break)
     return cuts
 
 
-@pytest.mark.parametrize("after", [True, False], ids=["committed", "lost"])
-def test_a_connection_that_breaks_during_a_commit_doubles_nothing(url, monkeypatch, after):
+@pytest.mark.parametrize("when", ["early", "before", "after"])
+def test_a_connection_that_breaks_in_a_transaction_doubles_nothing(url, monkeypatch, when):
     agent, other = Agent.create(url, dim=DIM), Agent.open(url)
     for work, count in (
         (lambda: agent.ask(GRID), "decisions"),
         (lambda: agent.ask_many([None] * 3, GRID), "decisions"),
         (lambda: agent.tell(1, 0.5), "rewards"),
     ):
-        while other.status()["decisions"] == 0 and count == "rewards":
-            other.ask(GRID)
         before = other.status()[count]
-        cuts = cut(monkeypatch, agent._log, after)
-        if after:
+        cuts = cut(monkeypatch, agent._log, when)
+        if when == "after":
             assert work()
             assert other.status()[count] > before
         else:
@@ -280,15 +290,16 @@ def test_a_connection_that_breaks_during_a_commit_doubles_nothing(url, monkeypat
             assert other.status()[count] == before
             assert work()  # the same agent goes on
         assert cuts
+        monkeypatch.undo()
         assert agent.rebuild() < 1e-12
     assert agent.status() == other.status()
-    assert agent.status()["rewards"] == 1
+    assert agent.status() | {"decisions": 4, "rewards": 1} == agent.status()
 
 
 def test_what_is_not_known_is_said(url, monkeypatch):
     agent = Agent.create(url, dim=DIM)
     log, begin = agent._log, agent._log._begin
-    cuts = cut(monkeypatch, log, after=True)
+    cuts = cut(monkeypatch, log, "after")
 
     def begin_unless_cut(write):
         if cuts:

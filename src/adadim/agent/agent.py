@@ -157,7 +157,8 @@ class Agent:
             Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further
             ones. The weights are exact, but no theorem of the library covers a model that forgets.
         seed : int
-            Decision n draws from a random stream of (seed, n), whichever process makes it.
+            Decision n draws from a random stream of (seed, n), whichever process makes it; in a database, where several
+            may decide at once, from one of (seed, m), where m is n if none other decided meanwhile.
         noise : float, optional
             Standard deviation of the reward's noise, for policies that need it.
         arms : int
@@ -623,9 +624,13 @@ class Agent:
 
     def _refresh(self, now: float | None = None) -> None:
         """Take in what this and other processes wrote since last time, after what is overdue `now` has expired."""
-        if now is not None and self._log.settings.expire_after is not None:
-            with self._log.transaction():
-                self._expire(now)
+        after = self._log.settings.expire_after
+        if now is not None and after is not None:
+            with self._log.transaction(write=False):
+                overdue = self._log.is_overdue(now - after)
+            if overdue:
+                with self._log.transaction():
+                    self._expire(now)
         with self._log.transaction(write=False):
             self._take_in()
 

@@ -320,6 +320,10 @@ class Log(ABC):
         """Write down what decisions earned; they wait no longer."""
 
     @abstractmethod
+    def is_overdue(self, before: float) -> bool:
+        """Whether `expire` would find decisions made before a time that wait."""
+
+    @abstractmethod
     def expire(self, before: float, now: float, reward: float | None) -> None:
         """Wait no longer for the rewards of decisions made before a time; `reward` may stand for them."""
 

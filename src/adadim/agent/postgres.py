@@ -327,6 +327,7 @@ class PostgresLog(TableLog):
             None  # the last counted row of the transaction, by which it is known
         )
         self._draws: dict[int, int | None] = {}
+        self._wrote = False  # whether the transaction changes anything
         with self._explained():
             connection = self._connected()
             _migrate(connection, address.url)
@@ -384,17 +385,18 @@ class PostgresLog(TableLog):
             cursor.nextset()
             return cursor.fetchone()
 
+        self._later.clear()  # what a broken transaction could not send must not be sent by another
         row = self._twice(begin)
         if row is None:
             self._roll_back()
             raise FileError(f"{self.path}: this agent is no longer there")
         self._begun = dict(zip(COUNTERS, row, strict=True))
-        self._counts, self._mark = dict(self._begun), None
+        self._counts, self._mark, self._wrote = dict(self._begun), None, False
 
     def _end(self, write: bool) -> None:
-        connection, mark = self._connected(), self._mark
-        if not write:
-            connection.execute("COMMIT")
+        connection, mark = self._in_use(), self._mark
+        if not write or not self._wrote:
+            connection.execute("ROLLBACK")  # which waits for no disk
             return
         try:
             with connection.pipeline():
@@ -463,6 +465,12 @@ class PostgresLog(TableLog):
         self._connection.execute(DURABLE)
         return self._connection
 
+    def _in_use(self) -> psycopg.Connection[Any]:
+        """The connection of the transaction, which another cannot replace."""
+        if self._connection is None or self._connection.closed:
+            raise psycopg.OperationalError("the connection is lost")
+        return self._connection
+
     def _twice(self, work: Any) -> Any:
         """What `work` makes of the connection, once more by a new one if the old one has died meanwhile."""
         connection = self._connected()
@@ -525,16 +533,19 @@ class PostgresLog(TableLog):
         return connection.execute(self._sql[query], values, binary=True).fetchall()
 
     def _execute(self, query: str, *values: Any) -> int:
+        self._wrote = True
         return self._flushed().execute(self._sql[query], values).rowcount
 
     def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
         if values:
+            self._wrote = True
             self._later.append((self._sql[query], values))
 
     def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         stored = sealed(table, rows)
         if not stored:
             return
+        self._wrote = True
         if table == "decisions":
             stored = [(*row, self._draws.get(row[0])) for row in stored]
         if table in self._counts:
@@ -547,7 +558,7 @@ class PostgresLog(TableLog):
 
     def _flushed(self) -> psycopg.Connection[Any]:
         """The connection, after what was to be sent later."""
-        connection = self._connected()
+        connection = self._in_use()
         if self._later:
             with connection.pipeline():
                 self._send(connection)

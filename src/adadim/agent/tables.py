@@ -210,9 +210,12 @@ class TableLog(Log):
         self._append("rewards", rewards)
         self._stop_waiting([(reward.number,) for reward in rewards if reward.replaces is None])
 
-    def expire(self, before: float, now: float, reward: float | None) -> None:
+    def is_overdue(self, before: float) -> bool:
         oldest = self._row("oldest")
-        if oldest is None or oldest[0] >= before:
+        return oldest is not None and oldest[0] < before
+
+    def expire(self, before: float, now: float, reward: float | None) -> None:
+        if not self.is_overdue(before):
             return
         numbers = [row[0] for row in self._rows("overdue", before)]
         self._append("expired", [(number, now) for number in numbers])
