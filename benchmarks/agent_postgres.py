@@ -51,7 +51,8 @@ def wait_for_start() -> float:
 def play(address: str, batch: int, seconds: float, seed: int) -> dict[str, object]:
     """Ask and tell for some time; gives how much was done."""
     rng, agent, times = np.random.default_rng(seed), adadim.Agent.open(address), []
-    agent.ask(context=contexts(rng, 1)[0])
+    for row in contexts(rng, 10):  # after a few the server has the queries prepared
+        agent.tell(agent.ask(context=row).id, float(rng.normal()))
     begin, cpu = wait_for_start(), time.process_time()
     while time.time() < begin + seconds:
         rows = contexts(rng, batch)
@@ -144,6 +145,25 @@ def measure(server: Database, kind: str, addresses: list[str], batch: int, secon
     }
 
 
+def catch_up(server: Database, count: int) -> dict[str, float]:
+    """What it costs a process to take in decisions of others, with their rewards."""
+    address = f"{server.url}#catch-up"
+    create(address)
+    with adadim.Agent.open(address) as reader, adadim.Agent.open(address) as writer:
+        for _ in range(count // 100):
+            made = writer.ask_many(contexts(np.random.default_rng(1), 100))
+            writer.tell_many({decision.id: 0.5 for decision in made})
+        meter, cpu = Meter(server), time.process_time()
+        reader.status()
+        cpu = time.process_time() - cpu
+        server_cpu = meter.since()[1]
+    return {
+        "decisions": count,
+        "client_cpu_ms_per_decision": round(1000 * cpu / count, 4),
+        "server_cpu_ms_per_decision": round(1000 * server_cpu / count, 4),
+    }
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--work"]:
         kind, address, batch, seconds, seed = sys.argv[2:]
@@ -165,6 +185,8 @@ def main() -> None:
                 create(address)
             rows[kind].append(measure(server, kind, addresses, batch, seconds))
             print(json.dumps({"kind": kind, **rows[kind][-1]}), flush=True)
+        reading = catch_up(server, 500 if options.quick else 5000)
+        print(json.dumps({"kind": "catch_up", **reading}), flush=True)
         with psycopg.connect(server.url) as connection:
             version = connection.execute("SHOW server_version").fetchone()[0]
     finally:
@@ -174,6 +196,7 @@ def main() -> None:
         "setting": {"context": CONTEXT, "arm": ARM, "arms": ARMS, "seconds": seconds, "postgresql": version},
         "commit_ms": round(1000 * fsync, 3),
         **rows,
+        "catch_up": reading,
         "machine": machine(("adadim", "numpy", "psycopg")) | {"load": load()},
     }
     print(describe(report["machine"]))

@@ -216,9 +216,9 @@ def test_a_reward_that_two_tell_at_once_counts_once(url):
 
 def test_a_process_that_stops_in_a_transaction_is_thrown_out(url, monkeypatch):
     agent = Agent.create(url, dim=DIM)
-    monkeypatch.setitem(postgres.LIMITS, "idle_in_transaction_session_timeout", "700ms")
+    monkeypatch.setitem(postgres.SESSION, "idle_in_transaction_session_timeout", "700ms")
     hung = postgres.PostgresLog(postgres.Address.parse(url))
-    monkeypatch.setitem(postgres.LIMITS, "lock_timeout", "200ms")
+    monkeypatch.setitem(postgres.SESSION, "lock_timeout", "200ms")
     impatient = Agent.open(url)
     begun, release = threading.Event(), threading.Event()
 

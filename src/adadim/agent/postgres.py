@@ -5,7 +5,7 @@ in one row, the agent's: how many decisions, rewards and so on there are. A tran
 its beginning to its commit, numbers its rows by it and leaves the new counts there. So numbers are given in the order
 of commits and have no gaps, and a reader that sees a count sees all rows up to it, in the same snapshot: no row appears
 later among those that were read. A transaction that never ends keeps others from writing, not from reading, until the
-server ends it (`LIMITS`). Nothing is decided while the row is held: `reserve` gives a decision its random numbers
+server ends it (`SESSION`). Nothing is decided while the row is held: `reserve` gives a decision its random numbers
 before, from a sequence, and the decision gets its number when it is written.
 """
 
@@ -32,9 +32,10 @@ from adadim.errors import FileError, InvalidValueError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 THERE = "exists already; open it with Agent.open, or choose another name"
 MIGRATES = 0x6164416761646D  # what a process locks that makes or changes tables
-LIMITS = {
+SESSION = {
     "lock_timeout": "30s",  # to wait for another process that is writing
     "idle_in_transaction_session_timeout": "60s",  # after which a process that stopped in a transaction is thrown out
+    "plan_cache_mode": "force_generic_plan",  # all queries go by keys: planning them anew costs more than they do
 }
 # Unless the URL says otherwise: how long to wait for a server that does not answer, and how a dead one is noticed.
 CONNECTION = {
@@ -459,8 +460,8 @@ class PostgresLog(TableLog):
             self._refused = time.monotonic(), str(error)
             raise
         self._refused = 0.0, ""
-        limits = LIMITS if self._writes else LIMITS | {"default_transaction_read_only": "on"}
-        for name, value in limits.items():
+        session = SESSION if self._writes else SESSION | {"default_transaction_read_only": "on"}
+        for name, value in session.items():
             self._connection.execute(f"SET {name} = '{value}'")
         self._connection.execute(DURABLE)
         return self._connection
