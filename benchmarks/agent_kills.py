@@ -5,6 +5,9 @@ every noted decision and every noted reward must be in the log exactly once, as 
 be what a fresh sum over the log gives. A process that starts again first tells what it had not noted as told, as a
 client would: telling twice is harmless. Processes close the file and open it again now and then, so that kills fall
 into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call.
+
+With --postgres the agent is in a PostgreSQL of its own, which crashes under load too (`pg_ctl restart -m immediate`): a
+process that gets an error tries again, as a client would.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from pathlib import Path
 import numpy as np
 
 import adadim
-from _report import arguments, describe, load, machine, write_json
+from _report import ROOT, arguments, describe, load, machine, write_json
+
+sys.path.append(str(ROOT / "tests"))
+from postgres_server import Database
 
 CONTEXT, ARM, ARMS = 2, 3, 5
 BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowledged something
@@ -36,28 +42,37 @@ def drawn_arms(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {f"arm {k}": row for k, row in enumerate(rng.normal(size=(ARMS, ARM)))}
 
 
-def work(path: Path, notes: Path, seed: int) -> None:
+def persistently(call):
+    """What a call gives, which is made again as long as the database is away."""
+    while True:
+        try:
+            return call()
+        except adadim.errors.FileError:
+            time.sleep(0.02)
+
+
+def work(path: str, notes: Path, seed: int) -> None:
     """Ask and tell until killed, noting what was acknowledged."""
     rng = np.random.default_rng(seed)
     asked, told = read(notes)
     waiting = sorted(asked.keys() - told.keys())
-    agent = adadim.Agent.open(path)
+    agent = persistently(lambda: adadim.Agent.open(path))
     with open(notes, "ab", buffering=0) as file:
         if notes.stat().st_size and not notes.read_bytes().endswith(b"\n"):
             file.write(b"\n")
         while True:
             if len(waiting) < 6:
-                given = drawn_arms(rng) if rng.random() < 0.5 else None
-                decision = agent.ask(given, context=rng.normal(size=CONTEXT))
+                given, context = drawn_arms(rng) if rng.random() < 0.5 else None, rng.normal(size=CONTEXT)
+                decision = persistently(lambda: agent.ask(given, context=context))  # noqa: B023
                 file.write(f"asked {decision.id} {decision.arm}\n".encode())
                 waiting.append(decision.id)
             else:
                 number = waiting.pop(int(rng.integers(len(waiting))))
-                agent.tell(number, reward=reward_of(number))
+                persistently(lambda: agent.tell(number, reward=reward_of(number)))  # noqa: B023
                 file.write(f"told {number} {reward_of(number)!r}\n".encode())
             if rng.random() < 0.02:
                 agent.close()
-                agent = adadim.Agent.open(path)
+                agent = persistently(lambda: adadim.Agent.open(path))
 
 
 def read(notes: Path) -> tuple[dict[int, str], dict[int, float]]:
@@ -74,17 +89,20 @@ def read(notes: Path) -> tuple[dict[int, str], dict[int, float]]:
     return asked, told
 
 
-def start(path: Path, notes: Path, seed: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, __file__, "--work", str(path), str(notes), str(seed)])
+def start(path: str, notes: Path, seed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, "--work", path, str(notes), str(seed)])
 
 
-def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> dict[str, float]:
-    """Play with `processes` at once until so many were killed; gives what was found."""
-    path, rng = folder / "agent.db", np.random.default_rng(seed)
+def kill_at_random(
+    kills: int, processes: int, folder: Path, seed: int = 0, server: Database | None = None, crashes: int = 0
+) -> dict[str, float]:
+    """Play with `processes` at once until so many were killed, and the server too; gives what was found."""
+    path, rng = str(folder / "agent.db") if server is None else f"{server.url}#kills", np.random.default_rng(seed)
     with adadim.Agent.create(path, context=CONTEXT, arm=ARM) as agent:
         agent.set_arms(drawn_arms(rng))
     notes = [folder / f"notes-{i}.txt" for i in range(processes)]
     running = [start(path, note, seed + i) for i, note in enumerate(notes)]
+    crashing = {round((i + 1) * kills / (crashes + 1)) for i in range(crashes)}
     try:
         for kill in range(kills):
             which = int(rng.integers(processes))
@@ -95,6 +113,8 @@ def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> d
                     raise RuntimeError(f"process {which} does not get on")
                 time.sleep(0.005)
             time.sleep(float(rng.uniform(0, BEGINNING)))
+            if server is not None and kill in crashing:
+                server.control("restart", "immediate")
             running[which].send_signal(signal.SIGKILL)
             running[which].wait()
             running[which] = start(path, notes[which], 1000 + kill)
@@ -102,10 +122,38 @@ def kill_at_random(kills: int, processes: int, folder: Path, seed: int = 0) -> d
         for process in running:
             process.kill()
             process.wait()
-    return count(path, notes)
+    return count(path, notes, folder)
 
 
-def count(path: Path, notes: list[Path]) -> dict[str, float]:
+def tables(path: str) -> tuple[dict[int, str], list[tuple[int, float]], bool]:
+    """Arms of decisions, rewards of decisions, and whether the store finds nothing wrong with itself."""
+    decided, rewarded = "SELECT number, arm FROM {}decisions", "SELECT decision, reward FROM {}rewards"
+    if not path.startswith("postgresql:"):
+        with sqlite3.connect(path) as file:
+            decisions, rewards = dict(file.execute(decided.format(""))), list(file.execute(rewarded.format("")))
+            intact = file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        file.close()
+        return decisions, rewards, intact
+    import psycopg
+
+    with psycopg.connect(path.partition("#")[0]) as database:
+        decisions, rewards = (database.execute(query.format("adadim.")).fetchall() for query in (decided, rewarded))
+        streams = database.execute("SELECT count(DISTINCT coalesce(draw, number)) FROM adadim.decisions").fetchone()
+    return dict(decisions), rewards, streams == (len(decisions),)  # and no two decisions drew the same random numbers
+
+
+def refitted(agent: adadim.Agent, folder: Path) -> float:
+    """Largest difference of an estimate from that of an agent which learned the export, relative to the largest."""
+    log = agent.export(folder / "log.parquet")
+    rng = np.random.default_rng(0)
+    grid, context = drawn_arms(rng), rng.normal(size=CONTEXT)
+    with adadim.Agent.create(folder / "refitted.db", context=CONTEXT, arm=ARM) as other:
+        other.learn(log)
+        mine, theirs = (np.array(list(one.estimate(grid, context).values())) for one in (agent, other))
+    return float(np.abs(mine - theirs).max() / np.abs(theirs).max())
+
+
+def count(path: str, notes: list[Path], folder: Path) -> dict[str, float]:
     """Compare what was acknowledged with the log."""
     asked, told = {}, {}
     for note in notes:
@@ -114,16 +162,13 @@ def count(path: Path, notes: list[Path]) -> dict[str, float]:
             raise AssertionError(f"a decision was acknowledged to two processes: {asked.keys() & mine_asked.keys()}")
         asked |= mine_asked
         told |= mine_told
-    with sqlite3.connect(path) as file:
-        decisions = dict(file.execute("SELECT number, arm FROM decisions"))
-        rewards = list(file.execute("SELECT decision, reward FROM rewards"))
-        intact = file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-    file.close()
+    decisions, rewards, intact = tables(path)
     answered = dict(rewards)
     with adadim.Agent.open(path) as agent:
         status = agent.status()
         drift = agent.rebuild()
         agreed = status == agent.status()
+        refit = refitted(agent, folder)
     return {
         "acknowledged_decisions": len(asked),
         "acknowledged_rewards": len(told),
@@ -137,37 +182,51 @@ def count(path: Path, notes: list[Path]) -> dict[str, float]:
         "file_intact": intact,
         "counts_agree": agreed and status["rewards"] == len(answered) and status["decisions"] == len(decisions),
         "difference_from_a_rebuild": drift,
+        "difference_from_a_refit": refit,
     }
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--work"]:
-        work(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
         return
     parser = arguments("agent_kills", __doc__, "5 kills")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--postgres", action="store_true", help="an agent in PostgreSQL, which crashes too")
+    parser.add_argument("--crashes", type=int, default=10, help="of the server, with --postgres")
     options = parser.parse_args()
     kills = 5 if options.quick else options.kills
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    server = Database() if options.postgres else None
+    crashes = (2 if options.quick else options.crashes) if options.postgres else 0
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
-        found = kill_at_random(kills, options.processes, Path(folder), options.seed)
+        try:
+            found = kill_at_random(kills, options.processes, Path(folder), options.seed, server, crashes)
+        finally:
+            if server is not None:
+                server.delete()
+    setting = {"kills": kills, "processes": options.processes, "seed": options.seed}
+    if options.postgres:
+        setting |= {"store": "PostgreSQL", "crashes": crashes}
     report = {
         "benchmark": "agent_kills",
-        "setting": {"kills": kills, "processes": options.processes, "seed": options.seed},
+        "setting": setting,
         "found": found,
         "seconds": round(time.monotonic() - begun, 1),
         "machine": machine() | {"load": load()},
     }
     print(describe(report["machine"]))
-    print(f"{kills} kills of {options.processes} processes in {report['seconds']} s:")
+    of_server = f" and {crashes} crashes of PostgreSQL" if options.postgres else ""
+    print(f"{kills} kills of {options.processes} processes{of_server} in {report['seconds']} s:")
     for name, value in found.items():
         print(f"  {name.replace('_', ' '):28} {value}")
     write_json(options.out, report)
     lost = [found[name] for name in found if name.endswith(("lost", "twice", "decision", "numbers"))]
-    if any(lost) or not found["file_intact"] or not found["counts_agree"] or found["difference_from_a_rebuild"] > 1e-9:
+    largest = max(found["difference_from_a_rebuild"], found["difference_from_a_refit"])
+    if any(lost) or not found["file_intact"] or not found["counts_agree"] or largest > 1e-9:
         sys.exit("something acknowledged was not kept")
 
 

@@ -2,6 +2,8 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from postgres_server import start_or_skip
+
 # As modules with doctests, several files of that name would get in each other's way.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
@@ -13,6 +15,12 @@ settings.load_profile("adadim")
 def _one_blas_thread():
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture(scope="session")
+def database():
+    """A PostgreSQL that the tests of one process share, each with agents of its own."""
+    return start_or_skip("fsync = off")
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,11 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent import sqlite
+from adadim.agent import sqlite, tables
 from agent_runs import Hands, played
 from refusals import assert_refuses
+
+pytestmark = pytest.mark.in_a_file
 
 GRID = {"x": [1.0, 0.0, 0.5, 0.0], "y": [0.0, 1.0, 0.0, 0.3]}
 
@@ -100,11 +102,11 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=3)
-    monkeypatch.setattr(sqlite, "BATCH", 2)
+    monkeypatch.setattr(tables, "BATCH", 2)
     columns = f"{sqlite.REWARD}, {sqlite.DECISION}"
     rows = f"SELECT r.decision, {columns}, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
     query = f"{rows} WHERE ? >= 0 AND ? LIMIT ?"
-    monkeypatch.setitem(sqlite.READ, "answered", query)  # as of a tree whose pages lead back
+    monkeypatch.setitem(sqlite.QUERIES, "answered", query)  # as of a tree whose pages lead back
     assert_refuses(FileError, "rows are out of order", agent.rebuild)
 
 

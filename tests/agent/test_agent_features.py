@@ -122,6 +122,7 @@ def test_decisions_are_those_of_an_agent_with_ready_made_features(tmp_path, poli
         assert (decision.id, decision.arm, decision.probability) == (other.id, other.arm, other.probability)
 
 
+@pytest.mark.in_a_file
 def test_arms_that_were_changed_or_retired_keep_what_they_were(tmp_path):
     features, rng = Features(own=3), np.random.default_rng(4)
     agent = create(tmp_path / "a.db", features)
@@ -272,6 +273,7 @@ def size_after(path, count, ask):
     return (sizes[1] - sizes[0]) / count
 
 
+@pytest.mark.in_a_file
 def test_a_decision_over_the_catalogue_takes_less_than_200_bytes(tmp_path):
     rng = np.random.default_rng(1)
     arms = {f"article-{k}": rng.normal(size=24) for k in range(40)}
@@ -296,6 +298,7 @@ def test_ready_made_features_of_a_catalogue_are_not_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"dim": 7}, {"context": CONTEXT, "arm": ARM}], ids=str)
+@pytest.mark.in_a_file
 def test_only_what_was_chosen_is_kept_if_that_is_wanted(tmp_path, options):
     rng, agents, sizes = np.random.default_rng(2), {}, {}
     rounds = [{f"arm {k}": row for k, row in enumerate(rows)} for rows in rng.normal(size=(60, 30, ARM))]
@@ -424,6 +427,7 @@ def test_a_wrong_description_is_refused(wrong):
     assert_refuses((ValueError, TypeError), f"{name} must be", Features, **wrong)
 
 
+@pytest.mark.in_a_file
 def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
     agent = Agent.create(tmp_path / "a.db", context=["hour", "new"], arm=["price", "size"])
     agent.set_arms({"a": [1.0, 2.0], "b": [3.0, 4.0]})
@@ -480,6 +484,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("statement", DAMAGE)
+@pytest.mark.in_a_file
 def test_damage_is_noticed(tmp_path, statement):
     agent = create(tmp_path / "a.db", policy=adadim.Greedy())
     for name in ("sku 2", "sku 3"):
@@ -493,6 +498,7 @@ def test_damage_is_noticed(tmp_path, statement):
     assert_refuses(FileError, r"a\.db: damaged .*restore it from a backup", Agent.open, tmp_path / "a.db")
 
 
+@pytest.mark.in_a_file
 def test_a_catalogue_that_lost_rows_is_noticed(tmp_path):
     agent = create(tmp_path / "a.db")
     agent.tell(agent.ask(context=np.ones(CONTEXT)).id, 1.0)
@@ -505,6 +511,7 @@ def test_a_catalogue_that_lost_rows_is_noticed(tmp_path):
     assert_refuses(FileError, words, Agent.open, tmp_path / "a.db")
 
 
+@pytest.mark.in_a_file
 def test_a_settings_row_that_does_not_fit_is_named(tmp_path):
     create(tmp_path / "a.db").close()
     with sqlite3.connect(tmp_path / "a.db") as file:

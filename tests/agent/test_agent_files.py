@@ -15,6 +15,8 @@ from adadim.agent import sqlite
 from agent_runs import Hands, numbers, played, scores_of
 from refusals import assert_refuses
 
+pytestmark = pytest.mark.in_a_file
+
 GRID = {"x": [1.0, 0.0, 0.5, 0.0], "y": [0.0, 1.0, 0.0, 0.3]}
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.in_a_file
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_kills.py"
 
 
@@ -20,3 +22,16 @@ def test_killed_processes_lose_nothing_that_was_acknowledged(tmp_path):
     assert found["acknowledged_rewards"] > 10
     assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 4 + 2  # one for each process killed
     assert found["difference_from_a_rebuild"] < 1e-9
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_processes_and_a_crashing_postgresql_lose_nothing_that_was_acknowledged(tmp_path, database):
+    arguments = ["--postgres", "--kills", "5", "--crashes", "2", "--processes", "2", "--out", str(tmp_path / "k.json")]
+    command = [sys.executable, str(SCRIPT), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "k.json").read_text())["found"]
+    assert found["acknowledged_decisions"] > 20
+    assert found["acknowledged_rewards"] > 10
+    assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 5 + 2  # one for each process killed
+    assert found["difference_from_a_refit"] < 1e-9

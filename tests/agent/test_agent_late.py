@@ -273,6 +273,7 @@ def test_what_a_difference_cannot_take_back_is_said():
     assert not counted(*rows, half_life=1.0).withdraw(np.array([60]), np.array([[1e6]]))
 
 
+@pytest.mark.in_a_file
 def test_a_look_that_fails_half_way_is_made_up_for(tmp_path, monkeypatch):
     one = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
     two = Agent.open(tmp_path / "a.db")
@@ -295,6 +296,7 @@ def test_a_look_that_fails_half_way_is_made_up_for(tmp_path, monkeypatch):
     assert two.rebuild() < 1e-9
 
 
+@pytest.mark.in_a_file
 def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
     clock = Hands(0.0)
     agent = Agent.create(tmp_path / "a.db", dim=DIM, expire_after=100.0, clock=clock)
@@ -319,6 +321,7 @@ def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
     assert np.abs(scores_of(Agent.open(tmp_path / "a.db", clock=clock), GRID) - before).max() < 1e-9
 
 
+@pytest.mark.in_a_file
 def test_decisions_alone_make_snapshots_too(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
     agent.ask_many([None] * KEEP_EVERY, GRID)
@@ -339,6 +342,7 @@ EXPIRED = [
 
 
 @pytest.mark.parametrize(("statement", "at_once"), EXPIRED)
+@pytest.mark.in_a_file
 def test_changed_rows_of_expired_decisions_are_noticed(tmp_path, statement, at_once):
     clock = Hands(0.0)
     agent = Agent.create(tmp_path / "a.db", dim=DIM, expire_after=10.0, clock=clock)

@@ -24,6 +24,7 @@ def model(agent):
 
 
 @pytest.mark.parametrize("memory", [None, 200.0])
+@pytest.mark.in_a_file
 def test_any_order_of_a_thousand_late_rewards_gives_the_same_model(tmp_path, memory):
     agent = Agent.create(tmp_path / "asked.db", dim=4, policy=adadim.Random(), memory=memory)
     asked = [(agent.ask(arms), arms) for arms in offers(1000, arms=3)]
@@ -108,6 +109,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.in_a_file
 def test_a_missing_or_damaged_snapshot_is_rebuilt(tmp_path, damage):
     agent, _, _ = played(tmp_path / "a.db")
     before = model(agent)
@@ -120,6 +122,7 @@ def test_a_missing_or_damaged_snapshot_is_rebuilt(tmp_path, damage):
     assert np.abs(model(Agent.open(tmp_path / "a.db")) - before).max() < 1e-9
 
 
+@pytest.mark.in_a_file
 def test_snapshots_are_kept_while_it_runs(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4, policy=adadim.Random())
     rng = np.random.default_rng(0)
@@ -179,6 +182,7 @@ def test_compaction_leaves_the_model_alone(tmp_path, memory):
     assert agent.ask(GRID).id == 61
 
 
+@pytest.mark.in_a_file
 def test_compaction_in_portions_makes_the_file_smaller(tmp_path, monkeypatch):
     monkeypatch.setattr("adadim.agent.model.PORTION", 90)
     agent, _, _ = played(tmp_path / "a.db", count=400)
@@ -217,6 +221,7 @@ def test_another_policy_on_the_same_log_loses_nothing(tmp_path):
     assert agent.status()["policy_version"] == 3
 
 
+@pytest.mark.in_a_file
 def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
     Agent.create(tmp_path / "a.db", dim=4).close()
 

@@ -71,7 +71,23 @@ def url(service):
     return str(service.base_url)
 
 
-def test_the_numbers_change_as_the_agent_works(show, url):
+@pytest.fixture(params=["file", "database"])
+def new_url(request):
+    """The address of a service whose agent has decided nothing yet."""
+    if request.param == "file":
+        yield request.getfixturevalue("url")
+        return
+    pytest.importorskip("uvicorn")
+    from adadim.serve import Service
+
+    address = f"{request.getfixturevalue('database').url}#live-page"
+    Agent.create(address, dim=3, levels={"price": 2, "text": 3}).close()
+    with Service(address, Settings(port=0)) as service:
+        yield service.url
+
+
+def test_the_numbers_change_as_the_agent_works(show, new_url):
+    url = new_url
     page = show(url)
     wait_for(lambda: text(page, "decisions") == "0")
     assert text(page, "trend") == "No reward yet"

@@ -1,12 +1,13 @@
 """What is read for the live page, held against sums over the exported log."""
 
-import sqlite3
+import uuid
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from adadim.agent import Agent
+from adadim.agent.sqlite import SqliteLog
 
 START = datetime(2026, 3, 1, 22, tzinfo=UTC).timestamp()
 
@@ -16,9 +17,17 @@ def clock():
     return [START]
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request, tmp_path):
+    """Where an agent may be made."""
+    if request.param == "sqlite":
+        return tmp_path / "shop.db"
+    return f"{request.getfixturevalue('database').url}#w{uuid.uuid4().hex}"
+
+
 @pytest.fixture
-def agent(tmp_path, clock):
-    with Agent.create(tmp_path / "shop.db", dim=2, clock=lambda: clock[0]) as created:
+def agent(address, clock):
+    with Agent.create(address, dim=2, clock=lambda: clock[0]) as created:
         yield created
 
 
@@ -149,12 +158,12 @@ def test_waits_are_from_the_decision_to_its_first_reward(agent, watch, clock):
     assert watch.overview()["waits"] == pytest.approx(expected)
 
 
-def test_a_reward_that_stands_for_one_that_never_came_is_no_wait(tmp_path, clock):
+def test_a_reward_that_stands_for_one_that_never_came_is_no_wait(address, clock):
     pytest.importorskip("fastapi")
     from adadim.serve.page import Watch
 
     options = {"expire_after": 100.0, "expired_reward": 0.0, "clock": lambda: clock[0]}
-    with Agent.create(tmp_path / "expiring.db", dim=2, **options) as agent:
+    with Agent.create(address, dim=2, **options) as agent:
         answered, _ = agent.ask({"a": [1.0, 0.0]}).id, agent.ask({"a": [1.0, 0.0]})
         clock[0] += 7
         agent.tell(answered, 1.0)
@@ -194,5 +203,6 @@ def test_the_last_offer(agent, watch):
 
 
 def test_it_cannot_write(agent, watch):
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        watch._log._connection.execute("DELETE FROM decisions")
+    table = "decisions" if isinstance(watch._log, SqliteLog) else "adadim.decisions"
+    with pytest.raises(Exception, match=r"readonly|cannot execute DELETE in a read-only transaction"):
+        watch._log._connection.execute(f"DELETE FROM {table}")

@@ -1,7 +1,11 @@
-"""A bandit that lives in a file: decisions and rewards in an SQLite log, and a model that is a function of it."""
+"""A bandit that survives its process: decisions and rewards in a log, and a model that is a function of it.
+
+The log is a file of SQLite, or in PostgreSQL, where processes on several machines share it.
+"""
 
 from adadim.agent.agent import Agent, AgentDecision
 from adadim.agent.log import Arm
+from adadim.agent.stores import copy_agent
 from adadim.core.design import Features
 
-__all__ = ["Agent", "AgentDecision", "Arm", "Features"]
+__all__ = ["Agent", "AgentDecision", "Arm", "Features", "copy_agent"]

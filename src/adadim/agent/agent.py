@@ -33,7 +33,8 @@ from adadim.agent.inputs import (
 from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
-from adadim.agent.sqlite import SqliteLog
+from adadim.agent.stores import create_log, open_log
+from adadim.agent.tables import first_rows
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
@@ -112,6 +113,7 @@ class Agent:
         cls,
         path: str | Path,
         *,
+        name: str | None = None,
         dim: int | None = None,
         context: Columns | None = None,
         arm: Columns | None = None,
@@ -128,15 +130,17 @@ class Agent:
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Agent:
-        """Make a new agent in a file that is not there yet.
+        """Make a new agent in a file that is not there yet, or in a database.
 
         It takes features that the caller has made, `dim` numbers for each arm; or it makes them itself, of a context
         and of what an arm is like.
 
         Parameters
         ----------
-        path : path
-            The file.
+        path : path or URL
+            The file; or ``"postgresql://user@host/db"``, a database that processes on several machines share.
+        name : str, optional
+            Which agent of a database; the URL may also end in ``#name``.
         dim : int, optional
             Number of features d that come ready-made, those of the context included; the most basic come first.
         context, arm : int or names, optional
@@ -153,7 +157,8 @@ class Agent:
             Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further
             ones. The weights are exact, but no theorem of the library covers a model that forgets.
         seed : int
-            Decision n draws from a random stream of (seed, n), whichever process makes it.
+            Decision n draws from a random stream of (seed, n), whichever process makes it; in a database, where several
+            may decide at once, from one of (seed, m), where m is n if none other decided meanwhile.
         noise : float, optional
             Standard deviation of the reward's noise, for policies that need it.
         arms : int
@@ -172,25 +177,27 @@ class Agent:
         clock : function
             Where the time comes from, in seconds since 1970.
         """
-        file, plugins = as_path(path, "path"), checked_plugins(plugins)
+        plugins = checked_plugins(plugins)
         settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
         row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
-        SqliteLog.create(file, now, settings, row, encode(Sums.empty(settings.dim)))
-        return cls.open(file, plugins=plugins, clock=clock)
+        rows = first_rows(now, settings, row, encode(Sums.empty(settings.dim)))
+        create_log(path, name, rows, {"policies": 1})
+        return cls.open(path, name=name, plugins=plugins, clock=clock)
 
     @classmethod
     def open(
         cls,
         path: str | Path,
         *,
+        name: str | None = None,
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Agent:
-        """Come back to an agent that `create` made, with `plugins` and `clock` as there.
+        """Come back to an agent that `create` made, with `name`, `plugins` and `clock` as there.
 
         A file of an earlier version is brought up to date.
         """
-        log = SqliteLog(as_path(path, "path"))
+        log = open_log(path, name)
         try:
             return cls(log, plugins, clock)
         except BaseException:
@@ -215,8 +222,8 @@ class Agent:
         return f"<Agent {self.path}: {self.policy}>"
 
     @property
-    def path(self) -> Path:
-        """The file."""
+    def path(self) -> Path | str:
+        """The file, or the address in a database, without a password."""
         return self._log.path
 
     @property
@@ -276,6 +283,9 @@ class Agent:
             now = self._now()
             asked = self._round(arms, context, costs, now)
             self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+            draws = self._log.reserve(1)
+            if draws is not None:
+                return self._decide_ahead([asked], draws, now)[0]
             with self._log.transaction():
                 self._model.keep_if_behind()
                 decision, row = self._decide(asked, self._log.place().number + 1, now)
@@ -320,6 +330,9 @@ class Agent:
             now, decisions, made = self._now(), [], []
             rounds = self._rounds(arms, contexts if rows is None else rows, costs, now)
             self._decider.prepare(self._next_number)
+            draws = self._log.reserve(len(rounds))
+            if draws is not None:
+                return self._decide_ahead(rounds, draws, now)
             try:
                 with self._log.transaction():
                     self._take_in()  # what came meanwhile, so that the decisions are counted in their order
@@ -360,7 +373,7 @@ class Agent:
         with self._lock, self._log.transaction():
             now = self._now()
             self._expire(now)
-            return sum(self._log.tell(number, reward, now) for number, reward in pairs)
+            return self._log.tell_many(pairs, now)
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
@@ -611,9 +624,13 @@ class Agent:
 
     def _refresh(self, now: float | None = None) -> None:
         """Take in what this and other processes wrote since last time, after what is overdue `now` has expired."""
-        if now is not None and self._log.settings.expire_after is not None:
-            with self._log.transaction():
-                self._expire(now)
+        after = self._log.settings.expire_after
+        if now is not None and after is not None:
+            with self._log.transaction(write=False):
+                overdue = self._log.is_overdue(now - after)
+            if overdue:
+                with self._log.transaction():
+                    self._expire(now)
         with self._log.transaction(write=False):
             self._take_in()
 
@@ -657,12 +674,37 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
-    def _decide(self, asked: Round, number: int, now: float) -> tuple[AgentDecision, Decision]:
+    def _decide_ahead(self, rounds: Sequence[Round], draws: Sequence[int], now: float) -> list[AgentDecision]:
+        """Decide before the transaction, which then gives the numbers; others may have written by then."""
+        if self._model.is_behind():
+            with self._log.transaction():
+                self._model.keep_if_behind()
+        first, before = self._next_number, self._model.counted() if len(rounds) > 1 else None
+        made: list[tuple[AgentDecision, Decision]] = []
+        try:
+            for number, (asked, draw) in enumerate(zip(rounds, draws, strict=True), first):
+                decision, row = self._decide(asked, number, now, draw)
+                made.append((decision, row))
+                if before is not None:
+                    self._model.count_decision(number, row.features)
+            self._model.add_batch()
+            with self._log.transaction():
+                shift = self._log.place().number + 1 - first
+                self._log.append_decisions([row._replace(number=row.number + shift) for _, row in made])
+        except BaseException:
+            if before is not None:
+                self._model.restore(before)
+            raise
+        if shift and before is not None:
+            self._model.restore(before)
+        return [replace(decision, id=decision.id + shift) for decision, _ in made]
+
+    def _decide(self, asked: Round, number: int, now: float, draw: int | None = None) -> tuple[AgentDecision, Decision]:
         """The decision with this number, and what is to be written down of it."""
-        chosen, probability = self._decider.choose(asked.features, asked.costs, number)
+        chosen, probability = self._decider.choose(asked.features, asked.costs, number, draw)
         arm, features, version = asked.names[chosen], asked.features[chosen], self._decider.version
         decision = AgentDecision(number, arm, probability, version, now)
-        return decision, Decision(number, now, arm, features, probability, version, asked)
+        return decision, Decision(number, now, arm, features, probability, version, asked, draw=draw)
 
     def _now(self) -> float:
         return checked_time(self._clock)

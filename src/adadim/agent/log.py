@@ -1,6 +1,7 @@
 """The log of an agent: what is in it, and what a database has to offer to keep it.
 
-`adadim.agent.sqlite` keeps a log in a file. Nothing outside that module knows which database it is.
+`adadim.agent.sqlite` keeps a log in a file, `adadim.agent.postgres` in a database that many processes share. Nothing
+outside these modules knows which database it is.
 """
 
 from __future__ import annotations
@@ -181,6 +182,7 @@ class Decision(NamedTuple):
     policy: int | None
     asked: Round | None
     reward: float | None = None  # if it is read; to write one down, see `Reward`
+    draw: int | None = None  # the number of its random stream, as `Log.reserve` gave it
 
 
 class Reward(NamedTuple):
@@ -274,15 +276,22 @@ class Answer(NamedTuple):
 class Log(ABC):
     """The log of one agent, opened by one process, to which rows are appended; only compaction drops any.
 
-    All methods but `transaction`, `shrink` and `close` are called in a transaction.
+    All methods but `transaction`, `reserve`, `shrink` and `close` are called in a transaction.
     """
 
-    path: Path
+    path: Path | str  # a file, or the address of an agent in a database
     settings: Settings
 
     @abstractmethod
     def transaction(self, write: bool = True) -> AbstractContextManager[None]:
         """All or nothing; a reader sees one state of the log, and one writes at a time."""
+
+    def reserve(self, count: int) -> list[int] | None:
+        """Numbers of random streams for decisions that are made before the transaction that writes them, each once.
+
+        None where decisions are made in their transaction, and have the streams of their own numbers.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:
@@ -309,6 +318,10 @@ class Log(ABC):
     @abstractmethod
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
         """Write down what decisions earned; they wait no longer."""
+
+    @abstractmethod
+    def is_overdue(self, before: float) -> bool:
+        """Whether `expire` would find decisions made before a time that wait."""
 
     @abstractmethod
     def expire(self, before: float, now: float, reward: float | None) -> None:
@@ -423,6 +436,10 @@ class Log(ABC):
                 f"correct({number}, reward={reward:g}) changes it"
             )
         return False
+
+    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
+        """Write down what decisions earned; gives how many of these were new."""
+        return sum(self.tell(number, reward, now) for number, reward in answers)
 
     def correct(self, number: int, reward: float, now: float) -> bool:
         """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""

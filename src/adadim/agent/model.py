@@ -7,6 +7,7 @@ ones, those that still wait for their reward.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import struct
@@ -343,6 +344,16 @@ class Model:
             self._batch.append((number, features))
             self.expected.append(features)
 
+    def counted(self) -> tuple[Place, Sums]:
+        """What `restore` takes."""
+        return self.place, copy.deepcopy(self.sums)
+
+    def restore(self, before: tuple[Place, Sums]) -> None:
+        """Go back to what was counted before: the log has the decisions since under other numbers."""
+        self.place, self.sums = before
+        self._batch.clear()
+        self._changed()
+
     def add_batch(self) -> None:
         """Add the decisions of the batch to the sums."""
         if self._batch:
@@ -403,9 +414,13 @@ class Model:
         self.keep()
         return difference(before, self.sums)
 
+    def is_behind(self, every: int = KEEP_EVERY) -> bool:
+        """Whether `every` rows came since this process kept sums or read some."""
+        return self.place.since(self.kept) >= every
+
     def keep_if_behind(self, every: int = KEEP_EVERY) -> None:
         """Keep the sums in the log if `every` rows came since this process kept or read some, and no other did."""
-        if self.place.since(self.kept) < every:
+        if not self.is_behind(every):
             return
         snapshot = self.log.snapshot()
         kept = Place() if snapshot is None else snapshot.place

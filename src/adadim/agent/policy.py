@@ -81,15 +81,17 @@ class Decider:
         model.expected.clear()
         return self._learner
 
-    def choose(self, features: FloatArray, costs: FloatArray | None, number: int) -> tuple[int, float]:
+    def choose(
+        self, features: FloatArray, costs: FloatArray | None, number: int, draw: int | None = None
+    ) -> tuple[int, float]:
         """Position of the arm chosen among arms (K, d), and the probability that it was to be chosen.
 
-        The randomness is that of the number. The probability is exact where the scores are not random: 1, or 1 / k if
-        k arms tie for the first place. Where they are drawn, it is the share of draws that choose this arm: the one
-        that decided and 1000 more. It is never 0.
+        The randomness is that of `draw`, by default the number. The probability is exact where the scores are not
+        random: 1, or 1 / k if k arms tie for the first place. Where they are drawn, it is the share of draws that
+        choose this arm: the one that decided and 1000 more. It is never 0.
         """
         learner = self.prepare(number)
-        learner.resume(number - 1, Streams(self.settings.seed, Purpose.POLICY, [number]))
+        learner.resume(number - 1, Streams(self.settings.seed, Purpose.POLICY, [number if draw is None else draw]))
         prices = np.zeros(len(features)) if costs is None else costs
         rows = learner.everyone.offering(features[None], None, prices)
         chosen = int(learner.choose(rows)[0][0])

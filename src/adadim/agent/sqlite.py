@@ -3,55 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zlib import compress, crc32, decompress
-from zlib import error as CompressionError
 
-import numpy as np
-
-from adadim.agent.log import (
-    NOTHING,
-    Answer,
-    Arm,
-    ArmVersions,
-    Counts,
-    DayRewards,
-    Decision,
-    Entries,
-    FloatArray,
-    Kind,
-    Log,
-    Place,
-    PolicyRow,
-    Reward,
-    Round,
-    Settings,
-    Snapshot,
-    as_bytes,
-    as_matrix,
-    as_vector,
-    padded,
+from adadim.agent.log import Counts, Place
+from adadim.agent.tables import (
+    COLUMNS,
+    FOLDED,
+    NUMBERED,
+    Rows,
+    TableLog,
+    checksum,
+    listed_columns,
+    sealed,
+    stored_columns,
 )
-from adadim.core.checks import shown
 from adadim.core.files import explained
-from adadim.errors import AdadimError, FileError, InvalidValueError
+from adadim.errors import FileError, InvalidValueError
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
 THERE = "exists already; open it with Agent.open, or choose another name"
 BUSY_SECONDS = 30.0  # to wait for another process that is writing
-BATCH = 20_000  # rows read at a time
-FOLDED = "sums of compacted decisions"
-COMPRESSION = 1  # zlib's quickest
-SAMPLE = 1024  # bytes by which to see whether compressing the rest is worth its time
-WORTHWHILE = 0.9  # what compression must leave of the sample at most
 
 LOG = """
 -- A seal is a checksum of the rest of its row: SQLite does not notice every flipped bit.
@@ -164,31 +140,16 @@ CONTRADICTIONS = {
 }
 
 
-# Tables whose rows have a checksum, in the column `seal`, of these columns.
-COLUMNS = {
-    "settings": ("key", "value"),
-    "policies": ("version", "time", "policy", "levels", "noise"),
-    "decisions": ("number", "time", "arm", "offer", "context", "features", "probability", "policy", "catalogue"),
-    "rewards": ("seq", "decision", "time", "reward", "replaces"),
-    "expired": ("seq", "number", "time"),
-    "arms": ("seq", "time", "name", "features", "cost", "state"),
-    "folded": ("generation", "upto", "body"),
-    "snapshot": ("generation", "number", "seq", "expired", "body", "asked", "peak"),
-}
+STORED = {table: stored_columns(table) for table in COLUMNS}
 INSERT = {
-    table: f"INSERT INTO {table} ({', '.join(columns)}, seal) VALUES ({'?, ' * len(columns)}?)"
-    for table, columns in COLUMNS.items()
+    table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    for table, columns in STORED.items()
 }
-
-
-def _columns(table: str, alias: str) -> str:
-    return ", ".join(f"{alias}.{column}" for column in (*COLUMNS[table], "seal"))
-
-
-REWARD, DECISION, EXPIRED = _columns("rewards", "r"), _columns("decisions", "d"), _columns("expired", "e")
-
-# Where to read on from, the row of rewards or of expired decisions (nothing for "waiting"), and the decision.
-READ: dict[Kind, str] = {
+REWARD, DECISION = listed_columns("rewards", "r"), listed_columns("decisions", "d")
+EXPIRED = listed_columns("expired", "e")
+OFFER = "o.arms, o.features, o.digest, o.packed"
+QUERIES = {
+    # Where to read on from, the row of rewards or of expired decisions (nothing for "waiting"), and the decision.
     "waiting": f"""
         SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
         WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
@@ -204,57 +165,75 @@ READ: dict[Kind, str] = {
         WHERE d.number > ? AND d.number <= ? AND NOT EXISTS (
             SELECT 1 FROM rewards n WHERE n.decision = r.decision AND n.replaces IS NOT NULL AND n.seq > r.seq)
         ORDER BY d.number LIMIT ?""",
+    "decisions": f"""
+        SELECT {REWARD}, {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
+            LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
+        WHERE d.number > ? ORDER BY d.number LIMIT ?""",
+    "last_asked": f"""
+        SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
+        WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
+    "arms": f"SELECT {listed_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq",
+    "policy": f"""
+        SELECT {listed_columns("policies", "p")} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1""",
+    "settings": "SELECT key, value, seal FROM settings",
+    "snapshot": f"SELECT {listed_columns('snapshot', 's')} FROM snapshot s",
+    "folded": f"SELECT {listed_columns('folded', 'f')} FROM folded f",
+    "place": "SELECT (SELECT generation FROM folded), "
+    + ", ".join(
+        f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
+    ),
+    "last": "SELECT seq FROM sqlite_sequence WHERE name = ?",  # that was ever there
+    "last_offer": "SELECT max(id) FROM offers",
+    "offer": "SELECT id FROM offers WHERE digest = ?",
+    "oldest": "SELECT time FROM outstanding ORDER BY number LIMIT 1",
+    "overdue": "SELECT number FROM outstanding WHERE time < ?",
+    "is_waiting": "SELECT 1 FROM outstanding WHERE number = ?",
+    "is_decided": "SELECT 1 FROM decisions WHERE number = ?",
+    "is_expired": "SELECT 1 FROM expired WHERE number = ?",
+    "last_reward": f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1",
+    "first_since": "SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1",
+    "counts": "SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)",
+    "day_rewards": """
+        SELECT CAST(d.time / 86400 AS INTEGER), count(*) - count(r.replaces), sum(r.reward - ifnull(r.replaces, 0)),
+            sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
+        FROM rewards r JOIN decisions d ON d.number = r.decision
+        WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1""",
+    "answers": """
+        SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
+        FROM rewards r JOIN decisions d ON d.number = r.decision
+            LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
+        WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?""",
+    "choices": """
+        SELECT arm, count(*) AS n FROM (
+            SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
+        ) GROUP BY arm ORDER BY n DESC, arm""",
+    "pages": "PRAGMA quick_check(1)",
+    "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
+    "clear_settings": "DELETE FROM settings",
+    "clear_snapshot": "DELETE FROM snapshot",
+    "clear_folded": "DELETE FROM folded",
+    "fold_decisions": "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)",
+    "fold_rewards": "DELETE FROM rewards WHERE decision <= ?",
+    "clear_offers": "DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)",
+    "add_digest": "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)",
+    **{
+        f"all {table}": f"SELECT {', '.join(columns)} FROM {table}"
+        + (f" WHERE {columns[0]} > ? ORDER BY 1 LIMIT ?" if table in NUMBERED else "")
+        for table, columns in STORED.items()
+    },
+    **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
 }
-ARMS = f"SELECT {_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq"
-POLICY = f"SELECT {_columns('policies', 'p')} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1"
-PLACE = "SELECT (SELECT generation FROM folded), " + ", ".join(
-    f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
-)
-DECISIONS = f"""
-    SELECT {REWARD}, {DECISION}, o.arms, o.features, o.digest, o.packed
-    FROM decisions d LEFT JOIN offers o ON o.id = d.offer
-        LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
-    WHERE d.number > ? ORDER BY d.number LIMIT ?
-"""
-DAY_REWARDS = """
-    SELECT CAST(d.time / 86400 AS INTEGER), count(*) - count(r.replaces), sum(r.reward - ifnull(r.replaces, 0)),
-        sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
-    FROM rewards r JOIN decisions d ON d.number = r.decision
-    WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1
-"""
-ANSWERS = """
-    SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
-    FROM rewards r JOIN decisions d ON d.number = r.decision
-        LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
-    WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?
-"""
-CHOICES = """
-    SELECT arm, count(*) AS n FROM (
-        SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
-    ) GROUP BY arm ORDER BY n DESC, arm
-"""
-LAST_ASKED = f"""
-    SELECT {DECISION}, o.arms, o.features, o.digest, o.packed FROM decisions d LEFT JOIN offers o ON o.id = d.offer
-    WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1
-"""
-END_OF_DECISION = len(COLUMNS["decisions"]) + 1  # its columns and the checksum
 
 
-def checksum(*values: Any) -> int:
-    """Checksum of a row, by which damage that SQLite does not see is noticed."""
-    check = 0
-    for value in values:
-        if isinstance(value, float):
-            value += 0.0  # SQLite stores -0.0 as 0.0
-        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
-    return check
-
-
-class SqliteLog(Log):
+class SqliteLog(TableLog):
     """The log in a file, opened; or, with `write=False` and without its settings, for people who watch it."""
 
+    path: Path
+    queries, contradictions = QUERIES, CONTRADICTIONS
+
     def __init__(self, path: Path, write: bool = True) -> None:
-        self.path, self._process, self._versions = path, os.getpid(), ArmVersions()
+        super().__init__()
+        self.path, self._process = path, os.getpid()
         if not write:  # nothing is read yet: the last to close could not tidy up what SQLite writes beside the file
             self._connection = _connection(path, "ro")
             return
@@ -267,13 +246,15 @@ class SqliteLog(Log):
             raise
 
     @classmethod
-    def create(cls, path: Path, time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> None:
-        """Make the file of a new agent, with sums of nothing."""
+    def create(cls, path: Path, rows: Rows, last: Mapping[str, int]) -> None:
+        """Make the file of an agent of these rows; `last` are the last numbers of tables that count their rows."""
 
         def fill(connection: sqlite3.Connection) -> None:
-            _insert(connection, "settings", _setting_rows(settings))
-            _insert(connection, "policies", [(1, time, *policy)])
-            _insert(connection, "folded", [(0, 0, sums)])
+            for table, batch in rows:
+                connection.executemany(INSERT[table], batch)
+            for table, number in last.items():
+                connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+                connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, number))
 
         create_file(path, fill)
 
@@ -297,22 +278,8 @@ class SqliteLog(Log):
         except (sqlite3.DatabaseError, UnicodeDecodeError) as failure:  # its message may quote what is no text
             raise self.damaged(str(failure)) from failure
 
-    def refresh_settings(self) -> None:
-        settings = self._settings()
-        if settings != getattr(self, "settings", None):
-            self.settings = settings
-
-    def replace_settings(self, settings: Settings, body: bytes) -> None:
-        generation, (upto, _) = self.place().generation, self.folded()
-        self._connection.execute("DELETE FROM settings")
-        _insert(self._connection, "settings", _setting_rows(settings))
-        self._replace_folded(generation + 1, upto, body)
-        self.refresh_settings()
-
-    # Decisions and rewards
-
     def place(self) -> Place:
-        generation, number, reward, expired = self._row(PLACE)
+        generation, number, reward, expired = self._row("place")
         if not isinstance(generation, int):
             raise self.damaged(f"the {FOLDED} cannot be read")
         try:
@@ -320,356 +287,41 @@ class SqliteLog(Log):
         except (TypeError, ValueError):
             raise self.damaged("the numbers of the last rows cannot be read") from None
 
-    def append_decisions(self, decisions: Sequence[Decision]) -> None:
-        rows: list[tuple[Any, ...]] = []
-        offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
-        for number, time, arm, features, probability, policy, asked, _ in decisions:
-            offer = context = catalogue = None
-            if asked is not None:
-                same = id(asked.names), id(asked.own)
-                if same not in offers:
-                    offers[same] = self._offer(asked)
-                offer, catalogue = offers[same], asked.catalogue
-                context = None if asked.context is None else as_bytes(asked.context)
-                features = NOTHING if catalogue is not None else asked.own[asked.names.index(str(arm))]
-            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy, catalogue))
-        _insert(self._connection, "decisions", rows)
-        waiting = [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
-        self._connection.executemany("INSERT INTO outstanding (number, time) VALUES (?, ?)", waiting)
-
-    def _offer(self, asked: Round) -> int | None:
-        """Number of what was offered, which is written if it is new; None if the version of the catalogue says it.
-
-        Also None where only what was chosen is kept.
-        """
-        if not asked.some if asked.catalogue is not None else self.settings.keep == "chosen":
-            return None
-        names, features = json.dumps(asked.names), as_bytes(asked.own if asked.catalogue is None else NOTHING)
-        digest = _offer_digest(names, features)
-        row = self._row("SELECT id FROM offers WHERE digest = ?", digest)
-        if row is not None:
-            return int(row[0])
-        query = "INSERT INTO offers (digest, arms, features, packed) VALUES (?, ?, ?, ?)"
-        return self._connection.execute(query, (digest, names, *_packed(features))).lastrowid
-
-    def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        self._append("rewards", rewards)
-        self._stop_waiting([(reward.number,) for reward in rewards if reward.replaces is None])
-
-    def expire(self, before: float, now: float, reward: float | None) -> None:
-        oldest = self._row("SELECT time FROM outstanding ORDER BY number LIMIT 1")
-        if oldest is None or oldest[0] >= before:
-            return
-        numbers = [row[0] for row in self._rows("SELECT number FROM outstanding WHERE time < ?", before)]
-        self._append("expired", [(number, now) for number in numbers])
-        self._stop_waiting([(number,) for number in numbers])
-        if reward is not None:
-            self.append_rewards([Reward(number, now, reward) for number in numbers])
-
-    def _stop_waiting(self, numbers: list[tuple[int]]) -> None:
-        self._connection.executemany("DELETE FROM outstanding WHERE number = ?", numbers)
-
-    def find(self, number: int) -> tuple[bool, float | None] | None:
-        if self._row("SELECT 1 FROM outstanding WHERE number = ?", number) is not None:
-            return True, None
-        rows = self._rows(f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1", number)
-        for _, _, _, reward, _ in self._verified(rows, "rewards"):
-            return False, float(reward)
-        if self._row("SELECT 1 FROM decisions WHERE number = ?", number) is None:
-            return None
-        if self._row("SELECT 1 FROM expired WHERE number = ?", number) is None:
-            raise self.damaged(f"decision {number} neither waits nor has a reward")
-        return False, None
-
-    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
-        table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
-        start = 1 if table is None else len(COLUMNS[table]) + 2
-        end = start + END_OF_DECISION
-        while rows := self._rows(READ[kind], since, upto, BATCH):
-            since = self._next(since, rows[-1][0])
-            heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
-            decisions = self._verified([row[start:end] for row in rows], "decisions")
-            numbers = np.array([row[0] for row in decisions])
-            features = self._features(decisions)
-            if table != "rewards":
-                yield Entries(since, numbers, features)
-                continue
-            rewards, replaced = np.array([row[3] for row in heads]), [row[4] for row in heads]
-            own = np.array([row[7] is not None for row in decisions])
-            expired = np.array([row[end] for row in rows], dtype=bool)
-            corrects = any(reward is not None for reward in replaced)
-            corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
-            yield Entries(since, numbers, features, rewards, corrected, own, expired)
-
-    def _features(self, decisions: list[Any]) -> FloatArray:
-        """Features (n, d) of the arms chosen, from what the rows have of them: bit for bit those of the decisions."""
-        rows: dict[tuple[bool, int, int], list[int]] = {}  # by what they have; most often all rows are alike
-        names, arms, contexts = [], [], []
-        for at, (number, _, arm, _, context, features, _, policy, catalogue) in enumerate(decisions):
-            if catalogue is not None:
-                features = self._arm(arm, catalogue, number).features.tobytes()
-            context = b"" if context is None else context
-            rows.setdefault((policy is None, len(features), len(context)), []).append(at)
-            names.append(arm)
-            arms.append(features)
-            contexts.append(context)
-        built: FloatArray = np.empty((len(decisions), self.settings.dim))
-        for (complete, size, before), chosen in rows.items():
-            own = as_matrix(b"".join([arms[at] for at in chosen]), size // 8)
-            if complete:
-                made = self._in_columns(own)
-            else:
-                context = np.frombuffer(b"".join([contexts[at] for at in chosen])).reshape(len(chosen), before // 8)
-                if self.settings.design is None:
-                    made = np.column_stack([context, own])
-                else:
-                    made = self.settings.design.build(own, context, [names[at] for at in chosen])
-            if made.shape[1] != self.settings.dim:
-                raise self.damaged(f"decision {decisions[chosen[0]][0]} does not have {self.settings.dim} features")
-            built[chosen] = made
-        return built
-
-    def _in_columns(self, complete: FloatArray) -> FloatArray:
-        """Complete features (n, d) in the columns that they have now, which may be more than when they were written."""
-        dim, design = self.settings.dim, self.settings.design
-        for earlier in self.settings.designs:
-            if design is not None and earlier.dim == complete.shape[1] != dim:
-                moved = np.zeros((len(complete), dim))
-                moved[:, earlier.positions_in(design)] = complete
-                return moved
-        return complete
-
-    def _arm(self, name: str, version: int, number: int) -> Arm:
-        """An arm as it was in a version of the catalogue, in which decision `number` chose or offered it."""
-        self._read_versions(version)
-        arm = self._versions.arm(name, version)
-        if arm is None:
-            raise self.damaged(f"arm {shown(name)} of decision {number} is not in the catalogue of that time")
-        return arm
-
-    def _read_versions(self, version: int) -> None:
-        if version > self._versions.last:
-            for seq, arm in self.arms(self._versions.last):
-                self._versions.add(seq, arm)
-
-    def decisions(self) -> Iterator[list[Decision]]:
-        self.refresh_settings()
-        number, start, end = 0, len(COLUMNS["rewards"]) + 1, len(COLUMNS["rewards"]) + 1 + END_OF_DECISION
-        while rows := self._rows(DECISIONS, number, BATCH // 10):  # these are long rows
-            number = self._next(number, rows[-1][start])
-            decided = self._verified([row[start:end] for row in rows], "decisions")
-            features = self._features(decided)
-            yield [
-                self._decision(row[:start], one, x, self._asked(one, *row[end:]))
-                for row, one, x in zip(rows, decided, features, strict=True)
-            ]
-
-    def _decision(self, told: Any, decided: Any, features: FloatArray, asked: Round | None) -> Decision:
-        reward = None if told[0] is None else self._verified([told], "rewards")[0][3]
-        number, time, arm, _, _, _, probability, policy, _ = decided
-        return Decision(number, time, arm, features, probability, policy, asked, reward)
-
-    def _asked(
-        self, decided: Any, stored_names: str | None, stored: bytes, digest: bytes, packed: int | None
-    ) -> Round | None:
-        """What was offered in a decision; None if nobody knows."""
-        number, _, _, offer, stored_context, _, _, _, catalogue = decided
-        design = self.settings.design
-        context = None if stored_context is None else as_vector(stored_context)
-        if offer is None and catalogue is None:
-            return None
-        names, features = None, b""
-        if offer is not None:
-            try:
-                features = decompress(stored) if packed else stored
-            except (CompressionError, TypeError):
-                stored_names = None
-            if stored_names is None or _offer_digest(stored_names, features) != digest:
-                raise self.damaged(f"what was offered in decision {number} is not what was written")
-            names = json.loads(stored_names)
-        if catalogue is None:
-            assert names is not None
-            own = as_matrix(features, len(features) // 8 // len(names))
-        else:
-            self._read_versions(catalogue)
-            arms = self._versions.active(catalogue)
-            if names is not None:
-                arms = [self._arm(name, catalogue, number) for name in names]
-            names, own = [arm.name for arm in arms], _own(arms)
-        if design is not None:
-            own = padded(own, len(design.arm))
-            context = padded(NOTHING if context is None else context, len(design.context))
-        return Round(names, own, None, context, design, catalogue, offer is not None)
-
-    def _next(self, before: int, after: Any) -> int:
-        """Where to read on: always further, or a damaged tree would be read for ever."""
-        if not isinstance(after, int) or after <= before:
-            raise self.damaged("rows are out of order")
-        return after
-
-    def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
-        query = "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)"
-        return self._connection.execute(query, (digest, time, rows)).rowcount == 1
-
-    # Catalogue and policies
-
-    def arms(self, since: int) -> list[tuple[int, Arm]]:
-        return [
-            (seq, Arm(name, as_vector(features), cost, state))
-            for seq, _, name, features, cost, state in self._verified(self._rows(ARMS, since), "arms")
-        ]
-
-    def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        rows = [(time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state) for arm in arms]
-        self._append("arms", rows)
-
-    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        row = self._row(POLICY, since)
-        if row is None and since:
-            return None
-        version, _, policy, levels, noise = self._one(row, "policy")
-        return version, PolicyRow(policy, levels, noise)
-
-    def append_policy(self, policy: PolicyRow, time: float) -> None:
-        self._append("policies", [(time, *policy)])
-
-    def _settings(self) -> Settings:
-        rows = self._verified(self._rows("SELECT key, value, seal FROM settings"), "settings")
-        values = {key: json.loads(value) for key, value in rows}
-        try:
-            return Settings.from_table(values)
-        except AdadimError as error:
-            raise self.damaged(str(error)) from error
-
-    # Sums over the log
-
-    def snapshot(self) -> Snapshot | None:
-        row = self._row(f"SELECT {_columns('snapshot', 's')} FROM snapshot s")
-        if row is None or checksum(*row[:-1]) != row[-1]:
-            return None
-        return Snapshot(Place(*row[:4]), *row[4:7])
-
-    def keep(self, snapshot: Snapshot) -> None:
-        self._connection.execute("DELETE FROM snapshot")
-        _insert(self._connection, "snapshot", [(*snapshot.place, *snapshot[1:])])
-
-    def folded(self) -> tuple[int, bytes]:
-        _, upto, body = self._one(self._row(f"SELECT {_columns('folded', 'f')} FROM folded f"), FOLDED)
-        return upto, body
-
-    def fold(self, upto: int, body: bytes) -> int:
-        generation, (before, _) = self.place().generation, self.folded()
-        query = "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)"
-        gone = self._connection.execute(query, (upto,)).rowcount
-        self._connection.execute("DELETE FROM rewards WHERE decision <= ?", (upto,))
-        self._replace_folded(generation + 1, max(before, upto), body)
-        return gone
-
-    def _replace_folded(self, generation: int, upto: int, body: bytes) -> None:
-        self._connection.execute("DELETE FROM folded")
-        _insert(self._connection, "folded", [(generation, upto, body)])
-
-    def last_before(self, time: float) -> int:
-        first = self._row("SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1", time)
-        return self.place().number if first is None else int(first[0]) - 1
-
     def shrink(self) -> None:
         with self.transaction():
-            self._connection.execute(
-                "DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)"
-            )
+            self._execute("clear_offers")
         with contextlib.suppress(sqlite3.OperationalError):  # another process is writing: next time
             # `execute` would stop after the first page.
             self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
 
-    # Looking at it
-
     def counts(self) -> Counts:
-        waiting, expired = self._row("SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)")
+        waiting, expired = self._row("counts")
         return Counts(waiting, expired, self.path.stat().st_size)
 
     def check(self) -> None:
-        (problem,) = self._row("PRAGMA quick_check(1)")
+        (problem,) = self._row("pages")
         if problem != "ok":
             raise self.damaged(str(problem))
-        for what, query in CONTRADICTIONS.items():
-            if self._row(f"{query} LIMIT 1") is not None:
-                raise self.damaged(what)
-
-    def day_rewards(self, since: int) -> list[DayRewards]:
-        return [DayRewards(*row) for row in self._rows(DAY_REWARDS, since)]
-
-    def answers(self, since: int, last: int) -> list[Answer]:
-        rows = self._rows(ANSWERS, since, last)
-        return [Answer(number, at, told, reward, bool(first)) for number, at, told, reward, first in reversed(rows)]
-
-    def choices(self, last: int) -> dict[str, int]:
-        return dict(self._rows(CHOICES, last))
-
-    def last_asked(self) -> Round | None:
-        self.refresh_settings()
-        row = self._row(LAST_ASKED)
-        if row is None:
-            return None
-        (decided,) = self._verified([row[:END_OF_DECISION]], "decisions")
-        return self._asked(decided, *row[END_OF_DECISION:])
-
-    # Rows
-
-    def _append(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows to a table that counts them in its first column."""
-        row = self._row("SELECT seq FROM sqlite_sequence WHERE name = ?", table)  # the last that was ever there
-        last = 0 if row is None else int(row[0])
-        _insert(self._connection, table, [(last + i, *row) for i, row in enumerate(rows, 1)])
+        super().check()
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        return self._connection.execute(query, values).fetchall()
+        return self._connection.execute(QUERIES[query], values).fetchall()
 
     def _row(self, query: str, *values: Any) -> Any:
-        """The first row, None if there is none."""
-        return self._connection.execute(query, values).fetchone()
+        return self._connection.execute(QUERIES[query], values).fetchone()
 
-    def _verified(self, rows: Iterable[Any], table: str) -> list[Any]:
-        """Rows without their checksums, which must fit."""
-        verified = []
-        for *row, check in rows:
-            if checksum(*row) != check:
-                what = "expired decisions" if table == "expired" else table
-                raise self.damaged(f"a row of the table of {what} is not what was written: {shown(row[0])}")
-            verified.append(row)
-        return verified
+    def _execute(self, query: str, *values: Any) -> int:
+        return self._connection.execute(QUERIES[query], values).rowcount
 
-    def _one(self, row: Any, what: str) -> Any:
-        """A row that must be there, without its checksum."""
-        if row is None or checksum(*row[:-1]) != row[-1]:
-            raise self.damaged(f"the {what} cannot be read")
-        return row[:-1]
+    def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
+        self._connection.executemany(QUERIES[query], values)
 
+    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(INSERT[table], sealed(table, rows))
 
-def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    connection.executemany(INSERT[table], [(*row, checksum(*row)) for row in rows])
-
-
-def _offer_digest(names: str, features: bytes) -> bytes:
-    return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
-
-
-def _packed(features: bytes) -> tuple[bytes, int]:
-    """Features as they are stored, and whether they are compressed: digits of measured numbers are like noise."""
-    sample = features[:SAMPLE]
-    if len(compress(sample, COMPRESSION)) > WORTHWHILE * len(sample):
-        return features, 0
-    return compress(features, COMPRESSION), 1
-
-
-def _setting_rows(settings: Settings) -> list[tuple[str, str]]:
-    return [(key, json.dumps(value)) for key, value in asdict(settings).items()]
-
-
-def _own(arms: Sequence[Arm]) -> FloatArray:
-    """Features of arms (K, m), those of which fewer are stored with zeros behind them."""
-    size = max(len(arm.features) for arm in arms)
-    return np.array([padded(arm.features, size) for arm in arms])
+    def _last(self, table: str) -> int:
+        row = self._row("last_offer") if table == "offers" else self._row("last", table)
+        return 0 if row is None else int(row[0] or 0)
 
 
 # The file

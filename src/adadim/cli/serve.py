@@ -1,4 +1,4 @@
-"""The command that puts an agent behind HTTP."""
+"""The commands of an agent: one that puts it behind HTTP, and one that moves it to another store."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
+from adadim.agent import Agent, copy_agent
+from adadim.agent.stores import full_address, shown_address
 from adadim.cli import kit
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
+ADDRESS = "File of the agent, which Agent.create made, or postgresql://user@host/db of its database."
+Name = Annotated[str | None, typer.Option(help="Which agent of a database; its URL may also end in #NAME.")]
 
 
 def serve(
-    file: Annotated[Path, typer.Argument(help="File of the agent, which Agent.create made.", show_default=False)],
+    file: Annotated[str, typer.Argument(help=ADDRESS, show_default=False)],
+    name: Name = None,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than this machine's own only with a token.")
@@ -31,6 +36,7 @@ def serve(
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
     ] = DEFAULTS.request_timeout,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that serve on this port.")] = 1,
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 
@@ -38,7 +44,8 @@ def serve(
 
         adadim.Agent.create("shop.db", dim=3)
 
-    Serve it: adadim serve shop.db --port 8000. Then ask for a decision, and tell what it brought:
+    Serve it: adadim serve shop.db --port 8000, or adadim serve postgresql://user@host/db --name shop.
+    Then ask for a decision, and tell what it brought:
 
         curl http://127.0.0.1:8000/ask --json '{"arms": {"red": \[1, 0, 0.5], "blue": \[0, 1, 0.1]}}'
 
@@ -54,7 +61,41 @@ def serve(
 
     token = find_token(token_file)
     burst = max(DEFAULTS.burst, int(2 * rate))
-    service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
+    settings = Settings(host, port, token, largest_body, most_arms, rate, burst, patience)
     guard = "with a token" if token else "without a token, so for this machine only"
-    kit.say(f"serving {file} at {service.url} ({guard}); Ctrl-C stops it")
+    address = full_address(file, name)
+
+    def say(url: str) -> None:
+        by = f" by {workers} processes" if workers > 1 else ""
+        kit.say(f"serving {shown_address(address)} at {url}{by} ({guard}); Ctrl-C stops it")
+
+    if workers > 1:
+        from adadim.serve.workers import run_workers
+
+        run_workers(address, settings, workers, say)
+        return
+    service = Service(address, settings)
+    say(service.url)
     service.run()
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help=ADDRESS, show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Where it is to be; must not be there yet.", show_default=False)
+    ],
+    name: Name = None,
+) -> None:
+    """Copy an agent with all its log, from a file to a database, or back.
+
+    Example: adadim copy shop.db postgresql://shop@db.example/bandits --name shop
+
+    The copy goes on where the agent was when the copying began: same numbers of decisions, same model. Stop those
+    who ask and tell the agent first; what they write meanwhile is not in the copy.
+    """
+    here, there = full_address(source, name, optional=True), full_address(target, name, optional=True)
+    copy_agent(here, there)
+    with Agent.open(there) as agent:
+        status = agent.status()
+    numbers = f"{status['decisions']:,} decisions with {status['rewards']:,} rewards"
+    kit.say(f"copied {shown_address(here)} to {shown_address(there)}: {numbers}")

@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from adadim.agent import Agent
+from adadim.agent.stores import display_name
 from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
@@ -47,26 +48,26 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         421: "Without a token the service answers to names of its own machine only.",
         422: "A field is wrong; the answer names it.",
         429: "Too many requests; Retry-After says how many seconds to wait.",
-        503: "The file of the agent cannot be read or written just now; come back.",
+        503: "The file or database of the agent cannot be read or written just now; come back.",
     }.items()
 }
 
 
 class AgentThread:
-    """The agent of a file in a thread of its own, which does one thing after the other, and its reader in another.
+    """The agent in a thread of its own, which does one thing after the other, and its reader in another.
 
     So the event loop never waits for a disk.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._name = Path(path).name
+        self._name = display_name(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
-            self._watch = self._reader.submit(Watch, Path(path)).result()
+            self._watch = self._reader.submit(Watch, path).result()
         except BaseException:
             self._thread.shutdown()
             self._reader.shutdown()
@@ -277,7 +278,9 @@ def _as_refusal(request: Request, error: Exception) -> Refusal:
             return Refusal(422, f"{first['msg']}{more}", field_name(first["loc"]))
         case FileError():  # its text has the path of the file, which is nobody's business outside
             logger.error("%s %s: %s", method, path, error)
-            reason = "the file of the agent cannot be read or written just now; the log of the service says why"
+            reason = (
+                "the file or database of the agent cannot be read or written just now; the log of the service says why"
+            )
             return Refusal(503, reason, headers={"Retry-After": "1"})
         case UnknownDecisionError():
             return Refusal(404, str(error), "id")

@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
 from adadim.agent.log import Answer, DayRewards, Round
-from adadim.agent.sqlite import SqliteLog
+from adadim.agent.stores import open_log
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
@@ -50,8 +50,8 @@ LIVE_PAGE = resources.files("adadim.serve").joinpath("page.html").read_text(enco
 class Watch:
     """A reader of an agent's log, which cannot write, and reads each reward once."""
 
-    def __init__(self, path: Path) -> None:
-        self._log, self._seen = SqliteLog(path, write=False), 0
+    def __init__(self, path: str | Path) -> None:
+        self._log, self._seen = open_log(path, write=False), 0
         self._days: dict[int, DayRewards] = {}
         self._answers: dict[int, Answer] = {}  # by decision
         self.close = self._log.close

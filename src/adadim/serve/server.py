@@ -26,14 +26,16 @@ SHUTDOWN_SECONDS = 15  # that requests under way have when the service stops
 
 
 class Service:
-    """A service for the agent in a file. Connections are accepted as soon as it is made, and answered while it runs.
+    """A service for an agent. Connections are accepted as soon as it is made, and answered while it runs.
 
     Parameters
     ----------
     path : str or Path
-        File of the agent, which must exist.
+        File of the agent, which must exist, or its address in a database: ``"postgresql://user@host/db#shop"``.
     settings : Settings, optional
         Where it listens, token and limits.
+    listener : socket, optional
+        A socket that listens already, which several processes may share.
 
     Attributes
     ----------
@@ -57,16 +59,17 @@ class Service:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | Path, settings: Settings | None = None) -> None:
+    def __init__(
+        self, path: str | Path, settings: Settings | None = None, listener: socket.socket | None = None
+    ) -> None:
         settings = settings or Settings()
         self._agent = AgentThread(path)
         try:
-            self._listener = _listener(settings)
+            self._listener = listener or listen(settings)
         except BaseException:
             self._agent.close()
             raise
-        host, port = self._listener.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self.url = url_of(self._listener)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 create_app(self._agent, settings),
@@ -163,7 +166,14 @@ class TimedProtocol(H11Protocol):
         self.transport.close()
 
 
-def _listener(settings: Settings) -> socket.socket:
+def url_of(listener: socket.socket) -> str:
+    """The address of a service that listens there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A socket that takes connections from now on."""
     address = (settings.host, settings.port)
     try:
         family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]

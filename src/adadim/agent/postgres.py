@@ -1,0 +1,653 @@
+"""A log in PostgreSQL: its tables, its queries, and a connection that comes back.
+
+Several agents share the tables, and any number of processes share an agent. What one process must know of the others is
+in one row, the agent's: how many decisions, rewards and so on there are. A transaction that writes holds that row from
+its beginning to its commit, numbers its rows by it and leaves the new counts there. So numbers are given in the order
+of commits and have no gaps, and a reader that sees a count sees all rows up to it, in the same snapshot: no row appears
+later among those that were read. A transaction that never ends keeps others from writing, not from reading, until the
+server ends it (`SESSION`). Nothing is decided while the row is held: `reserve` gives a decision its random numbers
+before, from a sequence, and the decision gets its number when it is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, Reward
+from adadim.agent.tables import COLUMNS, NUMBERED, PLAIN, Rows, TableLog, listed_columns, sealed, stored_columns
+from adadim.core.checks import shown, suggestion
+from adadim.errors import FileError, InvalidValueError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+THERE = "exists already; open it with Agent.open, or choose another name"
+MIGRATES = 0x6164416761646D  # what a process locks that makes or changes tables
+SESSION = {
+    "lock_timeout": "30s",  # to wait for another process that is writing
+    "idle_in_transaction_session_timeout": "60s",  # after which a process that stopped in a transaction is thrown out
+    "plan_cache_mode": "force_generic_plan",  # all queries go by keys: planning them anew costs more than they do
+}
+# Unless the URL says otherwise: how long to wait for a server that does not answer, and how a dead one is noticed.
+CONNECTION = {
+    "connect_timeout": "5",
+    "tcp_user_timeout": "20000",
+    "keepalives_idle": "20",
+    "application_name": "adadim",
+}
+# What is acknowledged survives a power cut, whatever the server does by default.
+DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+RETRY_SECONDS = 0.5  # after a connection failed, in which no other is tried
+SETTLE_SECONDS = 10.0  # to find out whether a transaction was committed while the connection broke
+READ_BEGIN, WRITE_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+LOG = """
+CREATE TABLE adadim.version (version integer NOT NULL);
+INSERT INTO adadim.version VALUES (0);
+-- How far the log of each agent goes. Whoever holds a row is the only one that writes to that log.
+CREATE TABLE adadim.agents (
+    agent integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE,
+    generation bigint NOT NULL, policies bigint NOT NULL, arms bigint NOT NULL, offers bigint NOT NULL,
+    decisions bigint NOT NULL, rewards bigint NOT NULL, expired bigint NOT NULL
+) WITH (fillfactor = 20);
+-- The other tables are those of a file, by agent; a seal is a checksum of the rest of its row.
+CREATE TABLE adadim.settings (
+    agent integer NOT NULL, key text NOT NULL, value text NOT NULL, seal bigint NOT NULL, PRIMARY KEY (agent, key)
+);
+CREATE TABLE adadim.policies (
+    agent integer NOT NULL, version bigint NOT NULL, time double precision NOT NULL, policy text NOT NULL,
+    levels text, noise double precision, seal bigint NOT NULL, PRIMARY KEY (agent, version)
+);
+CREATE TABLE adadim.arms (
+    agent integer NOT NULL, seq bigint NOT NULL, time double precision NOT NULL, name text NOT NULL,
+    features bytea NOT NULL, cost double precision NOT NULL, state text NOT NULL, seal bigint NOT NULL,
+    PRIMARY KEY (agent, seq)
+);
+CREATE TABLE adadim.offers (
+    agent integer NOT NULL, id bigint NOT NULL, digest bytea NOT NULL, arms text NOT NULL, features bytea NOT NULL,
+    packed integer NOT NULL, PRIMARY KEY (agent, id), UNIQUE (agent, digest)
+);
+-- `draw` is the number of its random stream, null if that is its own number.
+CREATE TABLE adadim.decisions (
+    agent integer NOT NULL, number bigint NOT NULL, time double precision NOT NULL, arm text, offer bigint,
+    context bytea, features bytea NOT NULL, probability double precision, policy bigint, catalogue bigint, draw bigint,
+    seal bigint NOT NULL, PRIMARY KEY (agent, number)
+);
+CREATE TABLE adadim.rewards (
+    agent integer NOT NULL, seq bigint NOT NULL, decision bigint NOT NULL, time double precision NOT NULL,
+    reward double precision NOT NULL, replaces double precision, seal bigint NOT NULL, PRIMARY KEY (agent, seq)
+);
+CREATE INDEX rewards_of_decision ON adadim.rewards (agent, decision);
+CREATE TABLE adadim.outstanding (
+    agent integer NOT NULL, number bigint NOT NULL, time double precision NOT NULL, PRIMARY KEY (agent, number)
+);
+CREATE TABLE adadim.expired (
+    agent integer NOT NULL, seq bigint NOT NULL, number bigint NOT NULL, time double precision NOT NULL,
+    seal bigint NOT NULL, PRIMARY KEY (agent, seq), UNIQUE (agent, number)
+);
+CREATE TABLE adadim.learned (
+    agent integer NOT NULL, digest bytea NOT NULL, time double precision NOT NULL, rows bigint NOT NULL,
+    PRIMARY KEY (agent, digest)
+);
+CREATE TABLE adadim.folded (
+    agent integer PRIMARY KEY, generation bigint NOT NULL, upto bigint NOT NULL, body bytea NOT NULL,
+    seal bigint NOT NULL
+);
+CREATE TABLE adadim.snapshot (
+    agent integer PRIMARY KEY, generation bigint NOT NULL, number bigint NOT NULL, seq bigint NOT NULL,
+    expired bigint NOT NULL, body bytea NOT NULL, asked bytea NOT NULL, peak bytea NOT NULL, seal bigint NOT NULL
+)
+"""
+
+STEPS = (LOG,)
+"""What each version added; a database of version v gets those after the first v."""
+
+COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")
+"""Columns of an agent's row, in the order of `AGENT`."""
+
+AGENT = f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {{agent}}"
+
+# {agent} is the number of the agent.
+CONTRADICTIONS = {
+    "rewards of no decision": """
+        SELECT 1 FROM adadim.rewards r WHERE agent = {agent} AND NOT EXISTS (
+            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = r.decision)""",
+    "decisions that neither wait nor have a reward": """
+        SELECT 1 FROM adadim.decisions d WHERE agent = {agent} AND policy IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number)
+            AND NOT EXISTS (SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = d.number)
+            AND NOT EXISTS (SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = d.number)""",
+    "waiting decisions that are not there or have a reward": """
+        SELECT 1 FROM adadim.outstanding o
+            LEFT JOIN adadim.decisions d ON d.agent = {agent} AND d.number = o.number
+            WHERE o.agent = {agent} AND (d.time IS DISTINCT FROM o.time OR EXISTS (
+                SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = o.number))""",
+    "expired decisions that are not there or wait": """
+        SELECT 1 FROM adadim.expired e JOIN adadim.folded f ON f.agent = {agent} WHERE e.agent = {agent} AND (
+            EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = e.number)
+            OR (e.number > f.upto AND NOT EXISTS (
+                SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = e.number)))""",
+    "two first rewards of one decision": """
+        SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND replaces IS NULL GROUP BY decision
+            HAVING count(*) > 1""",
+    "decisions out of count": """
+        SELECT 1 FROM adadim.agents a JOIN adadim.folded f USING (agent) CROSS JOIN (
+            SELECT coalesce(max(number), 0) AS last FROM adadim.decisions WHERE agent = {agent}) d
+        WHERE agent = {agent} AND (a.decisions != greatest(upto, last) OR a.generation != f.generation OR (
+            SELECT count(*) FROM adadim.decisions WHERE agent = {agent} AND number > upto) != greatest(last - upto, 0))
+        """,
+    "arms out of count": """
+        SELECT 1 FROM adadim.agents a, (SELECT count(*) AS changes, coalesce(min(seq), 1) AS first,
+            coalesce(max(seq), 0) AS last FROM adadim.arms WHERE agent = {agent}) n
+        WHERE a.agent = {agent} AND (first != 1 OR last != changes OR a.arms != last)""",
+    "decisions over a catalogue that is not there": """
+        SELECT 1 FROM adadim.decisions d JOIN adadim.agents a USING (agent)
+        WHERE agent = {agent} AND (catalogue > a.arms OR (catalogue IS NULL) != (length(features) > 0))""",
+    "expired decisions out of count": """
+        SELECT 1 FROM adadim.agents a, (
+            SELECT count(*) AS all_of_them, coalesce(max(seq), 0) AS last FROM adadim.expired WHERE agent = {agent}) e
+        WHERE a.agent = {agent} AND (last != all_of_them OR a.expired != last)""",
+    "rewards out of count": """
+        SELECT 1 FROM adadim.agents a WHERE agent = {agent} AND a.rewards < greatest(
+            (SELECT max(seq) FROM adadim.rewards WHERE agent = {agent}),
+            (SELECT max(seq) FROM adadim.snapshot WHERE agent = {agent}))""",
+}
+
+REWARD, DECISION = listed_columns("rewards", "r"), listed_columns("decisions", "d")
+EXPIRED = listed_columns("expired", "e")
+OFFER = "o.arms, o.features, o.digest, o.packed"
+STORED = {table: stored_columns(table) for table in COLUMNS}
+WRITTEN = STORED | {"decisions": (*STORED["decisions"], "draw")}
+"""Columns in the order in which rows are written."""
+
+INSERT = {
+    table: f"INSERT INTO adadim.{table} (agent, {', '.join(columns)}) VALUES ({{agent}}{', %s' * len(columns)})"
+    for table, columns in WRITTEN.items()
+}
+QUERIES = {
+    "waiting": f"""
+        SELECT o.number, {DECISION} FROM adadim.outstanding o
+            JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = o.number
+        WHERE o.agent = {{agent}} AND o.number > %s AND o.number <= %s ORDER BY o.number LIMIT %s""",
+    "expired": f"""
+        SELECT e.seq, {EXPIRED}, {DECISION} FROM adadim.expired e
+            JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = e.number
+        WHERE e.agent = {{agent}} AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s""",
+    "rewards": f"""
+        SELECT r.seq, {REWARD}, {DECISION},
+            EXISTS (SELECT 1 FROM adadim.expired e WHERE e.agent = {{agent}} AND e.number = r.decision)
+        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = r.decision
+        WHERE r.agent = {{agent}} AND r.seq > %s AND r.seq <= %s ORDER BY r.seq LIMIT %s""",
+    "answered": f"""
+        SELECT d.number, {REWARD}, {DECISION}, false FROM adadim.decisions d
+            JOIN adadim.rewards r ON r.agent = {{agent}} AND r.decision = d.number
+        WHERE d.agent = {{agent}} AND d.number > %s AND d.number <= %s AND NOT EXISTS (
+            SELECT 1 FROM adadim.rewards n WHERE n.agent = {{agent}} AND n.decision = d.number
+                AND n.replaces IS NOT NULL AND n.seq > r.seq)
+        ORDER BY d.number LIMIT %s""",
+    "decisions": f"""
+        SELECT {REWARD}, {DECISION}, {OFFER} FROM adadim.decisions d
+            LEFT JOIN adadim.offers o ON o.agent = {{agent}} AND o.id = d.offer
+            LEFT JOIN adadim.rewards r ON r.agent = {{agent}} AND r.seq = (
+                SELECT max(seq) FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number)
+        WHERE d.agent = {{agent}} AND d.number > %s ORDER BY d.number LIMIT %s""",
+    "last_asked": f"""
+        SELECT {DECISION}, {OFFER} FROM adadim.decisions d
+            LEFT JOIN adadim.offers o ON o.agent = {{agent}} AND o.id = d.offer
+        WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
+    "arms": f"""
+        SELECT {listed_columns("arms", "a")} FROM adadim.arms a WHERE agent = {{agent}} AND seq > %s ORDER BY seq""",
+    "policy": f"""
+        SELECT {listed_columns("policies", "p")} FROM adadim.policies p
+        WHERE agent = {{agent}} AND version > %s ORDER BY version DESC LIMIT 1""",
+    "settings": "SELECT key, value, seal FROM adadim.settings WHERE agent = {agent}",
+    "snapshot": f"SELECT {listed_columns('snapshot', 's')} FROM adadim.snapshot s WHERE agent = {{agent}}",
+    "folded": f"SELECT {listed_columns('folded', 'f')} FROM adadim.folded f WHERE agent = {{agent}}",
+    "agent": AGENT,
+    "offer": "SELECT id FROM adadim.offers WHERE agent = {agent} AND digest = %s",
+    "oldest": "SELECT time FROM adadim.outstanding WHERE agent = {agent} ORDER BY number LIMIT 1",
+    "overdue": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND time < %s",
+    "is_waiting": "SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
+    "are_waiting": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND number = ANY(%s)",
+    "is_decided": "SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = %s",
+    "is_expired": "SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = %s",
+    "last_reward": f"""
+        SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} AND decision = %s ORDER BY seq DESC LIMIT 1""",
+    "first_since": """
+        SELECT number FROM adadim.decisions WHERE agent = {agent} AND time >= %s ORDER BY number LIMIT 1""",
+    # The size is that of the tables, which all agents share.
+    "counts": """
+        SELECT (SELECT count(*) FROM adadim.outstanding WHERE agent = {agent}),
+            (SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+                WHERE relnamespace = 'adadim'::regnamespace AND relkind = 'r')""",
+    "day_rewards": """
+        SELECT floor(d.time / 86400)::bigint, count(*) - count(r.replaces), sum(r.reward - coalesce(r.replaces, 0)),
+            sum(r.reward * r.reward - coalesce(r.replaces * r.replaces, 0))
+        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {agent} AND d.number = r.decision
+        WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL GROUP BY 1""",
+    "answers": """
+        SELECT r.decision, d.time, CASE WHEN e.number IS NULL THEN r.time END, r.reward, r.replaces IS NULL
+        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {agent} AND d.number = r.decision
+            LEFT JOIN adadim.expired e ON e.agent = {agent} AND e.number = r.decision AND e.time = r.time
+        WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT %s""",
+    "choices": """
+        SELECT arm, count(*) AS n FROM (
+            SELECT arm FROM adadim.decisions WHERE agent = {agent} AND policy IS NOT NULL
+            ORDER BY number DESC LIMIT %s
+        ) AS last GROUP BY arm ORDER BY n DESC, arm COLLATE "C" """,
+    "reserve": "SELECT nextval('adadim.draws_{agent}') FROM generate_series(1, %s)",
+    "stop_waiting": "DELETE FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
+    "clear_settings": "DELETE FROM adadim.settings WHERE agent = {agent}",
+    "clear_snapshot": "DELETE FROM adadim.snapshot WHERE agent = {agent}",
+    "clear_folded": "DELETE FROM adadim.folded WHERE agent = {agent}",
+    "fold_decisions": """
+        DELETE FROM adadim.decisions d WHERE agent = {agent} AND number <= %s AND NOT EXISTS (
+            SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number)""",
+    "fold_rewards": "DELETE FROM adadim.rewards WHERE agent = {agent} AND decision <= %s",
+    "clear_offers": """
+        DELETE FROM adadim.offers o WHERE agent = {agent} AND NOT EXISTS (
+            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND offer = o.id)""",
+    "add_digest": """
+        INSERT INTO adadim.learned (agent, digest, time, rows) VALUES ({agent}, %s, %s, %s) ON CONFLICT DO NOTHING""",
+    "count": f"UPDATE adadim.agents SET {', '.join(f'{name} = %s' for name in COUNTERS)} WHERE agent = {{agent}}",
+    **{
+        f"all {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}}"
+        + (f" AND {columns[0]} > %s ORDER BY 1 LIMIT %s" if table in NUMBERED else "")
+        for table, columns in STORED.items()
+    },
+    **{
+        f"one {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}} AND {columns[0]} = %s"
+        for table, columns in WRITTEN.items()
+        if table in NUMBERED
+    },
+    **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
+}
+
+
+class Address(NamedTuple):
+    """Which agent of which database: what psycopg takes, the same without password for people, and the agent's name."""
+
+    conninfo: str
+    url: str
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.url}#{self.name}"
+
+    @classmethod
+    def parse(cls, url: str, name: str | None = None) -> Address:
+        """The address of an agent: a URL of PostgreSQL, the name after a # at its end or apart."""
+        place, _, end = url.partition("#")
+        if name is not None and end and name != end:
+            raise InvalidValueError(f"two names for one agent: {end!r} in the URL, and name={name!r}")
+        chosen = name if name is not None else end
+        try:
+            parts = {key: str(value) for key, value in conninfo_to_dict(place).items()}
+        except psycopg.Error as error:
+            message = f"{place} is no URL of PostgreSQL ({str(error).strip()})"
+            raise InvalidValueError(re.sub(r"(//[^/@]*:)[^/@]*@", r"\1...@", message)) from None
+        user, hosts = parts.get("user", ""), parts.get("host", "").split(",")
+        ports = (parts.get("port", "").split(",") * len(hosts))[: len(hosts)]
+        user += "@" if user else ""
+        machines = ",".join(host + (f":{port}" if port else "") for host, port in zip(hosts, ports, strict=True))
+        address = f"postgresql://{quote(user, safe='@')}{machines}/{quote(parts.get('dbname', ''))}"
+        if hosts[0].startswith("/"):  # the folder of a socket
+            port = f"&port={ports[0]}" if ports[0] else ""
+            address = f"postgresql://{quote(user, safe='@')}/{quote(parts.get('dbname', ''))}?host={hosts[0]}{port}"
+        if not isinstance(chosen, str) or not NAME.fullmatch(chosen):
+            asks = f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits'
+            raise InvalidValueError(f"{asks}, '.', '_' and '-', got {shown(chosen) if chosen else 'none'}")
+        return cls(make_conninfo(place, **{**CONNECTION, **parts, "client_encoding": "utf8"}), address, chosen)
+
+
+class PostgresLog(TableLog):
+    """The log of one agent of a database, opened; or, with `write=False`, for people who watch it."""
+
+    queries, contradictions = QUERIES, CONTRADICTIONS
+
+    def __init__(self, address: Address, write: bool = True) -> None:
+        super().__init__()
+        self.path, self.address, self._process, self._writes = repr(address), address, os.getpid(), write
+        self._connection: psycopg.Connection[Any] | None = None
+        self._closed, self._refused = False, (0.0, "")  # when the last connection failed, and why
+        self._counts = dict.fromkeys(COUNTERS, 0)  # as of the transaction, its own rows included
+        self._begun = dict(self._counts)  # as of its beginning
+        self._later: list[
+            tuple[str, list[tuple[Any, ...]]]
+        ] = []  # what is to be sent with the next query or the commit
+        self._mark: tuple[str, tuple[Any, ...]] | None = (
+            None  # the last counted row of the transaction, by which it is known
+        )
+        self._draws: dict[int, int | None] = {}
+        self._wrote = False  # whether the transaction changes anything
+        with self._explained():
+            connection = self._connected()
+            _migrate(connection, address.url)
+            agent = _find(connection, address)
+        self._sql = {name: query.format(agent=agent) for name, query in QUERIES.items()}
+        self._inserts = {table: query.format(agent=agent) for table, query in INSERT.items()}
+        try:
+            with self.transaction(write=False):
+                self.refresh_settings()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, address: Address, rows: Rows, last: Mapping[str, int]) -> None:
+        """Make an agent of these rows; `last` are the last numbers of tables that count their rows."""
+        with _explained(repr(address)), psycopg.connect(address.conninfo, autocommit=True) as connection:
+            try:
+                with connection.transaction():
+                    _migrate(connection, address.url, create=True)
+                    _fill(connection, address, rows, last)
+            except errors.UniqueViolation:
+                raise FileError(f"{address!r}: {THERE}") from None
+
+    def close(self) -> None:
+        if self._process == os.getpid():  # a child must leave the parent's connection alone
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def transaction(self, write: bool = True) -> Iterator[None]:
+        with self._explained():
+            try:
+                self._begin(write)
+                yield
+                self._end(write)
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def reserve(self, count: int) -> list[int]:
+        with self._explained():
+            return [row[0] for row in self._twice(lambda connection: self._fetch(connection, "reserve", count))]
+
+    def _begin(self, write: bool) -> None:
+        """Begin, and learn how far the log goes; one that writes from then on is alone."""
+        # One message, and no pipeline of psycopg's: behind that the server's clock of idle transactions does not run.
+        start = f"{WRITE_BEGIN if write else READ_BEGIN}; {self._sql['agent']}{' FOR UPDATE' if write else ''}"
+
+        def begin(connection: psycopg.Connection[Any]) -> Any:
+            cursor = connection.execute(start)
+            cursor.nextset()
+            return cursor.fetchone()
+
+        self._later.clear()  # what a broken transaction could not send must not be sent by another
+        row = self._twice(begin)
+        if row is None:
+            self._roll_back()
+            raise FileError(f"{self.path}: this agent is no longer there")
+        self._begun = dict(zip(COUNTERS, row, strict=True))
+        self._counts, self._mark, self._wrote = dict(self._begun), None, False
+
+    def _end(self, write: bool) -> None:
+        connection, mark = self._in_use(), self._mark
+        if not write or not self._wrote:
+            connection.execute("ROLLBACK")  # which waits for no disk
+            return
+        try:
+            with connection.pipeline():
+                self._send(connection)
+                if self._counts != self._begun:
+                    connection.execute(self._sql["count"], list(self._counts.values()))
+                connection.execute("COMMIT")
+        except psycopg.OperationalError as failure:
+            if not connection.closed:
+                raise  # the server says no: nothing was written
+            if mark is None or not self._was_committed(*mark, failure):
+                raise
+
+    def _was_committed(self, table: str, row: tuple[Any, ...], failure: Exception) -> bool:
+        """Whether a transaction was committed while the connection broke, by its last row.
+
+        It held the agent's row. As soon as another transaction holds that, the first has ended one way or the other.
+        """
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            try:
+                self._begin(write=True)
+                stored = self._row(f"one {table}", row[0])
+                self._roll_back()
+                return stored is not None and tuple(stored) == row
+            except (psycopg.OperationalError, FileError):
+                if time.monotonic() > deadline:
+                    raise FileError(
+                        f"{self.path}: the connection broke during a commit ({_first_line(failure)}), and whether "
+                        "that was written is not known; telling a reward again is harmless"
+                    ) from failure
+                time.sleep(RETRY_SECONDS / 2)
+
+    def _roll_back(self) -> None:
+        """End a transaction that is to leave no trace."""
+        self._later.clear()
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        """The connection, made anew if it broke."""
+        if self._process != os.getpid():
+            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
+        if self._closed:
+            raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        failed, why = self._refused
+        if time.monotonic() < failed + RETRY_SECONDS:
+            raise psycopg.OperationalError(why)  # so that many callers do not all wait for a server that is away
+        try:
+            self._connection = psycopg.connect(self.address.conninfo, autocommit=True)
+        except psycopg.OperationalError as error:
+            self._refused = time.monotonic(), str(error)
+            raise
+        self._refused = 0.0, ""
+        session = SESSION if self._writes else SESSION | {"default_transaction_read_only": "on"}
+        for name, value in session.items():
+            self._connection.execute(f"SET {name} = '{value}'")
+        self._connection.execute(DURABLE)
+        return self._connection
+
+    def _in_use(self) -> psycopg.Connection[Any]:
+        """The connection of the transaction, which another cannot replace."""
+        if self._connection is None or self._connection.closed:
+            raise psycopg.OperationalError("the connection is lost")
+        return self._connection
+
+    def _twice(self, work: Any) -> Any:
+        """What `work` makes of the connection, once more by a new one if the old one has died meanwhile."""
+        connection = self._connected()
+        try:
+            return work(connection)
+        except psycopg.OperationalError:
+            if not connection.closed:
+                raise
+            return work(self._connected())
+
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        return _explained(repr(self.address))
+
+    # Rows
+
+    def place(self) -> Place:
+        counts = self._counts
+        return Place(counts["generation"], counts["decisions"], counts["rewards"], counts["expired"])
+
+    def append_decisions(self, decisions: Sequence[Decision]) -> None:
+        self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
+        super().append_decisions(decisions)
+
+    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
+        numbers = [number for number, _ in answers]
+        waiting = {row[0] for row in self._rows("are_waiting", numbers)}
+        if len(waiting) < len(answers):  # some are told already, or wrong: one after the other
+            return super().tell_many(answers, now)
+        self.append_rewards([Reward(number, now, reward) for number, reward in answers])
+        return len(answers)
+
+    # Where the counts say that there is nothing new, nothing is asked.
+
+    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
+        last = self._counts["decisions" if kind in ("waiting", "answered") else kind]
+        return super().read(kind, since, upto) if since < last else iter(())
+
+    def arms(self, since: int) -> list[tuple[int, Arm]]:
+        return super().arms(since) if since < self._counts["arms"] else []
+
+    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
+        return super().policy(since) if since < self._counts["policies"] else None
+
+    def counts(self) -> Counts:
+        waiting, size = self._row("counts")
+        return Counts(waiting, self._counts["expired"], size)
+
+    def shrink(self) -> None:
+        with self.transaction():
+            self._execute("clear_offers")  # the server itself gives back the room
+
+    def _last(self, table: str) -> int:
+        return self._counts[table]
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        connection = self._flushed()
+        return self._fetch(connection, query, *values)
+
+    def _fetch(self, connection: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
+        return connection.execute(self._sql[query], values, binary=True).fetchall()
+
+    def _execute(self, query: str, *values: Any) -> int:
+        self._wrote = True
+        return self._flushed().execute(self._sql[query], values).rowcount
+
+    def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
+        if values:
+            self._wrote = True
+            self._later.append((self._sql[query], values))
+
+    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        stored = sealed(table, rows)
+        if not stored:
+            return
+        self._wrote = True
+        if table == "decisions":
+            stored = [(*row, self._draws.get(row[0])) for row in stored]
+        if table in self._counts:
+            self._counts[table] = stored[-1][0]
+            if table not in PLAIN:
+                self._mark = table, stored[-1]
+        elif table == "folded":
+            self._counts["generation"] = stored[-1][0]
+        self._later.append((self._inserts[table], stored))
+
+    def _flushed(self) -> psycopg.Connection[Any]:
+        """The connection, after what was to be sent later."""
+        connection = self._in_use()
+        if self._later:
+            with connection.pipeline():
+                self._send(connection)
+        return connection
+
+    def _send(self, connection: psycopg.Connection[Any]) -> None:
+        for query, rows in self._later:
+            connection.cursor().executemany(query, rows)
+        self._later.clear()
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Errors of the database as those of the library."""
+    try:
+        yield
+    except errors.LockNotAvailable as failure:
+        raise FileError(f"{path}: another process has been writing for too long; try again") from failure
+    except errors.InsufficientPrivilege as failure:
+        raise FileError(f"{path}: the role lacks a privilege ({_first_line(failure)}); see docs/agent.md") from failure
+    except psycopg.Error as failure:
+        raise FileError(f"{path}: cannot be read or written ({_first_line(failure)})") from failure
+
+
+def _first_line(failure: Exception) -> str:
+    return (str(failure).strip().splitlines() or [type(failure).__name__])[0]
+
+
+def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False) -> None:
+    """Bring the tables to this version; they are made if an agent is to be made."""
+    version = _version(connection)
+    if version is None and not create:
+        raise FileError(
+            f'{url}: no agent was made in this database; make one with Agent.create(url, name="shop", dim=...)'
+        )
+    if version is not None and version > len(STEPS):
+        raise FileError(
+            f"{url}: written by a newer adadim (its tables are version {version}, this one reads up to {len(STEPS)}); "
+            "update adadim to open it"
+        )
+    if version == len(STEPS):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATES])
+        version = _version(connection)  # another process may have been faster
+        if version is None:
+            if connection.execute("SELECT to_regnamespace('adadim')").fetchone() == (None,):
+                connection.execute("CREATE SCHEMA adadim")
+            version = 0
+        for step in STEPS[version:]:
+            connection.execute(step)
+        connection.execute("UPDATE adadim.version SET version = %s", [len(STEPS)])
+
+
+def _version(connection: psycopg.Connection[Any]) -> int | None:
+    if connection.execute("SELECT to_regclass('adadim.version')").fetchone() == (None,):
+        return None
+    row = connection.execute("SELECT version FROM adadim.version").fetchone()
+    return None if row is None else int(row[0])
+
+
+def _find(connection: psycopg.Connection[Any], address: Address) -> int:
+    """The number of an agent."""
+    numbers = dict(connection.execute("SELECT name, agent FROM adadim.agents").fetchall())
+    if address.name not in numbers:
+        near = suggestion(address.name, sorted(numbers)[:50])
+        raise FileError(f"{address.url}: there is no agent {address.name!r} in this database; {near}")
+    return int(numbers[address.name])
+
+
+def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, last: Mapping[str, int]) -> None:
+    """Make an agent of rows."""
+    if connection.execute("SELECT 1 FROM adadim.agents WHERE name = %s", [address.name]).fetchone():
+        raise FileError(f"{address!r}: {THERE}")
+    counts = dict.fromkeys(COUNTERS, 0) | dict(last)
+    query = (
+        f"INSERT INTO adadim.agents (name, {', '.join(COUNTERS)}) VALUES (%s{', %s' * len(COUNTERS)}) RETURNING agent"
+    )
+    cursor = connection.execute(query, [address.name, *counts.values()])
+    (agent,) = cursor.fetchone() or (0,)
+    for table, batch in rows:
+        columns = STORED[table]
+        with cursor.copy(f"COPY adadim.{table} (agent, {', '.join(columns)}) FROM STDIN") as copy:
+            for row in batch:
+                copy.write_row((agent, *row))
+        if table == "offers":
+            counts["offers"] = batch[-1][0]
+        elif table == "folded":
+            counts["generation"] = batch[-1][0]
+    cursor.execute(QUERIES["count"].format(agent=agent), list(counts.values()))
+    cursor.execute(f"CREATE SEQUENCE adadim.draws_{agent} START WITH {counts['decisions'] + 1}")

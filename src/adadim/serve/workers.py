@@ -1,0 +1,76 @@
+"""Several processes that serve one agent on one port."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from adadim.agent import Agent
+from adadim.errors import AdadimError
+from adadim.serve.server import SHUTDOWN_SECONDS, Service, listen, url_of
+from adadim.serve.settings import Settings
+
+logger = logging.getLogger("adadim.serve")
+
+RESTART_SECONDS = 1.0  # before a process is started in the place of one that died
+
+
+def run_workers(path: str | Path, settings: Settings, count: int, ready: Callable[[str], None]) -> None:
+    """Serve by `count` processes until SIGTERM or Ctrl-C; `ready` is told the address once it takes connections.
+
+    All accept connections on the same port, and each has the agent opened for itself. One that dies is replaced.
+    """
+    Agent.open(path).close()  # what is wrong with it is said before anything is started
+    context = multiprocessing.get_context("spawn")
+
+    def start(listener: socket.socket) -> BaseProcess:
+        process = context.Process(target=_work, args=(path, settings, listener), name="adadim-serve")
+        process.start()
+        return process
+
+    with listen(settings) as listener:
+        processes = [start(listener) for _ in range(count)]
+        try:
+            ready(url_of(listener))
+            while True:
+                wait([process.sentinel for process in processes])
+                time.sleep(RESTART_SECONDS)
+                for i, process in enumerate(processes):
+                    if not process.is_alive():
+                        logger.error("a process of the service ended (%s); another takes its place", process.exitcode)
+                        processes[i] = start(listener)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join(SHUTDOWN_SECONDS + 5)
+                process.kill()
+
+
+def _work(path: str | Path, settings: Settings, listener: socket.socket) -> None:
+    """Serve until told to stop, or until the process that started this one is gone."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        service = Service(path, settings, listener)
+    except AdadimError as error:
+        logger.error("%s", error)
+        raise SystemExit(1) from None
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_stop_without, args=(parent.sentinel, service), daemon=True).start()
+    service.run()
+
+
+def _stop_without(sentinel: int, service: Service) -> None:
+    wait([sentinel])
+    service.stop()
