@@ -37,7 +37,7 @@ from adadim.agent.sqlite import SqliteLog
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
-from adadim.errors import AdadimError
+from adadim.errors import AdadimError, DecisionError
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 
@@ -360,7 +360,10 @@ class Agent:
         with self._lock, self._log.transaction():
             now = self._now()
             self._expire(now)
-            return sum(self._log.tell(number, reward, now) for number, reward in pairs)
+            (told,) = self._log.tell_groups([pairs], now)
+            if isinstance(told, DecisionError):
+                raise told
+            return told
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.

@@ -27,6 +27,7 @@ from adadim.agent.log import (
     Decision,
     Entries,
     FloatArray,
+    Found,
     Kind,
     Log,
     Place,
@@ -369,7 +370,7 @@ class SqliteLog(Log):
     def _stop_waiting(self, numbers: list[tuple[int]]) -> None:
         self._connection.executemany("DELETE FROM outstanding WHERE number = ?", numbers)
 
-    def find(self, number: int) -> tuple[bool, float | None] | None:
+    def find(self, number: int) -> Found:
         if self._row("SELECT 1 FROM outstanding WHERE number = ?", number) is not None:
             return True, None
         rows = self._rows(f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1", number)
