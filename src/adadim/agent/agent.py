@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from adadim.agent import logged
 from adadim.agent.inputs import (
     Catalogue,
@@ -274,12 +276,7 @@ class Agent:
         """
         with self._lock:
             now = self._now()
-            asked = self._round(arms, context, costs, now)
-            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
-            with self._log.transaction():
-                self._model.keep_if_behind()
-                decision, row = self._decide(asked, self._log.place().number + 1, now)
-                self._log.append_decisions([row])
+            (decision,) = self._ask([self._round(arms, context, costs, now)], now)
             return decision
 
     def ask_many(
@@ -317,24 +314,9 @@ class Agent:
         if rows == []:
             return []
         with self._lock:
-            now, decisions, made = self._now(), [], []
-            rounds = self._rounds(arms, contexts if rows is None else rows, costs, now)
-            self._decider.prepare(self._next_number)
-            try:
-                with self._log.transaction():
-                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
-                    self._model.keep_if_behind()
-                    for asked in rounds:
-                        decision, row = self._decide(self._up_to_date(asked), self._next_number, now)
-                        self._model.count_decision(row.number, row.features)
-                        decisions.append(decision)
-                        made.append(row)
-                    self._model.add_batch()
-                    self._log.append_decisions(made)
-            except BaseException:
-                self._model.unlearn()  # it has counted decisions that were not written
-                raise
-            return decisions
+            now = self._now()
+            given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
+            return self._ask(self._rounds(arms, given, costs, now), now)
 
     def tell(self, id: int, reward: float) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
@@ -660,12 +642,24 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
-    def _decide(self, asked: Round, number: int, now: float) -> tuple[AgentDecision, Decision]:
-        """The decision with this number, and what is to be written down of it."""
-        chosen, probability = self._decider.choose(asked.features, asked.costs, number)
-        arm, features, version = asked.names[chosen], asked.features[chosen], self._decider.version
-        decision = AgentDecision(number, arm, probability, version, now)
-        return decision, Decision(number, now, arm, features, probability, version, asked)
+    def _ask(self, rounds: list[Round], now: float) -> list[AgentDecision]:
+        """Decide in each of these rounds, all or none."""
+        self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+        try:
+            with self._log.transaction():
+                self._take_in()  # what came meanwhile, so that the decisions are counted in their order
+                self._model.keep_if_behind()
+                made, rounds = [], [self._up_to_date(asked) for asked in rounds]
+                first, version = self._next_number, self._decider.version
+                choices = zip(rounds, self._decider.choose_in_turn(rounds, first), strict=True)
+                for number, (asked, (chosen, features, probability)) in enumerate(choices, first):
+                    made.append(Decision(number, now, asked.names[chosen], features, probability, version, asked))
+                self._model.add_batch()
+                self._log.append_decisions(made)
+        except BaseException:
+            self._model.unlearn()  # it has counted decisions that were not written
+            raise
+        return [AgentDecision(one.number, str(one.arm), float(one.probability or 0), version, now) for one in made]
 
     def _now(self) -> float:
         return checked_time(self._clock)

@@ -171,6 +171,16 @@ class Round:
         return dict(zip(self.names, self.own, strict=True))
 
 
+def features_of(rounds: Sequence[Round]) -> Sequence[FloatArray]:
+    """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
+    first = rounds[0]
+    design, own = first.design, first.own
+    if len(rounds) == 1 or design is None or any(one.own is not own or one.design is not design for one in rounds):
+        return [one.features for one in rounds]
+    contexts = np.array([NOTHING if one.context is None else one.context for one in rounds])
+    return design.build(own, contexts[:, None, :], first.names)
+
+
 class Decision(NamedTuple):
     """A decision; `policy` and `asked` are None for one of another system."""
 

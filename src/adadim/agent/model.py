@@ -62,10 +62,21 @@ class Sums:
         They are those of the decisions that have a reward, unless an open one is far larger: before the first reward,
         say, when nothing else tells raw units from like ones.
         """
-        known, asked = self.moments, self.counted
-        far = asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any()
-        chosen = asked if far else known
+        chosen = self.counted if self._far else self.moments
         return chosen.longest, chosen.extent
+
+    @property
+    def bounds(self) -> tuple[float, FloatArray]:
+        """The largest squared norm and values of an open decision by which `scales` do not change."""
+        known, asked = self.moments, self.counted
+        if self._far:
+            return asked.longest, asked.extent
+        return FAR**2 * known.longest, FAR * known.extent
+
+    @property
+    def _far(self) -> bool:
+        known, asked = self.moments, self.counted
+        return bool(asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any())
 
     def expect(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -232,6 +243,7 @@ class Model:
         self.kept, self.version = Place(), 0
         self.expected: list[FloatArray] = []
         self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
+        self._bounds: tuple[float, FloatArray] | None = None  # those of the sums, while there is a batch
 
     @property
     def dim(self) -> int:
@@ -250,6 +262,7 @@ class Model:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
         self._batch.clear()
+        self._bounds = None
 
     def _refresh(self) -> None:
         place = self.log.place()
@@ -327,28 +340,36 @@ class Model:
         if now[0] != longest or (now[1] != extent).any() or len(self.expected) > self.dim:
             self._changed()  # other scales are no small step; and so many steps cost more than to start again
 
-    def count_decision(self, number: int, features: FloatArray) -> None:
-        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
-        self.place, asked = self.place._replace(number=number), self.sums.asked
-        if (
-            asked is None
-            or self.half_life is not None
-            or features @ features > asked.longest
-            or (np.abs(features) > asked.extent).any()
-        ):
-            self.add_batch()
-            self.expect(np.array([number]), features[None])
-            self.sums.forget(number)
-        else:  # the scales stay what they are, so that the sums can wait for the rest of the batch
+    def count_decision(self, number: int, features: FloatArray, counted: bool = False) -> None:
+        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch.
+
+        `counted` says that the learner has counted it already, or will.
+        """
+        if self._bounds is None:
+            self._bounds = self.sums.bounds
+        longest, extent = self._bounds
+        if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
+            # The scales stay what they are, so that the sums can wait for the rest of the batch.
             self._batch.append((number, features))
-            self.expected.append(features)
+            if not counted:
+                self.expected.append(features)
+            return
+        self.add_batch()
+        version = self.version
+        self.expect(np.array([number]), features[None])
+        self.sums.forget(number)
+        self.place = self.place._replace(number=number)
+        if counted and self.version == version:
+            self.expected.pop()
 
     def add_batch(self) -> None:
         """Add the decisions of the batch to the sums."""
+        self._bounds = None
         if self._batch:
             numbers, features = zip(*self._batch, strict=True)
             self._batch.clear()
             self.sums.expect(np.array(numbers), np.array(features))
+            self.place = self.place._replace(number=numbers[-1])
 
     def replace_features(self, settings: Settings) -> None:
         """Go over to settings with appended features, in which all decisions so far count 0."""

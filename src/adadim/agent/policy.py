@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from adadim import policies
-from adadim.agent.log import FloatArray, Log, PolicyRow, Settings
+from adadim.agent.log import NOTHING, FloatArray, Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
 from adadim.core.checks import positive, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.ties import tied_for_first
+from adadim.core.ties import positions_of_largest, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
@@ -25,6 +25,7 @@ from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""
 
+PORTION = 2**22  # bytes of features that are made at once
 DRAWS = 1000  # further draws, from which the probability of a random choice is estimated
 
 
@@ -80,6 +81,42 @@ class Decider:
                 self._learner.expect_features(features)
         model.expected.clear()
         return self._learner
+
+    def choose_in_turn(self, rounds: Sequence[Round], first: int) -> Iterator[tuple[int, FloatArray, float]]:
+        """Position, features and probability of the arm chosen in each of several rounds, from decision `first` on.
+
+        Each decision counts in those after it, and all but the last in the model, whose `add_batch` has to follow. The
+        last is counted when it is read from the log, if it still waits for its reward then.
+        """
+        last = first + len(rounds) - 1
+        most = max(1, PORTION // (8 * self.settings.dim * max(len(asked.names) for asked in rounds)))
+        for start in range(0, len(rounds), most):
+            portion = rounds[start : start + most]
+            features, version, scores, row = features_of(portion), -1, None, NOTHING
+            for at, (asked, arms) in enumerate(zip(portion, features, strict=True)):
+                number = first + start + at
+                if version != self.model.version:
+                    learner, version = self.prepare(number), self.model.version
+                    scores = None if self.model.half_life else learner.scores_in_turn(features[at:], number - 1)
+                    row = NOTHING if scores is None else next(scores)
+                if scores is None:
+                    chosen, probability = self.choose(arms, asked.costs, number)
+                else:
+                    chosen, probability = self._largest(row if asked.costs is None else row - asked.costs, number)
+                yield chosen, arms[chosen], probability
+                if number < last:
+                    goes_on = scores is not None and at + 1 < len(portion)
+                    self.model.count_decision(number, arms[chosen], counted=goes_on)
+                    if scores is not None and goes_on:
+                        row = scores.send(chosen)
+
+    def _largest(self, scores: FloatArray, number: int) -> tuple[int, float]:
+        """As `choose`, by scores (K,) that are not random."""
+        tied = positions_of_largest(scores)
+        if len(tied) == 1 or getattr(self.policy, "ties", "random") == "lowest":
+            return int(tied[0]), 1.0
+        uniform = Streams(self.settings.seed, Purpose.POLICY, [number]).uniforms()[0]
+        return int(tied[int(uniform * len(tied))]), 1 / len(tied)
 
     def choose(self, features: FloatArray, costs: FloatArray | None, number: int) -> tuple[int, float]:
         """Position of the arm chosen among arms (K, d), and the probability that it was to be chosen.

@@ -243,12 +243,10 @@ END_OF_DECISION = len(COLUMNS["decisions"]) + 1  # its columns and the checksum
 
 def checksum(*values: Any) -> int:
     """Checksum of a row, by which damage that SQLite does not see is noticed."""
-    check = 0
-    for value in values:
-        if isinstance(value, float):
-            value += 0.0  # SQLite stores -0.0 as 0.0
-        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
-    return check
+    # SQLite stores -0.0 as 0.0.
+    return crc32(
+        b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in values])
+    )
 
 
 class SqliteLog(Log):
