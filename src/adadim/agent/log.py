@@ -171,7 +171,7 @@ class Round:
         return dict(zip(self.names, self.own, strict=True))
 
 
-def features_of(rounds: Sequence[Round]) -> Sequence[FloatArray]:
+def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
     """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
     first = rounds[0]
     design, own = first.design, first.own

@@ -167,7 +167,7 @@ class TunedContextModel(Tuned, ContextModel):
         self.notice(rows.features, rows)
         return self.state.predict(self.scaled(rows.features, rows), rows)
 
-    def predict_in_turn(self, rounds: Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
+    def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
         # Before the first reward, units and ridge go by what is offered in each round.
         return super().predict_in_turn(rounds) if self.pulls[0] else None
 

@@ -235,7 +235,7 @@ class ContextModel(Model):
         mean, width2 = self.state.predict_answered(self.seen(features[None]), Rows.all(self.reference))
         return mean[0], width2[0]
 
-    def predict_in_turn(self, rounds: Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
+    def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
         """Mean and squared width (K,) of the arms (K, d) of several rounds, where there is one replication (NumPy).
 
         The position of the arm pulled is sent back, and counts as open in the rounds after it. None where that cannot

@@ -150,7 +150,7 @@ class Player(ABC):
         """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
         return None
 
-    def scores_in_turn(self, rounds: Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         """Scores (K,) of the arms (K, d) of several rounds after so many decisions, in one replication.
 
         The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.

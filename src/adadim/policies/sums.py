@@ -37,7 +37,9 @@ class LearnsFromSums(Protocol):
         """Scores as `choose` would draw them again; None where it does not draw them."""
         ...
 
-    def scores_in_turn(self, rounds: Sequence[FloatArray], decided: int) -> Generator[FloatArray, int, None] | None:
+    def scores_in_turn(
+        self, rounds: FloatArray | Sequence[FloatArray], decided: int
+    ) -> Generator[FloatArray, int, None] | None:
         """Scores of several rounds, with the arm chosen in each sent back; None: each has to be chosen by itself."""
         ...
 

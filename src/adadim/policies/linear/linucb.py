@@ -268,7 +268,7 @@ class LinUCBLearner(LinearLearner):
         mean, width2 = self.model.predict(rows)
         return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
 
-    def scores_in_turn(self, rounds: Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         if not isinstance(self.model, ContextModel):
             return None
         predicted = self.model.predict_in_turn(rounds)
