@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from adadim.agent.sqlite import SqliteLog
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
-from adadim.errors import AdadimError, DecisionError
+from adadim.errors import AdadimError, DecisionError, FileError
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 
@@ -73,6 +73,21 @@ class AgentDecision:
     probability: float
     policy: int
     time: float
+
+
+class AskCall(NamedTuple):
+    """What one caller asks: `Agent.ask_many` of this."""
+
+    contexts: Sequence[Numbers | None]
+    arms: Mapping[str, Numbers] | Iterable[str] | None = None
+    costs: Mapping[str, float] | None = None
+    single: bool = False  # whether errors speak of one context, as in `Agent.ask`
+
+
+class TellCall(NamedTuple):
+    """What one caller tells: `Agent.tell_many` of this."""
+
+    answers: Sequence[tuple[int, float]]
 
 
 class Agent:
@@ -276,7 +291,7 @@ class Agent:
         """
         with self._lock:
             now = self._now()
-            (decision,) = self._ask([self._round(arms, context, costs, now)], now)
+            ((decision,), _) = self._write([self._round(arms, context, costs, now)], [], now)
             return decision
 
     def ask_many(
@@ -316,7 +331,7 @@ class Agent:
         with self._lock:
             now = self._now()
             given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
-            return self._ask(self._rounds(arms, given, costs, now), now)
+            return self._write(self._rounds(arms, given, costs, now), [], now)[0]
 
     def tell(self, id: int, reward: float) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
@@ -339,13 +354,74 @@ class Agent:
         >>> folder.cleanup()
         """
         pairs = checked_pairs(answers)
-        with self._lock, self._log.transaction():
+        with self._lock:
+            (told,) = self._write([], [pairs], self._now())[1]
+        if isinstance(told, DecisionError):
+            raise told
+        return told
+
+    def ask_and_tell(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
+        """What several callers ask and tell at the same time, in one transaction, for a service.
+
+        Gives for each call what `ask_many` or `tell_many` would, or the error that it alone has; all are on disk when
+        this returns. The calls are concurrent: no decision counts a reward that is told here.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> from adadim.agent import AskCall, TellCall
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=1) as agent:
+        ...     first = agent.ask({"a": [1.0], "b": [2.0]})
+        ...     made, told, refused = agent.ask_and_tell(
+        ...         [AskCall([None], {"a": [1.0]}), TellCall([(first.id, 0.5)]), TellCall([(9, 1.0)])]
+        ...     )
+        >>> made[0].id, told, refused
+        (2, 1, UnknownDecisionError('there is no decision 9; the last one is 2'))
+        >>> folder.cleanup()
+        """
+        try:
+            return self._together(calls)
+        except FileError as error:
+            return [error for _ in calls]
+        except Exception as error:
+            if len(calls) == 1:
+                return [error]
+            return [self.ask_and_tell([call])[0] for call in calls]  # so that only the one at fault fails
+
+    def _together(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
+        results: dict[int, list[AgentDecision] | int | Exception] = {}
+        asked: dict[int, list[Round]] = {}
+        told: dict[int, list[tuple[int, float]]] = {}
+        with self._lock:
             now = self._now()
-            self._expire(now)
-            (told,) = self._log.tell_groups([pairs], now)
-            if isinstance(told, DecisionError):
-                raise told
-            return told
+            self._refresh(now)
+            for at, call in enumerate(calls):
+                try:
+                    if isinstance(call, TellCall):
+                        told[at] = checked_pairs(call.answers)
+                    elif call.contexts:
+                        asked[at] = self._rounds(call.arms, call.contexts, call.costs, single=call.single, fresh=True)
+                    else:
+                        results[at] = []
+                except AdadimError as error:
+                    results[at] = error
+            rounds = [one for part in asked.values() for one in part]
+            made, answers = self._write(rounds, list(told.values()), now)
+        results.update(zip(told, answers, strict=True))
+        decisions = iter(made)
+        results.update((at, [next(decisions) for _ in part]) for at, part in asked.items())
+        return [results[at] for at in range(len(calls))]
+
+    def catch_up(self) -> None:
+        """Take in what was told, by all processes, so that the next decision need not.
+
+        Rewards are otherwise taken in by the next call, all at once: a few factorisations of a matrix as large as there
+        are features.
+        """
+        with self._lock:
+            self._refresh()
+            self._decider.prepare(self._next_number)
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
@@ -622,10 +698,18 @@ class Agent:
     def _round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
         return self._rounds(arms, [context], costs, now, single=True)[0]
 
-    def _rounds(self, arms: Any, contexts: Any, costs: Any, now: float | None, single: bool = False) -> list[Round]:
-        """What is asked in each context, after a refresh; ready-made features are checked before it."""
+    def _rounds(
+        self,
+        arms: Any,
+        contexts: Any,
+        costs: Any,
+        now: float | None = None,
+        single: bool = False,
+        fresh: bool = False,
+    ) -> list[Round]:
+        """What is asked in each context, after a refresh if not `fresh`; ready-made features are checked before."""
         ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
-        if not ready_made:
+        if not (ready_made or fresh):
             self._refresh(now)
         settings = self._log.settings
         checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
@@ -633,7 +717,7 @@ class Agent:
             asked = given_round(arms, checked[0], costs, settings)
         else:
             asked = self._catalogue.round(arms, checked[0], costs)
-        if ready_made:
+        if ready_made and not fresh:
             self._refresh(now)
         return in_contexts(asked, checked)
 
@@ -642,24 +726,39 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
-    def _ask(self, rounds: list[Round], now: float) -> list[AgentDecision]:
-        """Decide in each of these rounds, all or none."""
-        self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+    def _write(
+        self, rounds: Sequence[Round], told: Sequence[list[tuple[int, float]]], now: float
+    ) -> tuple[list[AgentDecision], list[int | DecisionError]]:
+        """Decide in each of these rounds, and write down groups of rewards, as `Log.tell_groups` does."""
+        made: list[Decision] = []
+        answers: list[int | DecisionError] = []
+        if rounds:
+            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
         try:
             with self._log.transaction():
-                self._take_in()  # what came meanwhile, so that the decisions are counted in their order
-                self._model.keep_if_behind()
-                made, rounds = [], [self._up_to_date(asked) for asked in rounds]
-                first, version = self._next_number, self._decider.version
-                choices = zip(rounds, self._decider.choose_in_turn(rounds, first), strict=True)
-                for number, (asked, (chosen, features, probability)) in enumerate(choices, first):
-                    made.append(Decision(number, now, asked.names[chosen], features, probability, version, asked))
-                self._model.add_batch()
-                self._log.append_decisions(made)
+                if rounds:
+                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
+                    self._model.keep_if_behind()
+                    made = self._decide([self._up_to_date(asked) for asked in rounds], now)
+                    self._log.append_decisions(made)
+                if told:
+                    self._expire(now)
+                    answers = self._log.tell_groups(told, now)
         except BaseException:
-            self._model.unlearn()  # it has counted decisions that were not written
+            if rounds:
+                self._model.unlearn()  # it has counted decisions that were not written
             raise
-        return [AgentDecision(one.number, str(one.arm), float(one.probability or 0), version, now) for one in made]
+        version = self._decider.version
+        return [AgentDecision(one.number, str(one.arm), one.probability or 0.0, version, now) for one in made], answers
+
+    def _decide(self, rounds: Sequence[Round], now: float) -> list[Decision]:
+        """Decisions that are to be written down; all but the last count in the model already."""
+        made, first, version = [], self._next_number, self._decider.version
+        choices = zip(rounds, self._decider.choose_in_turn(rounds, first), strict=True)
+        for number, (asked, (chosen, features, probability)) in enumerate(choices, first):
+            made.append(Decision(number, now, asked.names[chosen], features, probability, version, asked))
+        self._model.add_batch()
+        return made
 
     def _now(self) -> float:
         return checked_time(self._clock)

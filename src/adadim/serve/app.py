@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +18,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from adadim.agent import Agent
+from adadim.agent import Agent, AgentDecision, AskCall, TellCall
 from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
@@ -31,6 +31,7 @@ logger = logging.getLogger("adadim.serve")
 
 T = TypeVar("T")
 
+LARGEST_GROUP = 256  # calls that are written together; more have to wait for the next group
 OVERVIEW_SECONDS = 1.0  # for which one overview serves all who watch
 OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; a large log is looked at less often
 
@@ -55,13 +56,16 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 class AgentThread:
     """The agent of a file in a thread of its own, which does one thing after the other, and its reader in another.
 
-    So the event loop never waits for a disk.
+    So the event loop never waits for a disk. What is asked and told while the thread is busy waits together, and is
+    then decided and written in one transaction; each caller hears of it after that.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._name = Path(path).name
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # touched by the event loop alone
+        self._busy = False  # whether a group is with the thread
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
@@ -75,6 +79,51 @@ class AgentThread:
     async def do(self, work: Callable[[Agent], T]) -> T:
         """What `work` makes of the agent; it is done to its end even if the client leaves."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
+
+    async def ask(self, contexts: Sequence[Any], arms: Any, costs: Any, single: bool = False) -> list[AgentDecision]:
+        """What `Agent.ask_many` decides, on disk."""
+        made: list[AgentDecision] = await self._grouped(AskCall(contexts, arms, costs, single))
+        return made
+
+    async def tell(self, answers: Sequence[tuple[int, float]]) -> int:
+        """How many rewards were new, on disk."""
+        told: int = await self._grouped(TellCall(answers))
+        return told
+
+    def _grouped(self, call: AskCall | TellCall) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((call, answer))
+        if not self._busy:
+            self._start_group(loop)
+        return answer
+
+    def _start_group(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand all that waits to the thread."""
+        group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
+        self._busy = bool(group)
+        if group:
+            self._thread.submit(self._do_group, loop, group)
+
+    def _do_group(self, loop: asyncio.AbstractEventLoop, group: list[tuple[AskCall | TellCall, Any]]) -> None:
+        """Done by the thread: decide, write, answer; then take in the rewards, before anyone asks again."""
+        results = self._agent.ask_and_tell([call for call, _ in group])
+        loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
+        if any(isinstance(call, TellCall) for call, _ in group):
+            try:
+                self._agent.catch_up()
+            except Exception:  # the next call meets it again, and says so
+                logger.exception("taking in rewards")
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, answers: list[Any]) -> None:
+        for (_, answer), result in answers:
+            if answer.done():  # the client left
+                continue
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+        self._start_group(loop)
 
     async def overview(self) -> dict[str, Any]:
         """What the live page shows of log and model, made at most once a second, however many watch."""
@@ -129,26 +178,24 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
         context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
         """
-        arms = body.offered()
-        return messages.Decided.of(await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs)))
+        (decision,) = await agent.ask([body.context], body.offered(), body.costs, single=True)
+        return messages.Decided.of(decision)
 
     @app.post("/ask/batch")
     async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch:
         """Choose an arm for each of many contexts, all or none; quicker than one request for each."""
-        arms = body.offered()
-        made = await agent.do(lambda agent: agent.ask_many(body.contexts, arms, costs=body.costs))
+        made = await agent.ask(body.contexts, body.offered(), body.costs)
         return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in made])
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
         """Report the reward of a decision. Telling it twice is harmless, telling something else is refused."""
-        return messages.Told(told=int(await agent.do(lambda agent: agent.tell(body.id, body.reward))))
+        return messages.Told(told=await agent.tell([(body.id, body.reward)]))
 
     @app.post("/tell/batch")
     async def tell_batch(body: messages.Batch) -> messages.Told:
         """Report the rewards of many decisions, all or none."""
-        pairs = [(item.id, item.reward) for item in body.rewards]
-        return messages.Told(told=await agent.do(lambda agent: agent.tell_many(pairs)))
+        return messages.Told(told=await agent.tell([(item.id, item.reward) for item in body.rewards]))
 
     @app.get("/arms")
     async def arms() -> messages.Catalogue:
