@@ -130,6 +130,7 @@ def test_openapi_names_every_path_and_the_page_shows_them(service):
         "/dimension",
         "/overview",
         "/health",
+        "/ready",
         "/metrics",
     }
     assert set(document["paths"]) == expected

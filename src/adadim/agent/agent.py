@@ -658,6 +658,12 @@ class Agent:
             self._log.shrink()
             return gone
 
+    def check_log(self) -> None:
+        """Raise a `FileError` unless the log can be read and written now."""
+        with self._lock, self._log.transaction():
+            self._log.place()
+            self._log.check_writable()
+
     def rebuild(self) -> float:
         """Add up the whole log anew, and keep the result in place of the snapshot. Gives the largest change of any sum.
 

@@ -415,6 +415,10 @@ class Log(ABC):
     def last_asked(self) -> Round | None:
         """What the last decision was made among; None if there is none."""
 
+    def check_writable(self) -> None:
+        """Write something that changes nothing, to see whether that works."""
+        self.place()
+
     # What every log does alike
 
     def find_many(self, numbers: Iterable[int]) -> dict[int, Found]:

@@ -1,16 +1,20 @@
-"""The command that puts an agent behind HTTP."""
+"""The commands of an agent in a file: serving it over HTTP, and copying it while it is in use."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from adadim.agent.sqlite import backup_file
 from adadim.cli import kit
+from adadim.serve import events
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
+LogFormat = StrEnum("LogFormat", ["text", "json"])
 
 
 def serve(
@@ -31,6 +35,10 @@ def serve(
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
     ] = DEFAULTS.request_timeout,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(help="What goes to standard error: errors as text, or each request and event as a line of JSON."),
+    ] = LogFormat.text,
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 
@@ -52,9 +60,26 @@ def serve(
     """
     from adadim.serve import Service
 
+    if log_format is LogFormat.json:
+        events.log_as_json()
     token = find_token(token_file)
     burst = max(DEFAULTS.burst, int(2 * rate))
     service = Service(file, Settings(host, port, token, largest_body, most_arms, rate, burst, patience))
     guard = "with a token" if token else "without a token, so for this machine only"
     kit.say(f"serving {file} at {service.url} ({guard}); Ctrl-C stops it")
     service.run()
+
+
+def backup(
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="File of the agent.", show_default=False)],
+    copy: Annotated[Path, typer.Argument(metavar="TO", help="File to make; must not be there.", show_default=False)],
+) -> None:
+    """Copy the file of an agent, also while it is asked, told and served.
+
+    The copy is the agent as it was at one moment, and an agent like any other: Agent.open and adadim serve take it. It
+    is checked before it gets its name, so that a file of that name is complete.
+
+        adadim backup shop.db backups/shop-2024-05-01.db
+    """
+    decisions = backup_file(source, copy)
+    kit.say(f"{copy}: {decisions:,} decisions, {copy.stat().st_size / 1e6:.1f} MB, checked")

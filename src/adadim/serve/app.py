@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -33,6 +34,7 @@ logger = logging.getLogger("adadim.serve")
 T = TypeVar("T")
 
 LARGEST_GROUP = 256  # calls that are written together; more have to wait for the next group
+READY_SECONDS = 5.0  # after which a service that waits for its log is not ready
 OVERVIEW_SECONDS = 1.0  # for which one overview serves all who watch
 OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; a large log is looked at less often
 
@@ -67,6 +69,7 @@ class AgentThread:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
         self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # touched by the event loop alone
         self._busy = False  # whether a group is with the thread
+        self._ready_lock, self._ready_until = asyncio.Lock(), 0.0
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
@@ -109,7 +112,8 @@ class AgentThread:
     def _do_group(self, loop: asyncio.AbstractEventLoop, group: list[tuple[AskCall | TellCall, Any]]) -> None:
         """Done by the thread: decide, write, answer; then take in the rewards, before anyone asks again."""
         results = self._agent.ask_and_tell([call for call, _ in group])
-        loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
+        with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
+            loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
         if any(isinstance(call, TellCall) for call, _ in group):
             try:
                 self._agent.catch_up()
@@ -139,6 +143,19 @@ class AgentThread:
                 end = time.monotonic()
                 self._overview_expires = end + max(OVERVIEW_SECONDS, (end - begun) / OVERVIEW_SHARE)
             return self._overview
+
+    async def check_ready(self) -> None:
+        """Refuse unless the log could be written within the last second, or can be now."""
+        async with self._ready_lock:
+            if time.monotonic() < self._ready_until:
+                return
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    await self.do(Agent.check_log)
+            except TimeoutError:
+                logger.error("GET /ready: the log could not be written within %g seconds", READY_SECONDS)
+                raise Refusal(503, "the agent is busy, or its log is locked", headers={"Retry-After": "1"}) from None
+            self._ready_until = time.monotonic() + 1.0
 
     def close(self) -> None:
         """Finish what was begun, and close the agent."""
@@ -245,8 +262,14 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
 
     @app.get("/health")
     async def health() -> messages.Health:
-        """Whether the service answers; needs no token."""
+        """Whether the service answers, whatever the state of its log (see /ready); needs no token."""
         return messages.Health(status="ok", version=app.version)
+
+    @app.get("/ready")
+    async def ready() -> messages.Health:
+        """Whether the log of the agent can be read and written now; otherwise 503. Needs no token."""
+        await agent.check_ready()
+        return messages.Health(status="ready", version=app.version)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def prometheus() -> Response:

@@ -20,12 +20,13 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from adadim.serve import events
 from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
 
-PATHS_WITHOUT_TOKEN = ("/", "/health", "/docs", "/openapi.json")  # they show nothing of the agent
+PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")  # they show nothing of the agent
 METHODS = ("GET", "POST", "DELETE")
 DRAINED = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
 HEADERS = [
@@ -78,7 +79,12 @@ class Gate:
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in METHODS else "other"
-            self.metrics.observe(path, method, status, time.perf_counter() - begun)
+            seconds = time.perf_counter() - begun
+            self.metrics.observe(path, method, status, seconds)
+            if events.wanted():
+                client = scope["client"][0] if scope.get("client") else None
+                took = round(1000 * seconds, 3)
+                events.report("request", method=method, path=path, status=status, ms=took, client=client)
 
     async def admit(self, request: Request) -> bytes:
         """The body of a request that may go on."""

@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from adadim.errors import InvalidValueError
+from adadim.serve import events
 from adadim.serve.app import AgentThread, create_app
 from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
@@ -88,12 +89,14 @@ class Service:
 
     def run(self) -> None:
         """Serve until SIGTERM, Ctrl-C or `stop`; requests under way are finished first."""
+        events.report("started", url=self.url)
         try:
             # uvicorn stops in good order, then raises the signal again for whoever called it.
             with self._listener, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
             self._agent.close()
+            events.report("stopped")
 
     def stop(self) -> None:
         """Make `run` end."""
