@@ -1,6 +1,9 @@
 """What several callers ask and tell at the same time, in one transaction; and batches beside single questions."""
 
 import multiprocessing
+import threading
+import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 import adadim
 from adadim.agent import Agent, AskCall, TellCall
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
+from agent_runs import scores_by
 
 ARTICLES = {f"article {k}": row for k, row in enumerate(np.random.default_rng(0).normal(size=(12, 6)) / 3)}
 HOMEPAGE = {"context": 4, "arm": 6, "features": adadim.Features(products=3, own=5), "clock": lambda: 1e9}
@@ -220,3 +224,129 @@ def test_several_processes_in_groups(tmp_path):
     with Agent.open(path) as agent:
         assert agent.status()["rewards"] == 3 * 11 * 4
         assert agent.rebuild() < 1e-9
+
+
+# Rewards taken in behind decisions
+
+
+@pytest.fixture
+def behind(tmp_path, monkeypatch):
+    """An agent whose refresh takes long: it waits until `go_on` is set."""
+    agent = Agent.create(tmp_path / "b.db", dim=2, policy=adadim.LinUCB(), noise=1.0)
+    agent.set_arms({"x": [1.0, 0.0], "y": [0.0, 1.0]})
+    go_on, start = threading.Event(), adadim.LinUCB.start
+
+    def slow(self, *arguments, **options):
+        learner = start(self, *arguments, **options)
+        if threading.current_thread().name.startswith("refresh"):
+            assert go_on.wait(30)
+        return learner
+
+    monkeypatch.setattr(adadim.LinUCB, "start", slow)
+    monkeypatch.setattr("adadim.agent.policy.REFRESH_SECONDS", 0.0)
+    agent.work_behind()
+    yield agent, go_on
+    go_on.set()
+    agent.close()
+
+
+def caught_up(agent):
+    end = time.monotonic() + 30
+    while pause := agent.catch_up():
+        assert time.monotonic() < end
+        time.sleep(min(pause, 0.01))
+
+
+def test_decisions_go_on_while_rewards_are_taken_in(behind, tmp_path):
+    agent, go_on = behind
+    first = agent.ask_many([None] * 6)
+    agent.tell_many({d.id: 3.0 if d.arm == "y" else -3.0 for d in first})
+    assert agent.catch_up() > 0
+    assert agent.is_behind
+    made = agent.ask_many([None] * 4) + [agent.ask() for _ in range(4)]
+    assert Counter(d.arm for d in made) == {"x": 4, "y": 4}  # by the widths, which count all of them
+    go_on.set()
+    caught_up(agent)
+    assert not agent.is_behind
+    assert {agent.ask().arm for _ in range(3)} == {"y"}
+    # What was made behind is what a fresh process finds in the log.
+    agent.catch_up()
+    with Agent.open(tmp_path / "b.db") as fresh:
+        arms = {"x": [1.0, 0.0], "y": [0.0, 1.0], "z": [0.6, 0.6]}
+        ours, theirs = agent._decider.prepare(99), fresh._decider.prepare(99)
+        table = np.array(list(arms.values()))
+        assert np.allclose(scores_by(ours, table, 98), scores_by(theirs, table, 98), rtol=0, atol=1e-12)
+
+
+def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(behind, monkeypatch):
+    agent, go_on = behind
+    ids = [d.id for d in agent.ask_many([None] * 8)]
+    agent.tell(ids[0], 1.0)
+    agent.catch_up()
+    for id in ids[1:]:
+        agent.tell(id, 1.0)
+        agent.catch_up()
+    go_on.set()
+    seen, restart = [], adadim.policies.linear.linucb.LinearLearner.restart
+
+    def counting(self, sums):
+        seen.append(sums.weight)
+        restart(self, sums)
+
+    monkeypatch.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", counting)
+    caught_up(agent)
+    assert seen[-1] == 8.0
+    assert len(seen) <= 2  # the first one had begun before
+
+
+def test_what_is_asked_of_the_model_is_never_behind(behind):
+    agent, _ = behind
+    first = agent.ask_many([None] * 6)
+    agent.tell_many({d.id: 1.0 for d in first})
+    agent.catch_up()
+    assert agent.describe()["learner"]["pulls"] == 6
+    assert agent.estimate()["x"][0] > 0.5
+
+
+def test_another_policy_or_a_failed_batch_ends_what_is_under_way(behind, monkeypatch):
+    agent, go_on = behind
+    first = agent.ask_many([None] * 6)
+    agent.tell_many({d.id: 1.0 for d in first})
+    agent.catch_up()
+    agent.replace_policy(adadim.LinUCB(radius=0.0))
+    go_on.set()
+    caught_up(agent)
+    assert agent.policy == adadim.LinUCB(radius=0.0)
+    assert agent.describe()["learner"]["pulls"] == 6
+    last = agent.ask()
+    agent.tell(last.id, 1.0)
+    agent.catch_up()
+
+    def failing(decisions):
+        raise FileError("disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(agent._log, "append_decisions", failing)
+        with pytest.raises(FileError):
+            agent.ask_many([None] * 3)
+    caught_up(agent)
+    assert agent.ask().id == 8
+    assert agent.describe()["learner"]["pulls"] == 7
+    assert agent.rebuild() < 1e-12
+
+
+def test_an_error_behind_decisions_is_met_by_the_next_one(behind, monkeypatch):
+    agent, go_on = behind
+    agent.tell_many({d.id: 1.0 for d in agent.ask_many([None] * 6)})
+    agent.catch_up()
+
+    def failing(self, sums):
+        raise InvalidValueError("no such model")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", failing)
+        go_on.set()
+        agent._decider._coming.made.exception(30)
+        with pytest.raises(InvalidValueError, match="no such model"):
+            agent.ask()
+    assert agent.ask().id == 7

@@ -220,6 +220,7 @@ class Agent:
             with suppress(AdadimError), self._log.transaction():
                 self._model.refresh()
                 self._model.keep_if_behind(every=1)
+            self._decider.close()
             self._log.close()
 
     def __enter__(self) -> Agent:
@@ -413,15 +414,31 @@ class Agent:
         results.update((at, [next(decisions) for _ in part]) for at, part in asked.items())
         return [results[at] for at in range(len(calls))]
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> float:
         """Take in what was told, by all processes, so that the next decision need not.
 
-        Rewards are otherwise taken in by the next call, all at once: a few factorisations of a matrix as large as there
-        are features.
+        Rewards are otherwise taken in by the next decision, all at once: a few factorisations of a matrix as large as
+        there are features. Gives in how many seconds to call this again, 0 if nothing is left to do; it is 0 unless the
+        agent works behind decisions.
         """
         with self._lock:
             self._refresh()
-            self._decider.prepare(self._next_number)
+            return self._decider.catch_up(self._next_number)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a decision now would lack rewards that are known here, because the agent works behind decisions."""
+        with self._lock:
+            return self._decider.is_behind(self._next_number)
+
+    def work_behind(self) -> None:
+        """From now on, let `catch_up` take in rewards in a thread of its own, if that takes longer than a decision.
+
+        Decisions made meanwhile go by the rewards before, and count all decisions. This is for a service, which calls
+        `catch_up` after each reward. Without it, every decision knows every reward that was told before.
+        """
+        with self._lock:
+            self._decider.work_behind()
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.

@@ -232,7 +232,8 @@ class Model:
     """The sums over the log as of the last `refresh`; all methods are called in a transaction of the log.
 
     A learner that knows `sums` at some `version` knows them at the same version later too, once it has counted the
-    decisions whose features are in `expected`, and they are taken out. At another version it has to start again.
+    decisions in `recent`, with their numbers, that came since. At another version it has to start again. `renewals`
+    counts how often the sums were taken anew from the log: there may have been decisions that were not written.
     """
 
     def __init__(self, log: Log) -> None:
@@ -241,7 +242,7 @@ class Model:
         self.withdraws = settings.expire_after is not None and settings.expired_reward is None
         self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
-        self.expected: list[FloatArray] = []
+        self.renewals, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
         self._bounds: tuple[float, FloatArray] | None = None  # those of the sums, while there is a batch
 
@@ -261,6 +262,7 @@ class Model:
     def unlearn(self) -> None:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
+        self.renewals += 1
         self._batch.clear()
         self._bounds = None
 
@@ -336,31 +338,24 @@ class Model:
         longest, extent = self.sums.scales
         self.sums.expect(numbers, features)
         now = self.sums.scales
-        self.expected.extend(features)
-        if now[0] != longest or (now[1] != extent).any() or len(self.expected) > self.dim:
-            self._changed()  # other scales are no small step; and so many steps cost more than to start again
+        self.recent.extend(zip(numbers.tolist(), features, strict=True))
+        if now[0] != longest or (now[1] != extent).any():
+            self._changed()  # other scales are no small step
 
-    def count_decision(self, number: int, features: FloatArray, counted: bool = False) -> None:
-        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch.
-
-        `counted` says that the learner has counted it already, or will.
-        """
+    def count_decision(self, number: int, features: FloatArray) -> None:
+        """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
         if self._bounds is None:
             self._bounds = self.sums.bounds
         longest, extent = self._bounds
         if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
             # The scales stay what they are, so that the sums can wait for the rest of the batch.
             self._batch.append((number, features))
-            if not counted:
-                self.expected.append(features)
+            self.recent.append((number, features))
             return
         self.add_batch()
-        version = self.version
         self.expect(np.array([number]), features[None])
         self.sums.forget(number)
         self.place = self.place._replace(number=number)
-        if counted and self.version == version:
-            self.expected.pop()
 
     def add_batch(self) -> None:
         """Add the decisions of the batch to the sums."""
@@ -414,7 +409,6 @@ class Model:
 
     def _changed(self) -> None:
         self.version += 1
-        self.expected.clear()
 
     def renew(self) -> float:
         """Add up the whole log anew and keep the sums; gives the largest change of any of them."""

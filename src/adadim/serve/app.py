@@ -69,11 +69,13 @@ class AgentThread:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
         self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # touched by the event loop alone
         self._busy = False  # whether a group is with the thread
+        self._catching_up = False  # whether rewards will be taken in by and by
         self._ready_lock, self._ready_until = asyncio.Lock(), 0.0
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
+            self._agent.work_behind()
             self._watch = self._reader.submit(Watch, Path(path)).result()
         except BaseException:
             self._thread.shutdown()
@@ -114,11 +116,24 @@ class AgentThread:
         results = self._agent.ask_and_tell([call for call, _ in group])
         with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
             loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
-        if any(isinstance(call, TellCall) for call, _ in group):
-            try:
-                self._agent.catch_up()
-            except Exception:  # the next call meets it again, and says so
-                logger.exception("taking in rewards")
+        told = any(isinstance(call, TellCall) for call, _ in group)
+        if (told or self._agent.is_behind) and not self._catching_up:
+            self._catch_up(loop)
+
+    def _catch_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Done by the thread: take in rewards; again later, until all are."""
+        try:
+            pause = self._agent.catch_up()
+        except Exception:  # the next call meets it again, and says so
+            logger.exception("taking in rewards")
+            pause = 0.0
+        self._catching_up = pause > 0
+        if pause:
+            with contextlib.suppress(RuntimeError):  # the service has stopped
+                loop.call_soon_threadsafe(self._catch_up_later, loop, pause)
+
+    def _catch_up_later(self, loop: asyncio.AbstractEventLoop, pause: float) -> None:
+        loop.call_later(pause, lambda: self._thread.submit(self._catch_up, loop))
 
     def _answer(self, loop: asyncio.AbstractEventLoop, answers: list[Any]) -> None:
         for (_, answer), result in answers:
