@@ -396,7 +396,8 @@ class Agent:
         told: dict[int, list[tuple[int, float]]] = {}
         with self._lock:
             now = self._now()
-            self._refresh(now)
+            if any(isinstance(call, AskCall) for call in calls):
+                self._refresh(now)
             for at, call in enumerate(calls):
                 try:
                     if isinstance(call, TellCall):

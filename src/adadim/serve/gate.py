@@ -14,9 +14,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from fastapi import FastAPI, Request
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -69,7 +67,7 @@ class Gate:
 
         try:
             try:
-                body = await self.admit(Request(scope, receive))
+                body = await self.admit(scope, receive)
             except Refusal as refusal:
                 await refusal.response()(scope, receive, noting)
                 return
@@ -86,29 +84,31 @@ class Gate:
                 took = round(1000 * seconds, 3)
                 events.report("request", method=method, path=path, status=status, ms=took, client=client)
 
-    async def admit(self, request: Request) -> bytes:
+    async def admit(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that may go on."""
-        wait = self.rate_limit.take(request.client.host if request.client else "")
+        client = scope.get("client")
+        wait = self.rate_limit.take(client[0] if client else "")
         if wait:
             reason = f"more than {self.settings.rate:g} requests per second from one address"
             raise Refusal(429, reason, headers={"Retry-After": str(math.ceil(wait))})
-        headers = request.headers
-        self._check_caller(request.scope["path"], headers)
+        # The first of each name counts.
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        self._check_caller(scope["path"], headers)
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method == "POST" and content_type != "application/json":
+        if scope["method"] == "POST" and content_type != "application/json":
             raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refusal(415, "the body must not be compressed")
         try:
             async with asyncio.timeout(self.settings.request_timeout):
-                return await self._read_body(request)
-        except ClientDisconnect:
+                return await self._read_body(headers.get("content-length", "0"), receive)
+        except _LeftError:
             raise Refusal(400, "the client left before the request was complete") from None
         except TimeoutError:
             reason = f"the request was not complete after {self.settings.request_timeout:g} seconds"
             raise Refusal(408, reason, headers={"Connection": "close"}) from None
 
-    def _check_caller(self, path: str, headers: Headers) -> None:
+    def _check_caller(self, path: str, headers: Mapping[str, str]) -> None:
         if self.settings.token is None:
             # A web page that points its own name at this machine could otherwise call the service from a browser here.
             host = headers.get("host", "")
@@ -121,22 +121,27 @@ class Gate:
                 reason = "the wrong token" if scheme else "a token is needed: Authorization: Bearer TOKEN"
                 raise Refusal(401, reason, headers={"WWW-Authenticate": 'Bearer realm="adadim"'})
 
-    async def _read_body(self, request: Request) -> bytes:
+    async def _read_body(self, declared: str, receive: Receive) -> bytes:
         most = self.settings.largest_body
-        too_large = Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
-        declared = request.headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > DRAINED * most:
-            raise too_large
-        parts, size = [], 0
-        async for part in request.stream():
+        parts, size, more = [], 0, not (declared.isdigit() and int(declared) > DRAINED * most)
+        too_large = not more
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _LeftError
+            part = message.get("body", b"")
             size += len(part)
-            if size > DRAINED * most:
-                raise too_large
-            if size <= most:
+            too_large = size > most
+            if not too_large:
                 parts.append(part)
-        if size > most:
-            raise too_large
+            more = message.get("more_body", False) and size <= DRAINED * most
+        if too_large:
+            raise Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
         return b"".join(parts)
+
+
+class _LeftError(Exception):
+    """The client left before its request was complete."""
 
 
 class RateLimit:

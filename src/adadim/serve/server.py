@@ -124,7 +124,7 @@ class TimedProtocol(H11Protocol):
     timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(GatheredWrites(transport, self.loop))  # type: ignore[arg-type]
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -164,6 +164,33 @@ class TimedProtocol(H11Protocol):
             for event in (head, h11.Data(bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+
+class GatheredWrites:
+    """A transport that sends what is written in one go once the event loop comes round: head and body of an answer."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._parts = transport, loop, list[bytes]()
+
+    def write(self, data: bytes) -> None:
+        """Send this soon, after what was written before."""
+        if data:
+            if not self._parts:
+                self._loop.call_soon(self._flush)
+            self._parts.append(data)
+
+    def close(self) -> None:
+        """Send the rest, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 def _listener(settings: Settings) -> socket.socket:
