@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -190,15 +190,14 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
         redirect_slashes=False,
         responses=FAILURES,
     )
-    app.router.route_class = JsonRoute
-    app.state.most_arms = settings.most_arms
     metrics = Metrics()
     _add_calls(app, agent)
     _add_numbers(app, agent, metrics)
     _add_pages(app, token_needed=settings.token is not None)
     for error in (RequestValidationError, AdadimError, HTTPException, Exception):
         app.add_exception_handler(error, _answer_error)
-    return Gate(app, settings, metrics)
+    posts = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
+    return Gate(app, settings, metrics, {route.path: Call(route, settings.most_arms) for route in posts})
 
 
 def _add_calls(app: FastAPI, agent: AgentThread) -> None:
@@ -306,51 +305,43 @@ def _add_pages(app: FastAPI, token_needed: bool) -> None:
         return reference
 
 
-class JsonRequest(Request):
-    """A request whose JSON says each thing once and does not go too deep."""
+class Call:
+    """What a POST does: its body is checked, and the answer of its function written, both as their types say.
 
-    async def json(self) -> Any:
+    The gate calls it. FastAPI, which describes it in /openapi.json, could do so too, but what it does for calls that
+    have more than a body takes longer than a decision.
+    """
+
+    def __init__(self, route: APIRoute, most: int) -> None:
+        self.path, self._work, self._most = route.path, route.endpoint, most
+        self._checked = get_type_hints(route.endpoint)["body"].model_validate
+
+    async def __call__(self, body: bytes) -> Response:
+        """The answer to the client, whatever happens."""
+        try:
+            answer = await self._work(self._checked(self._content(body)))
+            return Response(answer.model_dump_json(), media_type="application/json")
+        except Exception as error:
+            refusal = _as_refusal("POST", self.path, error)
+            if refusal.status_code == 500:
+                logger.exception("POST %s", self.path)
+            return refusal.response()
+
+    def _content(self, body: bytes) -> Any:
         """The body as Python values. NaN and infinity are let through here, and refused where their field is known."""
         try:
-            content = json.loads(await self.body(), object_pairs_hook=_without_repeats)
+            content = json.loads(body, object_pairs_hook=_without_repeats) if body else None
         except RecursionError:
             raise Refusal(400, "the body is nested too deeply") from None
         except ValueError as error:  # also of wrong UTF-8, and of integers with thousands of digits
             raise Refusal(400, f"the body is not JSON: {error}") from None
+        if content is None:
+            raise Refusal(422, "Field required")
         # Before anything else looks at each: checking half a million wrong items would keep all others waiting.
-        most = self.app.state.most_arms
         for field, part in content.items() if isinstance(content, dict) else ():
-            if isinstance(part, dict | list) and len(part) > most:
-                raise Refusal(422, f"at most {most} in one request, got {len(part)}", field)
+            if isinstance(part, dict | list) and len(part) > self._most:
+                raise Refusal(422, f"at most {self._most} in one request, got {len(part)}", field)
         return content
-
-
-class JsonRoute(APIRoute):
-    """A route that reads its body as `JsonRequest` does.
-
-    Where a call has a body and nothing else, that is checked and answered here: what FastAPI does besides, for calls
-    that have more, takes longer than a decision.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        body = get_type_hints(self.endpoint).get("body")
-        if body is None:
-            return super().get_route_handler()
-        endpoint, validate = self.endpoint, body.model_validate
-
-        async def answer(request: Request) -> Response:
-            received = JsonRequest(request.scope, request.receive)
-            content = await received.json() if await received.body() else None
-            if content is None:
-                raise RequestValidationError([{"loc": ("body",), "msg": "Field required"}])
-            try:
-                checked = validate(content)
-            except ValidationError as error:
-                found = error.errors(include_url=False)
-                raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
-            return Response((await endpoint(checked)).model_dump_json(), media_type="application/json")
-
-        return answer
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -365,18 +356,18 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _as_refusal(request, error).response()
+    return _as_refusal(request.method, request.url.path, error).response()
 
 
-def _as_refusal(request: Request, error: Exception) -> Refusal:
-    method, path = request.method, request.url.path
+def _as_refusal(method: str, path: str, error: Exception) -> Refusal:
     match error:
         case Refusal():
             return error
-        case RequestValidationError():
+        case RequestValidationError() | ValidationError():
             first, *others = error.errors()
             more = f" (and {len(others)} more)" if others else ""
-            return Refusal(422, f"{first['msg']}{more}", field_name(first["loc"]))
+            place = first["loc"] if isinstance(error, RequestValidationError) else ("body", *first["loc"])
+            return Refusal(422, f"{first['msg']}{more}", field_name(place))
         case FileError():  # its text has the path of the file, which is nobody's business outside
             logger.error("%s %s: %s", method, path, error)
             reason = "the file of the agent cannot be read or written just now; the log of the service says why"

@@ -11,10 +11,10 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import numpy as np
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -45,10 +45,19 @@ AGENT_NUMBERS = {
 
 
 class Gate:
-    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both."""
+    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both.
 
-    def __init__(self, app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    `posts` are what answers a POST, by its path; all else is for the application.
+    """
+
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: Settings,
+        metrics: Metrics,
+        posts: Mapping[str, Callable[[bytes], Awaitable[Response]]],
+    ) -> None:
+        self.app, self.settings, self.metrics, self.posts = app, settings, metrics, posts
         self.rate_limit = RateLimit(settings.rate, settings.burst)
         self.paths = {route.path for route in app.routes if isinstance(route, Route)}
 
@@ -71,7 +80,11 @@ class Gate:
             except Refusal as refusal:
                 await refusal.response()(scope, receive, noting)
                 return
-            await self.app(scope, _replaying(body, receive), noting)
+            post = self.posts.get(scope["path"]) if scope["method"] == "POST" else None
+            if post is None:
+                await self.app(scope, _replaying(body, receive), noting)
+            else:
+                await (await post(body))(scope, receive, noting)
         except Exception:  # a defect: it was answered by 500, and the service goes on
             logger.exception("%s %s", scope["method"], scope["path"])
         finally:
