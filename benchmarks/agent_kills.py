@@ -4,7 +4,8 @@ Each process notes what the agent has acknowledged in a file of its own, right a
 every noted decision and every noted reward must be in the log exactly once, as it was acknowledged, and the model must
 be what a fresh sum over the log gives. A process that starts again first tells what it had not noted as told, as a
 client would: telling twice is harmless. Processes close the file and open it again now and then, so that kills fall
-into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call.
+into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call; and
+now and then three decisions and some rewards are asked and told in one transaction, as a service does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 import adadim
 from _report import arguments, describe, load, machine, write_json
+from adadim.agent import AskCall, TellCall
 
 CONTEXT, ARM, ARMS = 2, 3, 5
 BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowledged something
@@ -46,7 +48,16 @@ def work(path: Path, notes: Path, seed: int) -> None:
         if notes.stat().st_size and not notes.read_bytes().endswith(b"\n"):
             file.write(b"\n")
         while True:
-            if len(waiting) < 6:
+            if rng.random() < 0.2:
+                contexts, told_now = rng.normal(size=(3, CONTEXT)), waiting[:2]
+                calls = [AskCall(contexts[:2]), AskCall(contexts[2:], drawn_arms(rng))]
+                tells = [TellCall([(number, reward_of(number))]) for number in told_now]
+                first, second, *_ = agent.ask_and_tell([*calls, *tells])
+                lines = [f"asked {decision.id} {decision.arm}\n" for decision in first + second]
+                lines += [f"told {number} {reward_of(number)!r}\n" for number in told_now]
+                file.write("".join(lines).encode())
+                waiting = waiting[2:] + [decision.id for decision in first + second]
+            elif len(waiting) < 6:
                 given = drawn_arms(rng) if rng.random() < 0.5 else None
                 decision = agent.ask(given, context=rng.normal(size=CONTEXT))
                 file.write(f"asked {decision.id} {decision.arm}\n".encode())

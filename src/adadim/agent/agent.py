@@ -402,7 +402,7 @@ class Agent:
                 try:
                     if isinstance(call, TellCall):
                         told[at] = checked_pairs(call.answers)
-                    elif call.contexts:
+                    elif len(call.contexts):
                         asked[at] = self._rounds(call.arms, call.contexts, call.costs, single=call.single, fresh=True)
                     else:
                         results[at] = []
