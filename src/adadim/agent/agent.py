@@ -118,6 +118,7 @@ class Agent:
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Not for callers: Agent.create and Agent.open are the ways in.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
+        self._seen: int | None = None  # `Log.others_wrote` as of the last refresh
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
         self._refresh()
@@ -701,6 +702,7 @@ class Agent:
                 self._expire(now)
         with self._log.transaction(write=False):
             self._take_in()
+            self._seen = self._log.others_wrote()
 
     def _take_in(self) -> None:
         """Take in what was written since last time; in a transaction."""
@@ -753,7 +755,7 @@ class Agent:
     def _write(
         self, rounds: Sequence[Round], told: Sequence[list[tuple[int, float]]], now: float
     ) -> tuple[list[AgentDecision], list[int | DecisionError]]:
-        """Decide in each of these rounds, and write down groups of rewards, as `Log.tell_groups` does."""
+        """Decide in each of these rounds, after a refresh, and write down rewards, as `Log.tell_groups` does."""
         made: list[Decision] = []
         answers: list[int | DecisionError] = []
         if rounds:
@@ -761,7 +763,8 @@ class Agent:
         try:
             with self._log.transaction():
                 if rounds:
-                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
+                    if self._seen is None or self._seen != self._log.others_wrote():
+                        self._take_in()  # what came meanwhile, so that the decisions are counted in their order
                     self._model.keep_if_behind()
                     made = self._decide([self._up_to_date(asked) for asked in rounds], now)
                     self._log.append_decisions(made)

@@ -415,6 +415,10 @@ class Log(ABC):
     def last_asked(self) -> Round | None:
         """What the last decision was made among; None if there is none."""
 
+    def others_wrote(self) -> int | None:
+        """A number that is another one whenever other processes wrote in between; None where that is not known."""
+        return None
+
     def check_writable(self) -> None:
         """Write something that changes nothing, to see whether that works."""
         self.place()

@@ -595,6 +595,9 @@ class SqliteLog(Log):
             if self._row(f"{query} LIMIT 1") is not None:
                 raise self.damaged(what)
 
+    def others_wrote(self) -> int | None:
+        return int(self._row("PRAGMA data_version")[0])
+
     def check_writable(self) -> None:
         self._connection.execute(f"PRAGMA user_version = {VERSION}")  # which it is; this goes to disk all the same
 
