@@ -4,7 +4,9 @@ Each process notes what the agent has acknowledged in a file of its own, right a
 every noted decision and every noted reward must be in the log exactly once, as it was acknowledged, and the model must
 be what a fresh sum over the log gives. A process that starts again first tells what it had not noted as told, as a
 client would: telling twice is harmless. Processes close the file and open it again now and then, so that kills fall
-into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call.
+into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call; and
+now and then three decisions and some rewards are asked and told in one transaction, as a service does.
+
 
 With --postgres the agent is in a PostgreSQL of its own, which crashes under load too (`pg_ctl restart -m immediate`): a
 process that gets an error tries again, as a client would.
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +30,7 @@ import adadim
 from _report import ROOT, arguments, describe, load, machine, write_json
 
 sys.path.append(str(ROOT / "tests"))
+from adadim.agent import AskCall, TellCall
 from postgres_server import Database
 
 CONTEXT, ARM, ARMS = 2, 3, 5
@@ -36,6 +40,15 @@ BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowl
 def reward_of(number: int) -> float:
     """What a decision earns: anybody can tell it."""
     return float(np.sin(number))
+
+
+def answered(agent: adadim.Agent, calls: list[AskCall | TellCall]) -> list[Any]:
+    """What an agent answers to several calls at once; the first error is raised, as a client sees it."""
+    results = agent.ask_and_tell(calls)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
 
 
 def drawn_arms(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -61,7 +74,16 @@ def work(path: str, notes: Path, seed: int) -> None:
         if notes.stat().st_size and not notes.read_bytes().endswith(b"\n"):
             file.write(b"\n")
         while True:
-            if len(waiting) < 6:
+            if rng.random() < 0.2:
+                contexts, told_now = rng.normal(size=(3, CONTEXT)), waiting[:2]
+                calls = [AskCall(contexts[:2]), AskCall(contexts[2:], drawn_arms(rng))]
+                tells = [TellCall([(number, reward_of(number))]) for number in told_now]
+                first, second, *_ = persistently(lambda: answered(agent, [*calls, *tells]))  # noqa: B023
+                lines = [f"asked {decision.id} {decision.arm}\n" for decision in first + second]
+                lines += [f"told {number} {reward_of(number)!r}\n" for number in told_now]
+                file.write("".join(lines).encode())
+                waiting = waiting[2:] + [decision.id for decision in first + second]
+            elif len(waiting) < 6:
                 given, context = drawn_arms(rng) if rng.random() < 0.5 else None, rng.normal(size=CONTEXT)
                 decision = persistently(lambda: agent.ask(given, context=context))  # noqa: B023
                 file.write(f"asked {decision.id} {decision.arm}\n".encode())

@@ -20,7 +20,9 @@ def test_killed_processes_lose_nothing_that_was_acknowledged(tmp_path):
     found = json.loads((tmp_path / "kills.json").read_text())["found"]
     assert found["acknowledged_decisions"] > 20
     assert found["acknowledged_rewards"] > 10
-    assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 4 + 2  # one for each process killed
+    assert (
+        0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 3 * (4 + 2)
+    )  # a group for each process killed
     assert found["difference_from_a_rebuild"] < 1e-9
 
 

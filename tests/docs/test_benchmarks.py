@@ -263,7 +263,14 @@ def test_an_agent_through_http(tmp_path):
         assert 0 < row["ask p50 ms"] <= row["ask p99 ms"]
         assert row["tell per second"] > 0
     assert report["decisions"] > 0
+    assert [(row["what"], row["calls"]) for row in report["homepage"]] == [
+        (what, calls) for calls in ("asks", "asks and tells") for what in ("service", "bare")
+    ]
+    for row in report["homepage"]:
+        assert row["calls per second"] > 0
+        assert 0 < row["ask p50 ms"] <= row["ask p99 ms"]
     assert "fsync" in printed
+    assert "of what the bare application answers" in printed
 
 
 def test_two_versions_play_in_turns(tmp_path):

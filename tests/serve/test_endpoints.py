@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adadim.agent import Agent
+from adadim.agent.sqlite import SqliteLog
 from adadim.errors import FileError
 
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1], "sku-3": [1.0, -0.4, 0.3]}
@@ -129,6 +130,7 @@ def test_openapi_names_every_path_and_the_page_shows_them(service):
         "/dimension",
         "/overview",
         "/health",
+        "/ready",
         "/metrics",
     }
     assert set(document["paths"]) == expected
@@ -181,7 +183,7 @@ def test_a_file_that_cannot_be_written_is_no_fault_of_the_caller(service, file, 
         raise FileError(f"{file}: cannot be read or written (database or disk is full)")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Agent, "ask", fail)
+        patched.setattr(SqliteLog, "append_decisions", fail)
         answer = service.post("/ask", json={"arms": ARMS})
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert str(file.parent) not in answer.text

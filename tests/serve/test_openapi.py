@@ -18,6 +18,7 @@ SUCCESSES = {
     ("get", "/dimension"): {},
     ("get", "/overview"): {},
     ("get", "/health"): {},
+    ("get", "/ready"): {},
     ("get", "/metrics"): {},
     ("delete", "/arms"): {"params": {"name": "sku-1"}},
 }

@@ -55,7 +55,7 @@ def test_with_the_token_everything_is_there(guarded):
 
 
 def test_pages_and_health_need_no_token_and_show_nothing(guarded, file):
-    for path in ("/", "/docs", "/openapi.json", "/health"):
+    for path in ("/", "/docs", "/openapi.json", "/health", "/ready"):
         answer = guarded.get(path)
         assert answer.status_code == 200
         assert file.name not in answer.text

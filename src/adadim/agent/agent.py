@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from adadim.agent import logged
 from adadim.agent.inputs import (
@@ -38,7 +40,7 @@ from adadim.agent.tables import first_rows
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
-from adadim.errors import AdadimError
+from adadim.errors import AdadimError, DecisionError, FileError
 from adadim.policies.base import Policy
 from adadim.policies.inputs import checked_plugins
 
@@ -74,6 +76,21 @@ class AgentDecision:
     time: float
 
 
+class AskCall(NamedTuple):
+    """What one caller asks: `Agent.ask_many` of this."""
+
+    contexts: Sequence[Numbers | None]
+    arms: Mapping[str, Numbers] | Iterable[str] | None = None
+    costs: Mapping[str, float] | None = None
+    single: bool = False  # whether errors speak of one context, as in `Agent.ask`
+
+
+class TellCall(NamedTuple):
+    """What one caller tells: `Agent.tell_many` of this."""
+
+    answers: Sequence[tuple[int, float]]
+
+
 class Agent:
     """A bandit that lives in a file.
 
@@ -102,6 +119,7 @@ class Agent:
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Not for callers: Agent.create and Agent.open are the ways in.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
+        self._seen: int | None = None  # `Log.others_wrote` as of the last refresh
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
         self._refresh()
@@ -210,6 +228,7 @@ class Agent:
             with suppress(AdadimError), self._log.transaction():
                 self._model.refresh()
                 self._model.keep_if_behind(every=1)
+            self._decider.close()
             self._log.close()
 
     def __enter__(self) -> Agent:
@@ -281,15 +300,7 @@ class Agent:
         """
         with self._lock:
             now = self._now()
-            asked = self._round(arms, context, costs, now)
-            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
-            draws = self._log.reserve(1)
-            if draws is not None:
-                return self._decide_ahead([asked], draws, now)[0]
-            with self._log.transaction():
-                self._model.keep_if_behind()
-                decision, row = self._decide(asked, self._log.place().number + 1, now)
-                self._log.append_decisions([row])
+            ((decision,), _) = self._write([self._round(arms, context, costs, now)], [], now)
             return decision
 
     def ask_many(
@@ -327,27 +338,9 @@ class Agent:
         if rows == []:
             return []
         with self._lock:
-            now, decisions, made = self._now(), [], []
-            rounds = self._rounds(arms, contexts if rows is None else rows, costs, now)
-            self._decider.prepare(self._next_number)
-            draws = self._log.reserve(len(rounds))
-            if draws is not None:
-                return self._decide_ahead(rounds, draws, now)
-            try:
-                with self._log.transaction():
-                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
-                    self._model.keep_if_behind()
-                    for asked in rounds:
-                        decision, row = self._decide(self._up_to_date(asked), self._next_number, now)
-                        self._model.count_decision(row.number, row.features)
-                        decisions.append(decision)
-                        made.append(row)
-                    self._model.add_batch()
-                    self._log.append_decisions(made)
-            except BaseException:
-                self._model.unlearn()  # it has counted decisions that were not written
-                raise
-            return decisions
+            now = self._now()
+            given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
+            return self._write(self._rounds(arms, given, costs, now), [], now)[0]
 
     def tell(self, id: int, reward: float) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
@@ -370,10 +363,91 @@ class Agent:
         >>> folder.cleanup()
         """
         pairs = checked_pairs(answers)
-        with self._lock, self._log.transaction():
+        with self._lock:
+            (told,) = self._write([], [pairs], self._now())[1]
+        if isinstance(told, DecisionError):
+            raise told
+        return told
+
+    def ask_and_tell(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
+        """What several callers ask and tell at the same time, in one transaction, for a service.
+
+        Gives for each call what `ask_many` or `tell_many` would, or the error that it alone has; all are on disk when
+        this returns. The calls are concurrent: no decision counts a reward that is told here.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> from adadim.agent import AskCall, TellCall
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=1) as agent:
+        ...     first = agent.ask({"a": [1.0], "b": [2.0]})
+        ...     made, told, refused = agent.ask_and_tell(
+        ...         [AskCall([None], {"a": [1.0]}), TellCall([(first.id, 0.5)]), TellCall([(9, 1.0)])]
+        ...     )
+        >>> made[0].id, told, refused
+        (2, 1, UnknownDecisionError('there is no decision 9; the last one is 2'))
+        >>> folder.cleanup()
+        """
+        try:
+            return self._together(calls)
+        except FileError as error:
+            return [error for _ in calls]
+        except Exception as error:
+            if len(calls) == 1:
+                return [error]
+            return [self.ask_and_tell([call])[0] for call in calls]  # so that only the one at fault fails
+
+    def _together(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
+        results: dict[int, list[AgentDecision] | int | Exception] = {}
+        asked: dict[int, list[Round]] = {}
+        told: dict[int, list[tuple[int, float]]] = {}
+        with self._lock:
             now = self._now()
-            self._expire(now)
-            return self._log.tell_many(pairs, now)
+            if any(isinstance(call, AskCall) for call in calls):
+                self._refresh(now)
+            for at, call in enumerate(calls):
+                try:
+                    if isinstance(call, TellCall):
+                        told[at] = checked_pairs(call.answers)
+                    elif len(call.contexts):
+                        asked[at] = self._rounds(call.arms, call.contexts, call.costs, single=call.single, fresh=True)
+                    else:
+                        results[at] = []
+                except AdadimError as error:
+                    results[at] = error
+            rounds = [one for part in asked.values() for one in part]
+            made, answers = self._write(rounds, list(told.values()), now)
+        results.update(zip(told, answers, strict=True))
+        decisions = iter(made)
+        results.update((at, [next(decisions) for _ in part]) for at, part in asked.items())
+        return [results[at] for at in range(len(calls))]
+
+    def catch_up(self) -> float:
+        """Take in what was told, by all processes, so that the next decision need not.
+
+        Rewards are otherwise taken in by the next decision, all at once: a few factorisations of a matrix as large as
+        there are features. Gives in how many seconds to call this again, 0 if nothing is left to do; it is 0 unless the
+        agent works behind decisions.
+        """
+        with self._lock:
+            self._refresh()
+            return self._decider.catch_up(self._next_number)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a decision now would lack rewards that are known here, because the agent works behind decisions."""
+        with self._lock:
+            return self._decider.is_behind(self._next_number)
+
+    def work_behind(self) -> None:
+        """From now on, let `catch_up` take in rewards in a thread of its own, if that takes longer than a decision.
+
+        Decisions made meanwhile go by the rewards before, and count all decisions. This is for a service, which calls
+        `catch_up` after each reward. Without it, every decision knows every reward that was told before.
+        """
+        with self._lock:
+            self._decider.work_behind()
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
@@ -610,6 +684,12 @@ class Agent:
             self._log.shrink()
             return gone
 
+    def check_log(self) -> None:
+        """Raise a `FileError` unless the log can be read and written now."""
+        with self._lock, self._log.transaction():
+            self._log.place()
+            self._log.check_writable()
+
     def rebuild(self) -> float:
         """Add up the whole log anew, and keep the result in place of the snapshot. Gives the largest change of any sum.
 
@@ -633,6 +713,7 @@ class Agent:
                     self._expire(now)
         with self._log.transaction(write=False):
             self._take_in()
+            self._seen = self._log.others_wrote()
 
     def _take_in(self) -> None:
         """Take in what was written since last time; in a transaction."""
@@ -654,10 +735,18 @@ class Agent:
     def _round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
         return self._rounds(arms, [context], costs, now, single=True)[0]
 
-    def _rounds(self, arms: Any, contexts: Any, costs: Any, now: float | None, single: bool = False) -> list[Round]:
-        """What is asked in each context, after a refresh; ready-made features are checked before it."""
+    def _rounds(
+        self,
+        arms: Any,
+        contexts: Any,
+        costs: Any,
+        now: float | None = None,
+        single: bool = False,
+        fresh: bool = False,
+    ) -> list[Round]:
+        """What is asked in each context, after a refresh if not `fresh`; ready-made features are checked before."""
         ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
-        if not ready_made:
+        if not (ready_made or fresh):
             self._refresh(now)
         settings = self._log.settings
         checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
@@ -665,7 +754,7 @@ class Agent:
             asked = given_round(arms, checked[0], costs, settings)
         else:
             asked = self._catalogue.round(arms, checked[0], costs)
-        if ready_made:
+        if ready_made and not fresh:
             self._refresh(now)
         return in_contexts(asked, checked)
 
@@ -674,37 +763,57 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
-    def _decide_ahead(self, rounds: Sequence[Round], draws: Sequence[int], now: float) -> list[AgentDecision]:
-        """Decide before the transaction, which then gives the numbers; others may have written by then."""
-        if self._model.is_behind():
-            with self._log.transaction():
-                self._model.keep_if_behind()
-        first, before = self._next_number, self._model.counted() if len(rounds) > 1 else None
-        made: list[tuple[AgentDecision, Decision]] = []
+    def _write(
+        self, rounds: Sequence[Round], told: Sequence[list[tuple[int, float]]], now: float
+    ) -> tuple[list[AgentDecision], list[int | DecisionError]]:
+        """Decide in each of these rounds, after a refresh, and write down rewards, as `Log.tell_groups` does."""
+        made: list[Decision] = []
+        answers: list[int | DecisionError] = []
+        draws = before = None
+        if rounds:
+            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+            draws = self._log.reserve(len(rounds))
         try:
-            for number, (asked, draw) in enumerate(zip(rounds, draws, strict=True), first):
-                decision, row = self._decide(asked, number, now, draw)
-                made.append((decision, row))
-                if before is not None:
-                    self._model.count_decision(number, row.features)
-            self._model.add_batch()
+            if draws is not None:  # decide before the transaction, which then gives the numbers
+                if self._model.is_behind():
+                    with self._log.transaction():
+                        self._model.keep_if_behind()
+                before = self._model.counted() if len(rounds) > 1 else None
+                made = self._decide(rounds, now, draws)
             with self._log.transaction():
-                shift = self._log.place().number + 1 - first
-                self._log.append_decisions([row._replace(number=row.number + shift) for _, row in made])
+                if draws is not None:
+                    shift = self._log.place().number + 1 - made[0].number  # others may have written meanwhile
+                    made = [one._replace(number=one.number + shift) for one in made]
+                    self._log.append_decisions(made)
+                elif rounds:
+                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
+                    self._model.keep_if_behind()
+                    made = self._decide([self._up_to_date(asked) for asked in rounds], now)
+                    self._log.append_decisions(made)
+                if told:
+                    self._expire(now)
+                    answers = self._log.tell_groups(told, now)
         except BaseException:
             if before is not None:
                 self._model.restore(before)
+            elif rounds and draws is None:
+                self._model.unlearn()  # it has counted decisions that were not written
             raise
-        if shift and before is not None:
+        if before is not None and shift:
             self._model.restore(before)
-        return [replace(decision, id=decision.id + shift) for decision, _ in made]
+        version = self._decider.version
+        return [AgentDecision(one.number, str(one.arm), one.probability or 0.0, version, now) for one in made], answers
 
-    def _decide(self, asked: Round, number: int, now: float, draw: int | None = None) -> tuple[AgentDecision, Decision]:
-        """The decision with this number, and what is to be written down of it."""
-        chosen, probability = self._decider.choose(asked.features, asked.costs, number, draw)
-        arm, features, version = asked.names[chosen], asked.features[chosen], self._decider.version
-        decision = AgentDecision(number, arm, probability, version, now)
-        return decision, Decision(number, now, arm, features, probability, version, asked, draw=draw)
+    def _decide(self, rounds: Sequence[Round], now: float, draws: Sequence[int] | None = None) -> list[Decision]:
+        """Decisions that are to be written down; all but the last count in the model already."""
+        made, first, version = [], self._next_number, self._decider.version
+        choices = zip(rounds, self._decider.choose_in_turn(rounds, first, draws), strict=True)
+        for number, (asked, (chosen, features, probability)) in enumerate(choices, first):
+            draw = None if draws is None else draws[number - first]
+            arm = asked.names[chosen]
+            made.append(Decision(number, now, arm, features, probability, version, asked, draw=draw))
+        self._model.add_batch()
+        return made
 
     def _now(self) -> float:
         return checked_time(self._clock)

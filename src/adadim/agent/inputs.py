@@ -91,6 +91,13 @@ def checked_contexts(contexts: Any, settings: Settings) -> list[FloatArray | Non
     rows = None if isinstance(contexts, Mapping) else listed(contexts)
     if rows is None:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
+    if isinstance(contexts, np.ndarray) and contexts.dtype == float and contexts.ndim == 2 and contexts.size:
+        wanted = contexts.shape[1] if settings.design is None else len(settings.design.context)
+        largest = LARGEST if settings.design is None else LARGEST_FACTOR
+        if (
+            contexts.shape[1] == wanted and np.abs(contexts).max() <= largest
+        ):  # all at once; else one by one, to say what
+            return list(contexts.copy())
     return [checked_context(row, settings, f"context {at}") for at, row in enumerate(rows, 1)]
 
 
@@ -345,7 +352,8 @@ def in_contexts(asked: Round, contexts: list[FloatArray | None]) -> list[Round]:
             raise InvalidValueError(
                 f"contexts must all have as many numbers: context 1 has {length}, context {at} has {_length(context)}"
             )
-    return [replace(asked, context=context) for context in contexts]
+    names, own, costs, design = asked.names, asked.own, asked.costs, asked.design
+    return [Round(names, own, costs, context, design, asked.catalogue, asked.some) for context in contexts]
 
 
 def _length(context: FloatArray | None) -> int:

@@ -24,6 +24,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
 Keep = Literal["all", "chosen"]
+Found = tuple[bool, float | None] | None  # whether a decision waits, and its reward; None if it is not in the log
 
 STORED = "<f8"
 NOTHING: FloatArray = np.empty(0)
@@ -169,6 +170,16 @@ class Round:
     def arms(self) -> dict[str, FloatArray]:
         """The arms' own features by name, as `Agent.ask` takes them."""
         return dict(zip(self.names, self.own, strict=True))
+
+
+def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
+    """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
+    first = rounds[0]
+    design, own = first.design, first.own
+    if len(rounds) == 1 or design is None or any(one.own is not own or one.design is not design for one in rounds):
+        return [one.features for one in rounds]
+    contexts = np.array([NOTHING if one.context is None else one.context for one in rounds])
+    return design.build(own, contexts[:, None, :], first.names)
 
 
 class Decision(NamedTuple):
@@ -328,7 +339,7 @@ class Log(ABC):
         """Wait no longer for the rewards of decisions made before a time; `reward` may stand for them."""
 
     @abstractmethod
-    def find(self, number: int) -> tuple[bool, float | None] | None:
+    def find(self, number: int) -> Found:
         """Whether a decision waits for its reward, and its reward; None if it is not in the log."""
 
     @abstractmethod
@@ -417,41 +428,65 @@ class Log(ABC):
     def last_asked(self) -> Round | None:
         """What the last decision was made among; None if there is none."""
 
+    def others_wrote(self) -> int | None:
+        """A number that is another one whenever other processes wrote in between; None where that is not known."""
+        return None
+
+    def check_writable(self) -> None:
+        """Write something that changes nothing, to see whether that works."""
+        self.place()
+
     # What every log does alike
+
+    def find_many(self, numbers: Iterable[int]) -> dict[int, Found]:
+        """What `find` says of each of many decisions."""
+        return {number: self.find(number) for number in numbers}
 
     def tell(self, number: int, reward: float, now: float) -> bool:
         """Write down what a decision earned; gives whether this was new."""
-        waiting, known = self._found(number)
-        if waiting:
-            self.append_rewards([Reward(number, now, reward)])
-            return True
-        if known is None:
-            raise DecisionError(
-                f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
-                "all the same"
-            )
-        if known != reward:
-            raise DecisionError(
-                f"decision {number} has the reward {known:g} already, got {reward:g}; "
-                f"correct({number}, reward={reward:g}) changes it"
-            )
-        return False
+        (told,) = self.tell_groups([[(number, reward)]], now)
+        if isinstance(told, DecisionError):
+            raise told
+        return told == 1
 
-    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
-        """Write down what decisions earned; gives how many of these were new."""
-        return sum(self.tell(number, reward, now) for number, reward in answers)
+    def tell_groups(self, groups: Iterable[Sequence[tuple[int, float]]], now: float) -> list[int | DecisionError]:
+        """Write down what decisions earned, each group of them all or none.
+
+        Gives how many of each group were new, or why it was refused; the others are written all the same.
+        """
+        pairs = list(groups)
+        known = self.find_many({number for group in pairs for number, _ in group})
+        results: list[int | DecisionError] = []
+        rewards: list[Reward] = []
+        for group in pairs:
+            told: dict[int, float] = {}
+            try:
+                for number, reward in group:
+                    found = (False, told[number]) if number in told else self._there(number, known[number])
+                    if _is_new(number, reward, *found):
+                        told[number] = reward
+            except DecisionError as refusal:
+                results.append(refusal)
+                continue
+            for number, reward in told.items():
+                known[number] = False, reward
+                rewards.append(Reward(number, now, reward))
+            results.append(len(told))
+        if rewards:
+            self.append_rewards(rewards)
+        return results
 
     def correct(self, number: int, reward: float, now: float) -> bool:
         """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""
-        waiting, known = self._found(number)
+        waiting, known = self._there(number, self.find(number))
         if waiting:
             raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
         if known != reward:
             self.append_rewards([Reward(number, now, reward, known)])
         return known != reward
 
-    def _found(self, number: int) -> tuple[bool, float | None]:
-        found = self.find(number)
+    def _there(self, number: int, found: Found) -> tuple[bool, float | None]:
+        """What was found of a decision, which must be in the log."""
         if found is not None:
             return found
         last = self.place().number
@@ -462,3 +497,20 @@ class Log(ABC):
     def damaged(self, what: str) -> FileError:
         """The error that says so."""
         return FileError(f"{self.path}: damaged ({what}); restore it from a backup")
+
+
+def _is_new(number: int, reward: float, waiting: bool, known: float | None) -> bool:
+    """Whether a reward is to be written: of a decision that waits, or that has another one, which is refused."""
+    if waiting:
+        return True
+    if known is None:
+        raise DecisionError(
+            f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
+            "all the same"
+        )
+    if known != reward:
+        raise DecisionError(
+            f"decision {number} has the reward {known:g} already, got {reward:g}; "
+            f"correct({number}, reward={reward:g}) changes it"
+        )
+    return False

@@ -63,10 +63,21 @@ class Sums:
         They are those of the decisions that have a reward, unless an open one is far larger: before the first reward,
         say, when nothing else tells raw units from like ones.
         """
-        known, asked = self.moments, self.counted
-        far = asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any()
-        chosen = asked if far else known
+        chosen = self.counted if self._far else self.moments
         return chosen.longest, chosen.extent
+
+    @property
+    def bounds(self) -> tuple[float, FloatArray]:
+        """The largest squared norm and values of an open decision by which `scales` do not change."""
+        known, asked = self.moments, self.counted
+        if self._far:
+            return asked.longest, asked.extent
+        return FAR**2 * known.longest, FAR * known.extent
+
+    @property
+    def _far(self) -> bool:
+        known, asked = self.moments, self.counted
+        return bool(asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any())
 
     def expect(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -222,7 +233,8 @@ class Model:
     """The sums over the log as of the last `refresh`; all methods are called in a transaction of the log.
 
     A learner that knows `sums` at some `version` knows them at the same version later too, once it has counted the
-    decisions whose features are in `expected`, and they are taken out. At another version it has to start again.
+    decisions in `recent`, with their numbers, that came since. At another version it has to start again. `renewals`
+    counts how often the sums were taken anew from the log: there may have been decisions that were not written.
     """
 
     def __init__(self, log: Log) -> None:
@@ -231,8 +243,9 @@ class Model:
         self.withdraws = settings.expire_after is not None and settings.expired_reward is None
         self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
         self.kept, self.version = Place(), 0
-        self.expected: list[FloatArray] = []
+        self.renewals, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
+        self._bounds: tuple[float, FloatArray] | None = None  # those of the sums, while there is a batch
 
     @property
     def dim(self) -> int:
@@ -250,7 +263,9 @@ class Model:
     def unlearn(self) -> None:
         """Take the sums anew from the log at the next refresh: they may have more than the log."""
         self.place = self.place._replace(generation=-1)
+        self.renewals += 1
         self._batch.clear()
+        self._bounds = None
 
     def _refresh(self) -> None:
         place = self.log.place()
@@ -324,25 +339,24 @@ class Model:
         longest, extent = self.sums.scales
         self.sums.expect(numbers, features)
         now = self.sums.scales
-        self.expected.extend(features)
-        if now[0] != longest or (now[1] != extent).any() or len(self.expected) > self.dim:
-            self._changed()  # other scales are no small step; and so many steps cost more than to start again
+        self.recent.extend(zip(numbers.tolist(), features, strict=True))
+        if now[0] != longest or (now[1] != extent).any():
+            self._changed()  # other scales are no small step
 
     def count_decision(self, number: int, features: FloatArray) -> None:
         """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
-        self.place, asked = self.place._replace(number=number), self.sums.asked
-        if (
-            asked is None
-            or self.half_life is not None
-            or features @ features > asked.longest
-            or (np.abs(features) > asked.extent).any()
-        ):
-            self.add_batch()
-            self.expect(np.array([number]), features[None])
-            self.sums.forget(number)
-        else:  # the scales stay what they are, so that the sums can wait for the rest of the batch
+        if self._bounds is None:
+            self._bounds = self.sums.bounds
+        longest, extent = self._bounds
+        if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
+            # The scales stay what they are, so that the sums can wait for the rest of the batch.
             self._batch.append((number, features))
-            self.expected.append(features)
+            self.recent.append((number, features))
+            return
+        self.add_batch()
+        self.expect(np.array([number]), features[None])
+        self.sums.forget(number)
+        self.place = self.place._replace(number=number)
 
     def counted(self) -> tuple[Place, Sums]:
         """What `restore` takes."""
@@ -352,14 +366,19 @@ class Model:
         """Go back to what was counted before: the log has the decisions since under other numbers."""
         self.place, self.sums = before
         self._batch.clear()
+        self._bounds = None
+        self.recent[:] = [one for one in self.recent if one[0] <= self.place.number]
+        self.renewals += 1
         self._changed()
 
     def add_batch(self) -> None:
         """Add the decisions of the batch to the sums."""
+        self._bounds = None
         if self._batch:
             numbers, features = zip(*self._batch, strict=True)
             self._batch.clear()
             self.sums.expect(np.array(numbers), np.array(features))
+            self.place = self.place._replace(number=numbers[-1])
 
     def replace_features(self, settings: Settings) -> None:
         """Go over to settings with appended features, in which all decisions so far count 0."""
@@ -404,7 +423,6 @@ class Model:
 
     def _changed(self) -> None:
         self.version += 1
-        self.expected.clear()
 
     def renew(self) -> float:
         """Add up the whole log anew and keep the sums; gives the largest change of any of them."""

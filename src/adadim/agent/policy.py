@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adadim import policies
-from adadim.agent.log import FloatArray, Log, PolicyRow, Settings
+from adadim.agent.log import NOTHING, FloatArray, Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
 from adadim.core.checks import positive, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.ties import tied_for_first
+from adadim.core.ties import positions_of_largest, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
@@ -25,7 +27,19 @@ from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""
 
+PORTION = 2**22  # bytes of features that are made at once
+REFRESH_SECONDS = 0.002  # of processor time, beyond which rewards may be taken in behind decisions
+REFRESH_SHARE = 0.25  # largest share of the time that may take
 DRAWS = 1000  # further draws, from which the probability of a random choice is estimated
+
+
+class _Coming(NamedTuple):
+    """A learner that is being made, what it will know, what that rests on, and the last decision that it counts."""
+
+    made: Future[tuple[LearnsFromSums, float]]
+    known: tuple[int, int | None]
+    base: tuple[int, int]
+    counted: int
 
 
 class Decider:
@@ -34,7 +48,11 @@ class Decider:
     def __init__(self, log: Log, model: Model, plugins: Plugins) -> None:
         self.log, self.model, self.plugins = log, model, plugins
         self.version = 0
-        self._known: Any = None  # the state of the model that the learner has
+        self._known: tuple[int, int | None] | None = None  # the state of the model that the learner has
+        self._base, self._counted = (0, 0), 0  # what it rests on, and the last decision that it has counted
+        self._behind: ThreadPoolExecutor | None = None
+        self._coming: _Coming | None = None  # a learner that is being made behind decisions
+        self._seconds, self._rests_until = 0.0, 0.0  # that taking in rewards took, and until when not to do so again
 
     @property
     def settings(self) -> Settings:
@@ -68,18 +86,133 @@ class Decider:
         noise = self.noise if noise is None else noise
         return checked_policy(policy, levels, noise, settings or self.settings, self.plugins)
 
-    def prepare(self, number: int) -> LearnsFromSums:
-        """The learner, brought to what the log says, for decision `number`."""
-        model = self.model
-        state = (model.version, number if model.half_life else None)
-        if state != self._known:
+    def prepare(self, number: int, exact: bool = False) -> LearnsFromSums:
+        """The learner, brought to what the log says, for decision `number`.
+
+        Behind decisions (`work_behind`), it may still lack rewards, unless it has to be `exact`.
+        """
+        model, state = self.model, self._state(number)
+        self._adopt()
+        pending = [one for one in model.recent if one[0] > self._counted]
+        if state == self._known or (self._may_wait and not exact):
+            restart = len(pending) > model.dim  # so many steps cost more than to start again
+        else:
+            restart = True
+        if restart:
+            begun = time.thread_time()
             self._learner.restart(model.sums.at(number))
-            self._known = state
-        else:  # only decisions have been made since
-            for features in model.expected:
-                self._learner.expect_features(features)
-        model.expected.clear()
+            self._known, self._base, self._counted = state, self._basis, model.place.number
+            self._seconds = time.thread_time() - begun
+        for at, features in () if restart else pending:
+            self._learner.expect_features(features)
+            self._counted = at
+        least = self._counted if self._coming is None else min(self._counted, self._coming.counted)
+        model.recent[:] = [one for one in model.recent if one[0] > least]
         return self._learner
+
+    # Refreshing it behind decisions
+
+    def work_behind(self) -> None:
+        """From now on, let decisions go on while rewards are taken in, if that takes longer than a decision."""
+        if self._behind is None:
+            self._behind = ThreadPoolExecutor(1, thread_name_prefix="refresh")
+
+    def is_behind(self, number: int) -> bool:
+        """Whether a decision would lack what the model has."""
+        return self._may_wait and self._state(number) != self._known
+
+    def catch_up(self, number: int) -> float:
+        """Bring the learner to what the log says; gives in how many seconds to call again, 0 if it is there."""
+        self._adopt()
+        if self._state(number) == self._known:
+            return 0.0
+        if self._behind is None or not self._may_wait:
+            self.prepare(number)
+            return 0.0
+        if self._coming is None and time.monotonic() >= self._rests_until:
+            sums, policy, problem = self.model.sums.at(number).copy(), self.policy, self._problem
+
+            def make() -> tuple[LearnsFromSums, float]:
+                begun, learner = time.thread_time(), policy.start(problem)
+                assert isinstance(learner, LearnsFromSums)
+                learner.restart(sums)
+                return learner, time.thread_time() - begun
+
+            made = self._behind.submit(make)
+            self._coming = _Coming(made, self._state(number), self._basis, self.model.place.number)
+        return max(self._seconds, self._rests_until - time.monotonic())
+
+    def close(self) -> None:
+        """Let go of the thread that works behind decisions."""
+        if self._behind is not None:
+            self._behind.shutdown()
+
+    def _adopt(self) -> None:
+        """Take the learner that was made behind decisions, if it is ready and still knows more."""
+        if self._coming is None or not self._coming.made.done():
+            return
+        coming, self._coming = self._coming, None
+        if coming.made.exception() is not None:
+            self._known = None  # the next decision meets the error too, and says so
+        elif coming.base == self._basis and (self._known is None or coming.known[0] > self._known[0]):
+            self._learner, self._seconds = coming.made.result()
+            self._known, self._base, self._counted = coming.known, coming.base, coming.counted
+            self._rests_until = time.monotonic() + self._seconds * (1 / REFRESH_SHARE - 1)
+
+    def _state(self, number: int) -> tuple[int, int | None]:
+        """What the learner has to know."""
+        return self.model.version, number if self.model.half_life else None
+
+    @property
+    def _basis(self) -> tuple[int, int]:
+        """What no learner survives: another policy, or sums that were taken anew."""
+        return self.version, self.model.renewals
+
+    @property
+    def _may_wait(self) -> bool:
+        """Whether decisions may go on without the latest rewards."""
+        long = self._behind is not None and self._seconds > REFRESH_SECONDS and not self.model.half_life
+        return long and self._known is not None and self._base == self._basis
+
+    def choose_in_turn(
+        self, rounds: Sequence[Round], first: int, draws: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, FloatArray, float]]:
+        """Position, features and probability of the arm chosen in each of several rounds, from decision `first` on.
+
+        `draws` are the numbers of their random streams, by default those of the decisions.
+
+        Each decision counts in those after it, and all but the last in the model, whose `add_batch` has to follow. The
+        last is counted when it is read from the log, if it still waits for its reward then.
+        """
+        last = first + len(rounds) - 1
+        most = max(1, PORTION // (8 * self.settings.dim * max(len(asked.names) for asked in rounds)))
+        for start in range(0, len(rounds), most):
+            portion = rounds[start : start + most]
+            features, version, scores, row = features_of(portion), -1, None, NOTHING
+            for at, (asked, arms) in enumerate(zip(portion, features, strict=True)):
+                number = first + start + at
+                draw = number if draws is None else draws[start + at]
+                if version != self.model.version:
+                    learner, version = self.prepare(number), self.model.version
+                    scores = None if self.model.half_life else learner.scores_in_turn(features[at:], number - 1)
+                    row = NOTHING if scores is None else next(scores)
+                if scores is None:
+                    chosen, probability = self.choose(arms, asked.costs, number, draw)
+                else:
+                    chosen, probability = self._largest(row if asked.costs is None else row - asked.costs, draw)
+                yield chosen, arms[chosen], probability
+                if number < last:
+                    self.model.count_decision(number, arms[chosen])
+                    if scores is not None and at + 1 < len(portion):
+                        row, self._counted = scores.send(chosen), number
+
+    def _largest(self, scores: FloatArray, draw: int) -> tuple[int, float]:
+        """As `choose`, by scores (K,) that are not random."""
+        tied = positions_of_largest(scores)
+        if len(tied) == 1 or getattr(self.policy, "ties", "random") == "lowest":
+            return int(tied[0]), 1.0
+        uniform = Streams(self.settings.seed, Purpose.POLICY, [draw]).uniforms()[0]
+        return int(tied[int(uniform * len(tied))]), 1 / len(tied)
 
     def choose(
         self, features: FloatArray, costs: FloatArray | None, number: int, draw: int | None = None
@@ -113,7 +246,7 @@ class Decider:
 
     def estimates(self, features: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
         """Means of arms and their standard deviations; the recommended policy's, where this one estimates nothing."""
-        learner: Any = self.prepare(number)
+        learner: Any = self.prepare(number, exact=True)
         if not isinstance(learner, EstimatesFromSums):
             learner = recommended(self._problem).start(self._problem)
             learner.restart(self.model.sums.at(number))
@@ -122,7 +255,7 @@ class Decider:
 
     def describe(self, number: int) -> dict[str, Any]:
         """What the learner has learned, for people."""
-        learner = self.prepare(number)
+        learner = self.prepare(number, exact=True)
         described = learner.describe() if isinstance(learner, Learner) else {}
         described.pop("replication", None)
         return described

@@ -24,7 +24,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, Reward
+from adadim.agent.log import Arm, Counts, Decision, Entries, Found, Kind, Place, PolicyRow
 from adadim.agent.tables import COLUMNS, NUMBERED, PLAIN, Rows, TableLog, listed_columns, sealed, stored_columns
 from adadim.core.checks import shown, suggestion
 from adadim.errors import FileError, InvalidValueError
@@ -495,13 +495,10 @@ class PostgresLog(TableLog):
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
         super().append_decisions(decisions)
 
-    def tell_many(self, answers: Sequence[tuple[int, float]], now: float) -> int:
-        numbers = [number for number, _ in answers]
-        waiting = {row[0] for row in self._rows("are_waiting", numbers)}
-        if len(waiting) < len(answers):  # some are told already, or wrong: one after the other
-            return super().tell_many(answers, now)
-        self.append_rewards([Reward(number, now, reward) for number, reward in answers])
-        return len(answers)
+    def find_many(self, numbers: Iterable[int]) -> dict[int, Found]:
+        wanted = list(numbers)
+        waiting = {row[0] for row in self._rows("are_waiting", wanted)}  # nearly always all of them: one question
+        return {number: (True, None) if number in waiting else self.find(number) for number in wanted}
 
     # Where the counts say that there is nothing new, nothing is asked.
 

@@ -22,7 +22,7 @@ from adadim.agent.tables import (
     sealed,
     stored_columns,
 )
-from adadim.core.files import explained
+from adadim.core.files import explained, sync_folder
 from adadim.errors import FileError, InvalidValueError
 
 APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
@@ -208,6 +208,7 @@ QUERIES = {
             SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
         ) GROUP BY arm ORDER BY n DESC, arm""",
     "pages": "PRAGMA quick_check(1)",
+    "others_wrote": "PRAGMA data_version",
     "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
     "clear_settings": "DELETE FROM settings",
     "clear_snapshot": "DELETE FROM snapshot",
@@ -304,6 +305,12 @@ class SqliteLog(TableLog):
             raise self.damaged(str(problem))
         super().check()
 
+    def others_wrote(self) -> int | None:
+        return int(self._row("others_wrote")[0])
+
+    def check_writable(self) -> None:
+        self._connection.execute(f"PRAGMA user_version = {VERSION}")  # which it is; this goes to disk all the same
+
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self._connection.execute(QUERIES[query], values).fetchall()
 
@@ -342,6 +349,52 @@ def _transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator
 
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Make the file of a new agent, whole or not at all; one that is there already is left alone."""
+
+    def make(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        _migrate(connection)
+        with _transaction(connection):
+            fill(connection)
+
+    _make_file(path, make)
+
+
+def backup_file(path: Path, copy: Path) -> int:
+    """Copy the file of an agent as it is at this moment, also while others write; gives how many decisions it has.
+
+    The copy is checked, and made whole or not at all. Its tables are of the version that the file has.
+    """
+    if not path.exists():
+        raise FileError(f"{path}: no such file")
+    decisions = 0
+
+    def make(connection: sqlite3.Connection) -> None:
+        nonlocal decisions
+        source = _open_file(path)
+        try:
+            source.backup(connection)  # in one step: a reader sees one state, and a writer need not wait
+        finally:
+            source.close()
+        connection.execute("PRAGMA journal_mode = DELETE")  # one file; it is opened with a write-ahead log again
+        (problem,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if problem != "ok":
+            raise FileError(f"{path}: the copy is damaged ({problem}); nothing was kept")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+            for what, query in CONTRADICTIONS.items():
+                if connection.execute(f"{query} LIMIT 1").fetchone() is not None:
+                    raise FileError(f"{path}: damaged ({what}); nothing was copied")
+        decisions = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
+
+    try:
+        _make_file(copy, make)
+    except sqlite3.DatabaseError as failure:
+        raise FileError(f"{path}: damaged ({failure}); nothing was copied") from failure
+    return decisions
+
+
+def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
+    """Make a file that is not there yet; it has its name when it is complete and on disk."""
     if path.exists():
         raise FileError(f"{path}: {THERE}")
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
@@ -349,17 +402,16 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = _connection(partial, "rwc")
         try:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            _migrate(connection)
-            with _transaction(connection):
-                fill(connection)
+            make(connection)
         finally:
             connection.close()
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
         try:
             os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
         except FileExistsError:
             raise FileError(f"{path}: {THERE}") from None
+        sync_folder(path.parent)
     except OSError as failure:
         raise explained(failure, path) from failure
     except sqlite3.OperationalError as failure:
@@ -374,15 +426,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open the file of an agent, brought to this version; what is none is refused."""
     if not path.exists():
         raise FileError(f"{path}: no such file; make one with Agent.create(path, dim=...)")
-    if not path.is_file():
-        raise FileError(f"{path}: not a file")
-    try:
-        connection = _connection(path, "rw")
-    except sqlite3.Error as failure:
-        raise FileError(f"{path}: cannot be opened ({failure})") from failure
-    try:
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise FileError(f"{path}: not a file that Agent.create made")
+    connection = _open_file(path)
+    with _closed_unless_usable(connection, path):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
             raise FileError(
@@ -392,6 +437,27 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
         _migrate(connection)
+    return connection
+
+
+def _open_file(path: Path) -> sqlite3.Connection:
+    """A connection to the file of an agent, of whatever version."""
+    if not path.is_file():
+        raise FileError(f"{path}: not a file")
+    try:
+        connection = _connection(path, "rw")
+    except sqlite3.Error as failure:
+        raise FileError(f"{path}: cannot be opened ({failure})") from failure
+    with _closed_unless_usable(connection, path):
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise FileError(f"{path}: not a file that Agent.create made")
+    return connection
+
+
+@contextlib.contextmanager
+def _closed_unless_usable(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    try:
+        yield
     except sqlite3.OperationalError as failure:
         connection.close()
         raise FileError(f"{path}: cannot be opened for reading and writing ({failure})") from failure
@@ -401,7 +467,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

@@ -25,6 +25,7 @@ from adadim.agent.log import (
     Decision,
     Entries,
     FloatArray,
+    Found,
     Kind,
     Log,
     Place,
@@ -104,12 +105,10 @@ END_OF_DECISION = len(stored_columns("decisions"))
 
 def checksum(*values: Any) -> int:
     """Checksum of a row, by which damage that the database does not see is noticed."""
-    check = 0
-    for value in values:
-        if isinstance(value, float):
-            value += 0.0  # SQLite stores -0.0 as 0.0
-        check = crc32(value if isinstance(value, bytes) else repr(value).encode(), check)
-    return check
+    # SQLite stores -0.0 as 0.0.
+    return crc32(
+        b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in values])
+    )
 
 
 class TableLog(Log):
@@ -226,7 +225,7 @@ class TableLog(Log):
     def _stop_waiting(self, numbers: list[tuple[Any, ...]]) -> None:
         self._execute_many("stop_waiting", numbers)
 
-    def find(self, number: int) -> tuple[bool, float | None] | None:
+    def find(self, number: int) -> Found:
         if self._row("is_waiting", number) is not None:
             return True, None
         for _, _, _, reward, _ in self._verified(self._rows("last_reward", number), "rewards"):

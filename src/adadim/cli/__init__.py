@@ -49,7 +49,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "export": studies.export,
     },
     DATA: {"dimension": data.dimension, "evaluate": data.evaluate},
-    AGENT: {"serve": serve.serve, "copy": serve.copy},
+    AGENT: {"serve": serve.serve, "copy": serve.copy, "backup": serve.backup},
     THEORY: {"frontier": tradeoff.frontier, "lower-bound": tradeoff.lower_bound, "rates": tradeoff.rates},
 }
 for _heading, _commands in COMMANDS.items():

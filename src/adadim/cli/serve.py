@@ -1,20 +1,24 @@
-"""The commands of an agent: one that puts it behind HTTP, and one that moves it to another store."""
+"""The commands of an agent: serving it over HTTP, moving it to another store, copying its file while it is in use."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from adadim.agent import Agent, copy_agent
+from adadim.agent.sqlite import backup_file
 from adadim.agent.stores import full_address, shown_address
 from adadim.cli import kit
+from adadim.serve import events
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
 ADDRESS = "File of the agent, which Agent.create made, or postgresql://user@host/db of its database."
 Name = Annotated[str | None, typer.Option(help="Which agent of a database; its URL may also end in #NAME.")]
+LogFormat = StrEnum("LogFormat", ["text", "json"])
 
 
 def serve(
@@ -37,6 +41,10 @@ def serve(
         float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
     ] = DEFAULTS.request_timeout,
     workers: Annotated[int, typer.Option(min=1, help="Processes that serve on this port.")] = 1,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(help="What goes to standard error: errors as text, or each request and event as a line of JSON."),
+    ] = LogFormat.text,
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 
@@ -59,6 +67,8 @@ def serve(
     """
     from adadim.serve import Service
 
+    if log_format is LogFormat.json:
+        events.log_as_json()
     token = find_token(token_file)
     burst = max(DEFAULTS.burst, int(2 * rate))
     settings = Settings(host, port, token, largest_body, most_arms, rate, burst, patience)
@@ -99,3 +109,18 @@ def copy(
         status = agent.status()
     numbers = f"{status['decisions']:,} decisions with {status['rewards']:,} rewards"
     kit.say(f"copied {shown_address(here)} to {shown_address(there)}: {numbers}")
+
+
+def backup(
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="File of the agent.", show_default=False)],
+    copy: Annotated[Path, typer.Argument(metavar="TO", help="File to make; must not be there.", show_default=False)],
+) -> None:
+    """Copy the file of an agent, also while it is asked, told and served.
+
+    The copy is the agent as it was at one moment, and an agent like any other: Agent.open and adadim serve take it. It
+    is checked before it gets its name, so that a file of that name is complete.
+
+        adadim backup shop.db backups/shop-2024-05-01.db
+    """
+    decisions = backup_file(source, copy)
+    kit.say(f"{copy}: {decisions:,} decisions, {copy.stat().st_size / 1e6:.1f} MB, checked")

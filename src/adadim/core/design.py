@@ -189,23 +189,26 @@ class Design:
     def build(self, arms: FloatArray, context: FloatArray, names: Sequence[str]) -> FloatArray:
         """Features (K, d) of arms (K, m) with these names in a context (c,), or in one each (K, c).
 
-        What stands at the end of a design may be missing in `arms` and `context`: it is 0.
+        In each of n contexts (n, 1, c) they are (n, K, d). What stands at the end of a design may be missing in `arms`
+        and `context`: it is 0.
         """
-        built: FloatArray = np.zeros((len(arms), self.dim))
+        shape = (*context.shape[:-2], len(arms))
+        built: FloatArray = np.zeros((*shape, self.dim))
         parts, start = {}, 0
         for part, width in self._widths.items():
-            parts[part], start = built[:, start : start + width], start + width
+            parts[part], start = built[..., start : start + width], start + width
         parts["constant"][:] = 1.0
         if self.features.arm:
-            parts["arm"][:, : arms.shape[1]] = arms
+            parts["arm"][..., : arms.shape[1]] = arms
         if self.features.context:
-            parts["context"][:, : context.shape[-1]] = context
+            parts["context"][..., : context.shape[-1]] = context
         if self.multiplied and context.size:
-            given = arms[:, : self.multiplied]
-            blocks = parts["products"].reshape(len(arms), len(self.context), self.multiplied)  # a view
-            np.multiply(context[..., :, None], given[:, None, :], out=blocks[:, : context.shape[-1], : given.shape[1]])
+            given, blocks = arms[:, : self.multiplied], parts["products"]
+            blocks = blocks.reshape(*shape, len(self.context), self.multiplied)  # a view
+            there = blocks[..., : context.shape[-1], : given.shape[1]]
+            np.multiply(context[..., :, None], given[:, None, :], out=there)
         if self.features.own:
-            parts["own"][np.arange(len(names)), [own_column(name, self.features.own) for name in names]] = 1.0
+            parts["own"][..., np.arange(len(names)), [own_column(name, self.features.own) for name in names]] = 1.0
         return built
 
     def positions_in(self, other: Design) -> list[int]:

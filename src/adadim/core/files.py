@@ -110,7 +110,7 @@ def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
             with contextlib.suppress(OSError):
                 partial.unlink()
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return path
 
 
@@ -251,7 +251,7 @@ def _write_object(system: Any, path: str, data: bytes) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename survive a power cut, where the system can."""
     if sys.platform == "win32":
         return

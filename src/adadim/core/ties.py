@@ -50,11 +50,15 @@ def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
 
 def _argmax_one(row: Array, uniforms: Array | None) -> Array:
     """The same for one row (K,), in fewer operations."""
+    tied = positions_of_largest(row)
+    return np.array([tied[0 if uniforms is None else int(uniforms[0] * len(tied))]])
+
+
+def positions_of_largest(row: Array) -> Array | list[int]:
+    """Where the largest scores of one row (K,) are, up to rounding (NumPy)."""
     few = len(row) <= FEW
     values = row.tolist() if few else row
     best = max(values) if few else row.item(row.argmax())
     bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
     tied = [k for k, value in enumerate(values) if value >= bar] if few else np.flatnonzero(row >= bar)
-    if len(tied) > 1 and uniforms is not None:
-        return np.array([tied[int(uniforms[0] * len(tied))]])
-    return np.array([tied[0] if len(tied) else 0])  # no score is above one that is not a number
+    return tied if len(tied) else [0]  # no score is above one that is not a number

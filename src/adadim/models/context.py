@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Generator, Iterable
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -97,6 +98,18 @@ class ContextPosterior(CountsOpenPulls):
             ((mean, width2),) = known
             return mean[None], width2[None]
         return np.stack([mean for mean, _ in known]), np.stack([width2 for _, width2 in known])
+
+    def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
+        """Mean and squared width (K,) of the arms (K, d) of each of several rounds, in the first replication.
+
+        The position of the arm pulled is sent back, and counts as open in the rounds after it.
+        """
+        for x in rounds:
+            counted = self if self.asked is None else self.asked
+            chosen = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]
+            if self.asked is None:
+                self.asked = self.without_rewards()
+            self.asked.pull(0, x[chosen], 0.0)
 
     def _predict(self, x: Array, model: Array) -> tuple[Array, Array]:
         """x^T theta and x^T V^-1 x for every row x."""

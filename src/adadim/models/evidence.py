@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,6 +166,10 @@ class TunedContextModel(Tuned, ContextModel):
         assert rows.features is not None
         self.notice(rows.features, rows)
         return self.state.predict(self.scaled(rows.features, rows), rows)
+
+    def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
+        # Before the first reward, units and ridge go by what is offered in each round.
+        return super().predict_in_turn(rounds) if self.pulls[0] else None
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         pulled, reference = at_each(rows.features, chosen), self.problem.reference

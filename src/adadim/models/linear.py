@@ -8,7 +8,7 @@ none of that: it calls `predict` for mean and squared width of every arm, and ha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -234,6 +234,18 @@ class ContextModel(Model):
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
         mean, width2 = self.state.predict_answered(self.seen(features[None]), Rows.all(self.reference))
         return mean[0], width2[0]
+
+    def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
+        """Mean and squared width (K,) of the arms (K, d) of several rounds, where there is one replication (NumPy).
+
+        The position of the arm pulled is sent back, and counts as open in the rounds after it. None where that cannot
+        be said without looking at a round by itself.
+        """
+        if type(self.state) is not ContextPosterior or len(self.state.ridge) != 1:
+            return None
+        if isinstance(rounds, np.ndarray):
+            return self.state.predict_in_turn(self.seen(rounds[None])[0])
+        return self.state.predict_in_turn([self.seen(arms[None])[0] for arms in rounds])
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         return chosen, {"features": self.seen(at_each(rows.features, chosen))}

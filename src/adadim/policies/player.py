@@ -7,7 +7,7 @@ with. It is also all that a loop or a master calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -148,6 +148,14 @@ class Player(ABC):
 
     def more_scores(self, rows: Rows, draws: int) -> Array | None:
         """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
+        return None
+
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+        """Scores (K,) of the arms (K, d) of several rounds after so many decisions, in one replication.
+
+        The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.
+        None where each round has to be chosen by itself.
+        """
         return None
 
     def arms_added(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +20,7 @@ from adadim.policies.player import Memo
 class LearnsFromSums(Protocol):
     """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`.
 
-    Every learner has `resume`, `choose` and `more_scores`; the rest is what the sums of its data need.
+    Every learner has `resume`, `choose`, `more_scores` and `scores_in_turn`; the rest is what sums of its data need.
     """
 
     everyone: Rows
@@ -34,6 +35,12 @@ class LearnsFromSums(Protocol):
 
     def more_scores(self, rows: Rows, draws: int) -> FloatArray | None:
         """Scores as `choose` would draw them again; None where it does not draw them."""
+        ...
+
+    def scores_in_turn(
+        self, rounds: FloatArray | Sequence[FloatArray], decided: int
+    ) -> Generator[FloatArray, int, None] | None:
+        """Scores of several rounds, with the arm chosen in each sent back; None: each has to be chosen by itself."""
         ...
 
     def restart(self, sums: Moments) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from adadim.agent import Agent
+from adadim.agent import Agent, AgentDecision, AskCall, TellCall
 from adadim.agent.stores import display_name
 from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
@@ -32,6 +34,8 @@ logger = logging.getLogger("adadim.serve")
 
 T = TypeVar("T")
 
+LARGEST_GROUP = 256  # calls that are written together; more have to wait for the next group
+READY_SECONDS = 5.0  # after which a service that waits for its log is not ready
 OVERVIEW_SECONDS = 1.0  # for which one overview serves all who watch
 OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; a large log is looked at less often
 
@@ -56,17 +60,23 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 class AgentThread:
     """The agent in a thread of its own, which does one thing after the other, and its reader in another.
 
-    So the event loop never waits for a disk.
+    So the event loop never waits for a disk. What is asked and told while the thread is busy waits together, and is
+    then decided and written in one transaction; each caller hears of it after that.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._name = display_name(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # touched by the event loop alone
+        self._busy = False  # whether a group is with the thread
+        self._catching_up = False  # whether rewards will be taken in by and by
+        self._ready_lock, self._ready_until = asyncio.Lock(), 0.0
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
+            self._agent.work_behind()
             self._watch = self._reader.submit(Watch, path).result()
         except BaseException:
             self._thread.shutdown()
@@ -76,6 +86,65 @@ class AgentThread:
     async def do(self, work: Callable[[Agent], T]) -> T:
         """What `work` makes of the agent; it is done to its end even if the client leaves."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
+
+    async def ask(self, contexts: Sequence[Any], arms: Any, costs: Any, single: bool = False) -> list[AgentDecision]:
+        """What `Agent.ask_many` decides, on disk."""
+        made: list[AgentDecision] = await self._grouped(AskCall(contexts, arms, costs, single))
+        return made
+
+    async def tell(self, answers: Sequence[tuple[int, float]]) -> int:
+        """How many rewards were new, on disk."""
+        told: int = await self._grouped(TellCall(answers))
+        return told
+
+    def _grouped(self, call: AskCall | TellCall) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((call, answer))
+        if not self._busy:
+            self._start_group(loop)
+        return answer
+
+    def _start_group(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand all that waits to the thread."""
+        group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
+        self._busy = bool(group)
+        if group:
+            self._thread.submit(self._do_group, loop, group)
+
+    def _do_group(self, loop: asyncio.AbstractEventLoop, group: list[tuple[AskCall | TellCall, Any]]) -> None:
+        """Done by the thread: decide, write, answer; then take in the rewards, before anyone asks again."""
+        results = self._agent.ask_and_tell([call for call, _ in group])
+        with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
+            loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
+        told = any(isinstance(call, TellCall) for call, _ in group)
+        if (told or self._agent.is_behind) and not self._catching_up:
+            self._catch_up(loop)
+
+    def _catch_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Done by the thread: take in rewards; again later, until all are."""
+        try:
+            pause = self._agent.catch_up()
+        except Exception:  # the next call meets it again, and says so
+            logger.exception("taking in rewards")
+            pause = 0.0
+        self._catching_up = pause > 0
+        if pause:
+            with contextlib.suppress(RuntimeError):  # the service has stopped
+                loop.call_soon_threadsafe(self._catch_up_later, loop, pause)
+
+    def _catch_up_later(self, loop: asyncio.AbstractEventLoop, pause: float) -> None:
+        loop.call_later(pause, lambda: self._thread.submit(self._catch_up, loop))
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, answers: list[Any]) -> None:
+        for (_, answer), result in answers:
+            if answer.done():  # the client left
+                continue
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+        self._start_group(loop)
 
     async def overview(self) -> dict[str, Any]:
         """What the live page shows of log and model, made at most once a second, however many watch."""
@@ -90,6 +159,19 @@ class AgentThread:
                 end = time.monotonic()
                 self._overview_expires = end + max(OVERVIEW_SECONDS, (end - begun) / OVERVIEW_SHARE)
             return self._overview
+
+    async def check_ready(self) -> None:
+        """Refuse unless the log could be written within the last second, or can be now."""
+        async with self._ready_lock:
+            if time.monotonic() < self._ready_until:
+                return
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    await self.do(Agent.check_log)
+            except TimeoutError:
+                logger.error("GET /ready: the log could not be written within %g seconds", READY_SECONDS)
+                raise Refusal(503, "the agent is busy, or its log is locked", headers={"Retry-After": "1"}) from None
+            self._ready_until = time.monotonic() + 1.0
 
     def close(self) -> None:
         """Finish what was begun, and close the agent."""
@@ -109,15 +191,14 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
         redirect_slashes=False,
         responses=FAILURES,
     )
-    app.router.route_class = JsonRoute
-    app.state.most_arms = settings.most_arms
     metrics = Metrics()
     _add_calls(app, agent)
     _add_numbers(app, agent, metrics)
     _add_pages(app, token_needed=settings.token is not None)
     for error in (RequestValidationError, AdadimError, HTTPException, Exception):
         app.add_exception_handler(error, _answer_error)
-    return Gate(app, settings, metrics)
+    posts = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
+    return Gate(app, settings, metrics, {route.path: Call(route, settings.most_arms) for route in posts})
 
 
 def _add_calls(app: FastAPI, agent: AgentThread) -> None:
@@ -130,26 +211,24 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
         context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
         """
-        arms = body.offered()
-        return messages.Decided.of(await agent.do(lambda agent: agent.ask(arms, body.context, costs=body.costs)))
+        (decision,) = await agent.ask([body.context], body.offered(), body.costs, single=True)
+        return messages.Decided.of(decision)
 
     @app.post("/ask/batch")
     async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch:
         """Choose an arm for each of many contexts, all or none; quicker than one request for each."""
-        arms = body.offered()
-        made = await agent.do(lambda agent: agent.ask_many(body.contexts, arms, costs=body.costs))
+        made = await agent.ask(body.contexts, body.offered(), body.costs)
         return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in made])
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
         """Report the reward of a decision. Telling it twice is harmless, telling something else is refused."""
-        return messages.Told(told=int(await agent.do(lambda agent: agent.tell(body.id, body.reward))))
+        return messages.Told(told=await agent.tell([(body.id, body.reward)]))
 
     @app.post("/tell/batch")
     async def tell_batch(body: messages.Batch) -> messages.Told:
         """Report the rewards of many decisions, all or none."""
-        pairs = [(item.id, item.reward) for item in body.rewards]
-        return messages.Told(told=await agent.do(lambda agent: agent.tell_many(pairs)))
+        return messages.Told(told=await agent.tell([(item.id, item.reward) for item in body.rewards]))
 
     @app.get("/arms")
     async def arms() -> messages.Catalogue:
@@ -198,8 +277,14 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
 
     @app.get("/health")
     async def health() -> messages.Health:
-        """Whether the service answers; needs no token."""
+        """Whether the service answers, whatever the state of its log (see /ready); needs no token."""
         return messages.Health(status="ok", version=app.version)
+
+    @app.get("/ready")
+    async def ready() -> messages.Health:
+        """Whether the log of the agent can be read and written now; otherwise 503. Needs no token."""
+        await agent.check_ready()
+        return messages.Health(status="ready", version=app.version)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def prometheus() -> Response:
@@ -221,35 +306,43 @@ def _add_pages(app: FastAPI, token_needed: bool) -> None:
         return reference
 
 
-class JsonRequest(Request):
-    """A request whose JSON says each thing once and does not go too deep."""
+class Call:
+    """What a POST does: its body is checked, and the answer of its function written, both as their types say.
 
-    async def json(self) -> Any:
+    The gate calls it. FastAPI, which describes it in /openapi.json, could do so too, but what it does for calls that
+    have more than a body takes longer than a decision.
+    """
+
+    def __init__(self, route: APIRoute, most: int) -> None:
+        self.path, self._work, self._most = route.path, route.endpoint, most
+        self._checked = get_type_hints(route.endpoint)["body"].model_validate
+
+    async def __call__(self, body: bytes) -> Response:
+        """The answer to the client, whatever happens."""
+        try:
+            answer = await self._work(self._checked(self._content(body)))
+            return Response(answer.model_dump_json(), media_type="application/json")
+        except Exception as error:
+            refusal = _as_refusal("POST", self.path, error)
+            if refusal.status_code == 500:
+                logger.exception("POST %s", self.path)
+            return refusal.response()
+
+    def _content(self, body: bytes) -> Any:
         """The body as Python values. NaN and infinity are let through here, and refused where their field is known."""
         try:
-            content = json.loads(await self.body(), object_pairs_hook=_without_repeats)
+            content = json.loads(body, object_pairs_hook=_without_repeats) if body else None
         except RecursionError:
             raise Refusal(400, "the body is nested too deeply") from None
         except ValueError as error:  # also of wrong UTF-8, and of integers with thousands of digits
             raise Refusal(400, f"the body is not JSON: {error}") from None
+        if content is None:
+            raise Refusal(422, "Field required")
         # Before anything else looks at each: checking half a million wrong items would keep all others waiting.
-        most = self.app.state.most_arms
         for field, part in content.items() if isinstance(content, dict) else ():
-            if isinstance(part, dict | list) and len(part) > most:
-                raise Refusal(422, f"at most {most} in one request, got {len(part)}", field)
+            if isinstance(part, dict | list) and len(part) > self._most:
+                raise Refusal(422, f"at most {self._most} in one request, got {len(part)}", field)
         return content
-
-
-class JsonRoute(APIRoute):
-    """A route that reads its body as `JsonRequest` does."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler = super().get_route_handler()
-
-        async def read_strictly(request: Request) -> Response:
-            return await handler(JsonRequest(request.scope, request.receive))
-
-        return read_strictly
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -264,18 +357,18 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _as_refusal(request, error).response()
+    return _as_refusal(request.method, request.url.path, error).response()
 
 
-def _as_refusal(request: Request, error: Exception) -> Refusal:
-    method, path = request.method, request.url.path
+def _as_refusal(method: str, path: str, error: Exception) -> Refusal:
     match error:
         case Refusal():
             return error
-        case RequestValidationError():
+        case RequestValidationError() | ValidationError():
             first, *others = error.errors()
             more = f" (and {len(others)} more)" if others else ""
-            return Refusal(422, f"{first['msg']}{more}", field_name(first["loc"]))
+            place = first["loc"] if isinstance(error, RequestValidationError) else ("body", *first["loc"])
+            return Refusal(422, f"{first['msg']}{more}", field_name(place))
         case FileError():  # its text has the path of the file, which is nobody's business outside
             logger.error("%s %s: %s", method, path, error)
             reason = (

@@ -11,21 +11,20 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import numpy as np
-from fastapi import FastAPI, Request
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from adadim.serve import events
 from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
 
-PATHS_WITHOUT_TOKEN = ("/", "/health", "/docs", "/openapi.json")  # they show nothing of the agent
+PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")  # they show nothing of the agent
 METHODS = ("GET", "POST", "DELETE")
 DRAINED = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
 HEADERS = [
@@ -46,10 +45,19 @@ AGENT_NUMBERS = {
 
 
 class Gate:
-    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both."""
+    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both.
 
-    def __init__(self, app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    `posts` are what answers a POST, by its path; all else is for the application.
+    """
+
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: Settings,
+        metrics: Metrics,
+        posts: Mapping[str, Callable[[bytes], Awaitable[Response]]],
+    ) -> None:
+        self.app, self.settings, self.metrics, self.posts = app, settings, metrics, posts
         self.rate_limit = RateLimit(settings.rate, settings.burst)
         self.paths = {route.path for route in app.routes if isinstance(route, Route)}
 
@@ -68,41 +76,52 @@ class Gate:
 
         try:
             try:
-                body = await self.admit(Request(scope, receive))
+                body = await self.admit(scope, receive)
             except Refusal as refusal:
                 await refusal.response()(scope, receive, noting)
                 return
-            await self.app(scope, _replaying(body, receive), noting)
+            post = self.posts.get(scope["path"]) if scope["method"] == "POST" else None
+            if post is None:
+                await self.app(scope, _replaying(body, receive), noting)
+            else:
+                await (await post(body))(scope, receive, noting)
         except Exception:  # a defect: it was answered by 500, and the service goes on
             logger.exception("%s %s", scope["method"], scope["path"])
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in METHODS else "other"
-            self.metrics.observe(path, method, status, time.perf_counter() - begun)
+            seconds = time.perf_counter() - begun
+            self.metrics.observe(path, method, status, seconds)
+            if events.wanted():
+                client = scope["client"][0] if scope.get("client") else None
+                took = round(1000 * seconds, 3)
+                events.report("request", method=method, path=path, status=status, ms=took, client=client)
 
-    async def admit(self, request: Request) -> bytes:
+    async def admit(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that may go on."""
-        wait = self.rate_limit.take(request.client.host if request.client else "")
+        client = scope.get("client")
+        wait = self.rate_limit.take(client[0] if client else "")
         if wait:
             reason = f"more than {self.settings.rate:g} requests per second from one address"
             raise Refusal(429, reason, headers={"Retry-After": str(math.ceil(wait))})
-        headers = request.headers
-        self._check_caller(request.scope["path"], headers)
+        # The first of each name counts.
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        self._check_caller(scope["path"], headers)
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method == "POST" and content_type != "application/json":
+        if scope["method"] == "POST" and content_type != "application/json":
             raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refusal(415, "the body must not be compressed")
         try:
             async with asyncio.timeout(self.settings.request_timeout):
-                return await self._read_body(request)
-        except ClientDisconnect:
+                return await self._read_body(headers.get("content-length", "0"), receive)
+        except _LeftError:
             raise Refusal(400, "the client left before the request was complete") from None
         except TimeoutError:
             reason = f"the request was not complete after {self.settings.request_timeout:g} seconds"
             raise Refusal(408, reason, headers={"Connection": "close"}) from None
 
-    def _check_caller(self, path: str, headers: Headers) -> None:
+    def _check_caller(self, path: str, headers: Mapping[str, str]) -> None:
         if self.settings.token is None:
             # A web page that points its own name at this machine could otherwise call the service from a browser here.
             host = headers.get("host", "")
@@ -115,22 +134,27 @@ class Gate:
                 reason = "the wrong token" if scheme else "a token is needed: Authorization: Bearer TOKEN"
                 raise Refusal(401, reason, headers={"WWW-Authenticate": 'Bearer realm="adadim"'})
 
-    async def _read_body(self, request: Request) -> bytes:
+    async def _read_body(self, declared: str, receive: Receive) -> bytes:
         most = self.settings.largest_body
-        too_large = Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
-        declared = request.headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > DRAINED * most:
-            raise too_large
-        parts, size = [], 0
-        async for part in request.stream():
+        parts, size, more = [], 0, not (declared.isdigit() and int(declared) > DRAINED * most)
+        too_large = not more
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _LeftError
+            part = message.get("body", b"")
             size += len(part)
-            if size > DRAINED * most:
-                raise too_large
-            if size <= most:
+            too_large = size > most
+            if not too_large:
                 parts.append(part)
-        if size > most:
-            raise too_large
+            more = message.get("more_body", False) and size <= DRAINED * most
+        if too_large:
+            raise Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
         return b"".join(parts)
+
+
+class _LeftError(Exception):
+    """The client left before its request was complete."""
 
 
 class RateLimit:

@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from adadim.errors import InvalidValueError
+from adadim.serve import events
 from adadim.serve.app import AgentThread, create_app
 from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
@@ -91,12 +92,14 @@ class Service:
 
     def run(self) -> None:
         """Serve until SIGTERM, Ctrl-C or `stop`; requests under way are finished first."""
+        events.report("started", url=self.url)
         try:
             # uvicorn stops in good order, then raises the signal again for whoever called it.
             with self._listener, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
             self._agent.close()
+            events.report("stopped")
 
     def stop(self) -> None:
         """Make `run` end."""
@@ -124,7 +127,7 @@ class TimedProtocol(H11Protocol):
     timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(GatheredWrites(transport, self.loop))  # type: ignore[arg-type]
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -164,6 +167,33 @@ class TimedProtocol(H11Protocol):
             for event in (head, h11.Data(bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+
+class GatheredWrites:
+    """A transport that sends what is written in one go once the event loop comes round: head and body of an answer."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._parts = transport, loop, list[bytes]()
+
+    def write(self, data: bytes) -> None:
+        """Send this soon, after what was written before."""
+        if data:
+            if not self._parts:
+                self._loop.call_soon(self._flush)
+            self._parts.append(data)
+
+    def close(self) -> None:
+        """Send the rest, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 def url_of(listener: socket.socket) -> str:

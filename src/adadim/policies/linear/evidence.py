@@ -150,12 +150,13 @@ class EvidenceLearner(LinUCBLearner):
     def sequence(self) -> str | None:
         return type(self).__name__ if isinstance(self.model, TunedFixedModel) else None
 
-    def radius(self, rows: Rows) -> Array:
+    def radius(self, rows: Rows, t: Array | None = None) -> Array:
         if self.model.changed:  # by predicting, where the model forgets
             self._update_radii()
         if self.clock is None:
             return rows.of(self.radii)
-        t = self.clock.now(rows, self.model.pulls)
+        if t is None:
+            t = self.clock.now(rows, self.model.pulls)
         return rows.of(self.radii) * noise_radius(1.0, t, self.problem.arms)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -250,12 +250,16 @@ class LinUCBLearner(LinearLearner):
         self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
         return Clock(self.model.reference)
 
-    def radius(self, rows: Rows) -> Any:
-        """Current multiplier of the width; one per replication for "oful" and without end."""
+    def radius(self, rows: Rows, t: Array | None = None) -> Any:
+        """Current multiplier of the width; one per replication for "oful" and without end.
+
+        Without end it is that of the round which is next, or of rounds `t` (n, 1).
+        """
         if self._radius is not None:
             return self._radius
         policy, model = self.policy, self.model
-        t = None if self.clock is None else self.clock.now(rows, model.pulls)
+        if t is None and self.clock is not None:
+            t = self.clock.now(rows, model.pulls)
         if policy.radius == "oful":
             return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
         return policy.width_multiplier(self.problem, model.arms, t)
@@ -263,6 +267,26 @@ class LinUCBLearner(LinearLearner):
     def scores(self, rows: Rows) -> Array:
         mean, width2 = self.model.predict(rows)
         return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+        if not isinstance(self.model, ContextModel):
+            return None
+        predicted = self.model.predict_in_turn(rounds)
+        return None if predicted is None else self._scores_in_turn(predicted, len(rounds), decided)
+
+    def _scores_in_turn(
+        self, predicted: Generator[tuple[Array, Array], int, None], count: int, decided: int
+    ) -> Generator[Array, int, None]:
+        """The rule over what a model predicts in turn."""
+        t = np.maximum(decided + np.arange(count), self.model.pulls[0])[:, None] + 1.0
+        radii = np.broadcast_to(self.radius(self.everyone, t), (count, 1))
+        mean, width2 = next(predicted)
+        for radius in radii:
+            chosen = yield self.policy.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
+            try:
+                mean, width2 = predicted.send(chosen)
+            except StopIteration:
+                return
 
     def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
         """Arm that it would choose in one replication, had it learned `state` and nothing else."""

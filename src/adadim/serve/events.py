@@ -1,0 +1,49 @@
+"""What a service tells whoever runs it: one line of JSON for each request and each event, or plain text."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+logger = logging.getLogger("adadim.serve")
+
+
+def report(event: str, **fields: Any) -> None:
+    """Log an event with its fields; programs that have set up nothing show warnings and errors only."""
+    logger.info(event, extra={"fields": fields})
+
+
+def wanted() -> bool:
+    """Whether events are logged at all."""
+    return logger.isEnabledFor(logging.INFO)
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON: time (UTC), level, logger, event, its fields, and the traceback of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def log_as_json() -> None:
+    """Let this program write all events, warnings and errors to its standard error as lines of JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    for name, level in (("adadim", logging.INFO), ("uvicorn", logging.ERROR), ("py.warnings", logging.WARNING)):
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(level)
+    logging.captureWarnings(True)
