@@ -189,7 +189,7 @@ def count(path: str, notes: list[Path], folder: Path) -> dict[str, float]:
     with adadim.Agent.open(path) as agent:
         status = agent.status()
         drift = agent.rebuild()
-        agreed = status == agent.status()
+        agreed = {**status, "bytes": 0} == {**agent.status(), "bytes": 0}  # a database tidies up when it likes
         refit = refitted(agent, folder)
     return {
         "acknowledged_decisions": len(asked),
