@@ -130,6 +130,21 @@ def test_nothing_is_answered_that_is_not_written(shop, monkeypatch):
     assert client.status()["decisions"] == 0
 
 
+def test_a_defect_is_answered_and_the_next_group_goes_on(shop, monkeypatch, caplog):
+    _, client = shop
+
+    def fail(self, calls):
+        raise ZeroDivisionError("secret")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Agent, "ask_and_tell", fail)
+        results = at_once(*[lambda: client.ask(ARMS)] * 3)
+    assert [result.status for result in results] == [500] * 3
+    assert "secret" not in str(results)
+    assert "ZeroDivisionError" in caplog.text
+    assert client.ask(ARMS).id == 1
+
+
 def test_a_client_that_leaves_holds_up_nothing(shop, held):
     (service, client), (groups, go_on) = shop, held
     body = json.dumps({"arms": ARMS}).encode()

@@ -100,6 +100,7 @@ class Decider:
             restart = True
         if restart:
             begun = time.thread_time()
+            model.add_batch()  # the sums have to have what was counted
             self._learner.restart(model.sums.at(number))
             self._known, self._base, self._counted = state, self._basis, model.place.number
             self._seconds = time.thread_time() - begun

@@ -114,10 +114,14 @@ class AgentThread:
 
     def _do_group(self, loop: asyncio.AbstractEventLoop, group: list[tuple[AskCall | TellCall, Any]]) -> None:
         """Done by the thread: decide, write, answer; then take in the rewards, before anyone asks again."""
-        results = self._agent.ask_and_tell([call for call, _ in group])
+        calls = [call for call, _ in group]
+        try:
+            results = self._agent.ask_and_tell(calls)
+        except Exception as error:  # a defect; those who wait must hear of it
+            results = [error] * len(calls)
         with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
             loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
-        told = any(isinstance(call, TellCall) for call, _ in group)
+        told = any(isinstance(call, TellCall) for call in calls)
         if (told or self._agent.is_behind) and not self._catching_up:
             self._catch_up(loop)
 
