@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import adadim
 from adadim import MeDZO
 from adadim.instances import interval
-from adadim.policies.arms.moss import moss_width
-from adadim.policies.plusplus.medzo import cell_starts, spread_over_cells
+from adadim.policies.arms import moss_width
+from adadim.policies.plusplus.mosspp import cell_starts, spread_over_cells
 from adadim.theory import schedule
 from reference.moss import MeDZO as Reference
 from small_problems import in_torch, small

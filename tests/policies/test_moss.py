@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import adadim
 from adadim import MOSS, EmpMOSSPlusPlus, MOSSPlusPlus, ParallelMOSS, instances
 from adadim.core.rows import Rows
-from adadim.policies.arms.moss import moss_width
-from adadim.policies.arms.statistics import ArmStatistics
-from adadim.policies.masters.parallel_moss import parallel_sizes
+from adadim.policies.arms import ArmStatistics, moss_width
+from adadim.policies.plusplus.mosspp import parallel_sizes
 from adadim.theory import schedule
 from reference.moss import MOSSPlusPlus as Reference
 from small_problems import in_torch, small

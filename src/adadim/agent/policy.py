@@ -19,7 +19,7 @@ from adadim.core.ties import tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
-from adadim.policies.recommended import recommended
+from adadim.policies.linear.evidence import recommended
 from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
 
 Plugins = Mapping[str, type[Policy]] | None

@@ -35,8 +35,7 @@ from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import PrecisionWarning
-from adadim.models.late import CountsOpenPulls
-from adadim.models.moments import Moments
+from adadim.models.moments import CountsOpenPulls, Moments
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH

@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.core.checks import integer, not_negative, positive
 from adadim.core.rows import Rows
-from adadim.models.late import CountsOpenPulls
+from adadim.models.moments import CountsOpenPulls
 
 FEW = 96  # features up to which a product of matrices is faster than running sums, which take fewer operations
 

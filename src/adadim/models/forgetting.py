@@ -30,11 +30,9 @@ from adadim.errors import InvalidValueError, PrecisionWarning
 from adadim.models.context import MOST_INFLATED
 from adadim.models.evidence import RAW, RIDGES, Tuned, TunedContextModel, TunedDisjointModel, like_units
 from adadim.models.factor import forward_solve
-from adadim.models.factored import FactorModel, moments_of, predicted
 from adadim.models.fixed import check_precision
-from adadim.models.late import CountsOpenPulls
-from adadim.models.linear import FixedModel, Memo, Model
-from adadim.models.moments import FORGOTTEN, Moments
+from adadim.models.linear import FactorModel, FixedModel, Memo, Model, moments_of, predicted
+from adadim.models.moments import FORGOTTEN, CountsOpenPulls, Moments
 
 EPSILON = float(np.finfo(float).eps)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from adadim.core.codec import to_table
-from adadim.policies.recommended import RECOMMENDED
+from adadim.policies.linear.evidence import RECOMMENDED
 
 _ORACLE = {"kind": "LinUCB", "dim": "@intrinsic_dim"}
 

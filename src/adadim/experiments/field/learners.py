@@ -22,7 +22,7 @@ from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB, UCB
-from adadim.policies.arms.ucb import UCBStatistics
+from adadim.policies.arms import UCBStatistics
 from adadim.policies.base import Learner, Memo, Policy
 
 RIDGE = 1.0

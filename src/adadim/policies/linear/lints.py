@@ -15,8 +15,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import Ties
-from adadim.models.factored import FactorModel
 from adadim.models.forgetting import ForgettingModel
+from adadim.models.linear import FactorModel
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.linucb import LinearLearner
 from adadim.policies.parameters import Dim, HalfLife, Ridge

@@ -1,4 +1,8 @@
-"""LinUCB: optimism with ridge regression (Chu et al. 2011), in all features or the first few."""
+"""LinUCB: optimism with ridge regression (Chu et al. 2011), in all features or the first few.
+
+And what differs from it in one thing: the prior (`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`,
+Abbasi-Yadkori, Pacchiano and Phan 2020).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, like
-from adadim.core.checks import integer
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.core.checks import between, integer
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
@@ -20,13 +24,14 @@ from adadim.core.rows import Rows
 from adadim.core.ties import Ties
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
+from adadim.models.evidence import taper_weights
 from adadim.models.forgetting import forgetting_model
 from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
-from adadim.policies.parameters import Dim, HalfLife, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.parameters import Dim, HalfLife, RadiusScale, Ridge, Taper, ThetaNorm
 from adadim.policies.player import Clock
 from adadim.policies.sums import deviations
 
@@ -273,3 +278,127 @@ class LinUCBLearner(LinearLearner):
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
+
+
+@dataclass(frozen=True)
+class TaperedLinUCB(Policy):
+    """Learn in all features at once, with a ridge that grows with the index: lambda_j = ridge * j^taper.
+
+    A soft truncation: feature j is shrunk harder the later it comes, so late features cost little until the data speak
+    for them, and nothing is thrown away. It needs no schedule, no restarts and no mixture-arms. Use it when features
+    are ordered by importance, d* is unknown and a guarantee is wanted; `EvidenceLinUCB`, which learns the ridge, has
+    less regret. When late features matter as much as early ones, plain `LinUCB` is the better prior.
+
+    Parameters
+    ----------
+    taper : float
+        Exponent s of the ridge. 0 is `LinUCB`; larger values favour small d*.
+    ridge : float
+        Ridge of the first feature.
+    size : float, optional
+        Size tau of a leading coefficient of theta. If given, the ridge is (noise / tau)^2 instead of `ridge`, the
+        prior in units of the noise, so that one setting serves quiet and noisy rewards.
+    bonus, radius, scale, theta_norm, form, ties, memory
+        As in `LinUCB`; `theta_norm` bounds the norm of theta after the taper, sum_j j^taper theta_j^2 under the root,
+        which is at most d*^(taper/2) if the norm of theta is at most 1.
+
+    Notes
+    -----
+    It is LinUCB after multiplying feature j by j^(-taper/2), so the bounds of LinUCB hold with the effective dimension
+    of the tapered design, ln det(V / Lambda), and the tapered norm of theta; ``radius="oful"`` uses exactly those. The
+    effective dimension grows as T^(1 / (1 + taper)) however large d is (`adadim.theory.tapered_information`), which
+    gives the rate `adadim.theory.tapered_rate`; docs/which-policy.md has the proof. That rate is not Pareto optimal.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=3, horizon=600, replications=range(4))
+    >>> published = adadim.simulate(adadim.LinUCBPlusPlus(), instance)
+    >>> tapered = adadim.simulate(adadim.TaperedLinUCB(), instance)
+    >>> bool(tapered.final.mean() < published.final.mean())
+    True
+    """
+
+    taper: Taper = 1.5
+    ridge: Ridge = 0.1
+    size: Annotated[float, partial(between, low=1e-100, high=1e100)] | None = None
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
+    form: Form = "auto"
+    ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+    def linucb(self, noise: float) -> LinUCB:
+        """The LinUCB that it is, on tapered features."""
+        return LinUCB(
+            ridge=self.ridge if self.size is None else max((noise / self.size) ** 2, np.finfo(float).tiny),
+            bonus=self.bonus,
+            radius=self.radius,
+            scale=self.scale,
+            theta_norm=self.theta_norm,
+            form=self.form,
+            ties=self.ties,
+            memory=self.memory,
+        )
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        policy = self.linucb(noise=1.0 if self.size is None else problem.noise)
+        weights = like(taper_weights(self.taper, problem.dim), problem.reference)
+        return LinUCBLearner(policy, problem, streams, policy.model(problem, weights))
+
+
+@dataclass(frozen=True)
+class RegretBalancingLinear(Policy):
+    """Pull the arm whose gap to the optimistic best value is smallest in units of its squared width.
+
+    With b the largest upper value of any arm, the arm with the least (b - mean) / width^2 is pulled: 1 / width^2 plays
+    the part of a number of pulls, so this balances the empirical regrets of the arms. It explores more evenly than
+    `LinUCB`, which has the better bound; use it to compare.
+
+    Parameters
+    ----------
+    ridge, dim, radius, scale, theta_norm, form, ties
+        As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
+
+    Notes
+    -----
+    Regret O~(d^(3/2) sqrt(T)) for rewards linear in the features used, norms of at most 1 and sub-Gaussian noise of
+    known scale.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> policy = adadim.RegretBalancingLinear(ridge=1.0, radius=1.0)
+    >>> learner = policy.start(adadim.Problem([[1.0, 0.0], [0.0, 0.9]], horizon=9, noise=0.1))
+    >>> learner.select()  # (1 - 0) / 1 is less than (1 - 0) / 0.81
+    0
+    """
+
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
+    radius: Radius = "oful"
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        # All its parameters are LinUCB's, and so is it but for the score of an arm.
+        return _Balanced(**vars(self)).learner(problem, streams)
+
+
+def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:
+    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K); an arm of width 0 has much."""
+    xp = namespace(mean)
+    best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
+    return best, (best[:, None] - mean) / clamp(width2, 1e-300)
+
+
+@dataclass(frozen=True)
+class _Balanced(LinUCB):
+    """LinUCB whose score is minus the empirical regret."""
+
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
+        return -empirical_regrets(mean, width2, radius)[1]

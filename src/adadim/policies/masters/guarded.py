@@ -14,11 +14,10 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.linear.evidence import recommended
 from adadim.policies.masters.base import CountingMasterLearner
-from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.parameters import Delta
-from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
-from adadim.policies.recommended import recommended
+from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus, LinUCBPlusPlusCorral
 
 AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
