@@ -20,7 +20,7 @@ from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.evidence import recommended
-from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
+from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""

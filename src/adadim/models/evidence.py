@@ -1,32 +1,26 @@
 """Models that learn their prior and the noise as they go, by the evidence of the data.
 
-With theta_j ~ N(0, sigma^2 / (lambda j^s)) and Gaussian noise the data of n pulls have the evidence
-
-    det(V / Lambda)^(-1/2) S^(-n/2),   S = sum_t r_t^2 - b^T V^-1 b,
-
-up to a constant, once sigma^2 has been integrated out under the prior 1/sigma^2 (Lambda is diagonal with entries
-lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). After pulls 1, 2, 4, 8, ... a model takes, of the ridges
-whose evidence is within a Bayes factor of the largest, the smallest, and estimates sigma^2 by S/n, plus one standard
-error sqrt(2/n) of itself.
+The notes of `EvidenceLinUCB` have the formula. After pulls 1, 2, 4, 8, ... a model takes, of the ridges whose evidence
+is within a Bayes factor of the largest, the smallest, and estimates the noise by what that ridge leaves over.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, like
+from adadim.core.arrays import Array, FloatArray, as_numpy, like
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
-from adadim.models.linear import ContextModel, DisjointModel, FixedModel, Memo, Model
+from adadim.models.linear import ContextModel, FixedModel, Memo, Model
 from adadim.models.moments import Moments
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
@@ -55,12 +49,8 @@ class Tuned(Model):
         self.changed: list[int] = []  # replications whose prior changed since a rule last looked
         self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, memo)
-        self.learned(rows)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().answer(arms, rewards, rows, memo)
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().learn_by(learn, arms, rewards, rows, memo)
         self.learned(rows)
 
     @abstractmethod
@@ -85,17 +75,16 @@ class TunedFixedModel(Tuned, FixedModel):
 
     fixed_operations = False  # between the pulls after which the prior is updated they are
 
-    def __init__(self, problem: Problem, taper: float, factor: float, form: Form) -> None:
+    def __init__(self, problem: Problem, taper: float, factor: float, form: Form, columns: int | None = None) -> None:
         self.learn_prior(len(problem), factor)
         self.tapers = like(taper_weights(taper, problem.dim) / math.sqrt(RIDGES[0]), problem.reference)
-        super().__init__(problem, 1.0, form=form)
+        super().__init__(problem, 1.0, dim=columns, form=form)
         self.answered = np.zeros(len(problem), dtype=np.int64)
         self.divided = self.state.actions.base  # the features, divided anew when the ridge changes: they are state
 
     def features(self) -> ActionSet:
         """Arms in units in which those of round 1 are alike, tapered, divided by the root of the ridge."""
-        first = self.problem.first_arms
-        tapered = self.problem.actions.in_like_units(RAW, first).rescaled(first).weighted(self.tapers)
+        tapered = in_units(self.problem).weighted(self.tapers)
         if (self.ridge != RIDGES[0]).any():
             divided = like(np.sqrt(RIDGES[0] / self.ridge), tapered.base)[:, None, None]
             tapered = tapered.with_base(tapered.base * divided)
@@ -123,15 +112,15 @@ class TunedFixedModel(Tuned, FixedModel):
         if ridge != self.ridge[r]:
             self.divided[r] *= math.sqrt(self.ridge[r] / ridge)
             self.ridge[r] = ridge
-            row = Rows.some(np.array([r]), state.squares)
-            state.rebuild(row.of(state.counts), row.of(state.sums), row, row.of(state.squares))
+            state.refactor(Rows.some(np.array([r]), state.squares))
 
 
 class TunedContextModel(Tuned, ContextModel):
     """Features that come with each round (NumPy): the prior is updated from the moments of the regression.
 
     The features are not known beforehand. The ridges are relative to the longest arm offered so far; and columns in raw
-    units are divided by the largest value offered so far, which is looked at anew when the prior is updated.
+    units are divided by the largest value offered so far, which is looked at anew when the prior is updated. Where each
+    arm has a parameter, they all share prior and noise.
     """
 
     fixed_operations = False
@@ -147,12 +136,9 @@ class TunedContextModel(Tuned, ContextModel):
         super().__init__(problem, 1.0)
         self.ridge[:] = 1.0
 
-    def regression(self, ridge: float) -> ContextPosterior:
-        return ContextPosterior(len(self.problem), self.dim, ridge)
-
-    def blocks(self, r: int) -> Sequence[int]:
+    def blocks_of(self, r: int) -> range:
         """The regressions of `state` that belong to a replication."""
-        return (r,)
+        return range(r * self.blocks, (r + 1) * self.blocks)
 
     def scaled(self, features: Array, rows: Rows) -> Array:
         """Features (n, ..., d) in like units, tapered."""
@@ -165,32 +151,19 @@ class TunedContextModel(Tuned, ContextModel):
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
         self.notice(rows.features, rows)
-        return self.state.predict(self.scaled(rows.features, rows), rows)
+        return self.predict_seen(self.scaled(rows.features, rows), rows)
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        pulled, reference = at_each(rows.features, chosen), self.problem.reference
-        return like(chosen, reference), {"features": like(pulled, reference)}  # as they are: the units may change
+        return chosen, {"features": self.features_of(chosen, rows)}  # as they are: the units may change
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return self.scaled(as_numpy(memo["features"]), rows)
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, as_numpy(rewards), rows.to_numpy(), memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        super().expect(arms, rows.to_numpy(), memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().answer(arms, as_numpy(rewards), rows.to_numpy(), memo)
+        return self.scaled(memo["features"], rows)
 
     def logged(self, features: Array) -> Memo:
         return {"features": features}
 
     def notice(self, offered: Array, rows: Rows) -> None:
-        """Keep the longest arm and the largest values; before the first reward, choose units and ridge by them.
-
-        `offered` are features (n, K, d), or contexts (n, d) for all arms.
-        """
+        """Keep the largest values offered, (n, K, d) or (n, d); before the first reward they choose units and ridge."""
         offered = offered.reshape(len(offered), -1, self.dim)
         largest = np.abs(offered).max(axis=1)
         if (largest > rows.of(self.extent)).any():
@@ -222,6 +195,14 @@ class TunedContextModel(Tuned, ContextModel):
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
+        self._begin(sums)
+        self.state.restart(0, sums, self.tapers / self.units[0])
+        if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
+            self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
+        self._update_prior(0, sums.weight)
+
+    def _begin(self, sums: Moments) -> None:
+        """Forget everything but the sizes of the features in these sums."""
         self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
         raw = (self.units[0] != 1).any()
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
@@ -229,79 +210,46 @@ class TunedContextModel(Tuned, ContextModel):
         self.changed.append(0)
         if sums.asked is None:
             self.drop_expected()
-        self.state.restart(0, sums, self.tapers / self.units[0])
-        if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
-            self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
-        self._update_prior(0, sums.weight)
 
     def _change_units(self, r: int, units: FloatArray) -> bool:
         """Use other units from now on, for what was pulled before too; gives whether they differ."""
         if (units == self.units[r]).all():
             return False
-        for block in self.blocks(r):
+        for block in self.blocks_of(r):
             self.state.rescale(block, self.units[r] / units)
         self.units[r] = units
         return True
 
     def _refresh(self, r: int, ridge: float) -> None:
         self.ridge[r] = ridge
-        for block in self.blocks(r):
+        for block in self.blocks_of(r):
             self.state.refresh(block, ridge)
 
     def _update_prior(self, r: int, n: float) -> None:
         """Choose ridge and noise of one replication by the `n` pulls it has seen."""
-        state, blocks, scale = self.state, self.blocks(r), float(self.longest[r]) or 1.0
+        state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
         squares = float(sum(state.squares[block] for block in blocks))
         if squares == 0:
             return
-        spectra, fitted = [], []
-        for block in blocks:
-            second, b = state.moments(block)
-            spectrum, basis = np.linalg.eigh(second)
-            spectra.append(spectrum)
-            fitted.append((basis.T @ b) ** 2)
-        whole = np.concatenate(spectra), np.concatenate(fitted)
-        logs, variances = evidence_of_spectrum(*whole, squares, n, RIDGES * scale)
+        logs, variances = evidence_of_moments([state.moments(block) for block in blocks], squares, n, scale)
         self._refresh(r, RIDGES[self.choose_prior(r, logs, variances, n)] * scale)
-
-
-class TunedDisjointModel(TunedContextModel, DisjointModel):
-    """One context for all arms, a parameter for each, and one prior and noise for all of them."""
-
-    def regression(self, ridge: float) -> ContextPosterior:
-        return DisjointModel.regression(self, ridge)
-
-    def blocks(self, r: int) -> Sequence[int]:
-        return range(r * self.arms, (r + 1) * self.arms)
-
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        assert rows.features is not None
-        self.notice(rows.features, rows)
-        return self.predict_contexts(self.scaled(rows.features, rows), rows)
-
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        assert rows.features is not None
-        reference = self.problem.reference
-        return like(chosen, reference), {"features": like(rows.features.copy(), reference)}
 
 
 def tuned_model(problem: Problem, taper: float, factor: float, form: Form) -> Tuned:
     """The model with a learned prior for what a problem offers."""
-    if problem.disjoint:
-        return TunedDisjointModel(problem, taper, factor)
     if problem.contextual:
         return TunedContextModel(problem, taper, factor)
     return TunedFixedModel(problem, taper, factor, form)
 
 
-def like_units(extent: FloatArray) -> FloatArray:
-    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1.
+def in_units(problem: Problem) -> ActionSet:
+    """The arms in units in which those of round 1 are alike, and the longest of them has norm 1."""
+    first = problem.first_arms
+    return problem.actions.in_like_units(RAW, first).rescaled(first)
 
-    Examples
-    --------
-    >>> like_units(np.array([1.0, 30.0, 900.0])), like_units(np.array([1.0, 3.0, 0.0]))
-    (array([  1.,  30., 900.]), array([1., 1., 1.]))
-    """
+
+def like_units(extent: FloatArray) -> FloatArray:
+    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1."""
     known = np.where(extent > 0, extent, np.inf)
     if not np.any(extent > RAW * np.minimum.accumulate(known)):
         return np.ones_like(extent)
@@ -313,12 +261,6 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
 
     `design` (p, d) are the distinct arms pulled, each times the root of its number of pulls, `sums` (p,) the sums of
     their rewards, divided by that root; `squares` is the sum of all squared rewards and `n` the number of pulls.
-
-    Examples
-    --------
-    >>> logs, variance = evidence(np.eye(3), np.ones(3), squares=3.0, n=3)
-    >>> logs.shape, bool(np.ptp(logs) < 1e-9)  # one pull of each arm cannot tell signal from noise
-    ((17,), True)
     """
     # One eigendecomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
     if len(design) <= design.shape[1]:
@@ -328,6 +270,18 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
         spectrum, basis = np.linalg.eigh(design.T @ design)
         fitted = (basis.T @ (design.T @ sums)) ** 2
     return evidence_of_spectrum(spectrum, fitted, squares, n, RIDGES)
+
+
+def evidence_of_moments(
+    parts: Sequence[tuple[FloatArray, FloatArray]], squares: float, n: float, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """The same of every one of `RIDGES` times `scale`, from X^T X and X^T r of every parameter."""
+    spectra, fitted = [], []
+    for second, b in parts:
+        spectrum, basis = np.linalg.eigh(second)
+        spectra.append(spectrum)
+        fitted.append((basis.T @ b) ** 2)
+    return evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, RIDGES * scale)
 
 
 def evidence_of_spectrum(

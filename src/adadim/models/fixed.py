@@ -142,6 +142,10 @@ class Posterior(CountsOpenPulls):
             self.squares[r] = np.nan if squares is None else squares[i]
             self.restart(r, factor, whitened)
 
+    def refactor(self, rows: Rows) -> None:
+        """Make the state anew from the pulls so far, of the arms as they are now."""
+        self.rebuild(rows.of(self.counts) + 0, rows.of(self.sums) + 0.0, rows, rows.of(self.squares) + 0.0)
+
     def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
         """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
         xp = self.actions.xp
@@ -186,11 +190,7 @@ FEW = 8  # below this many pulls counting them one by one is quicker than by arr
 
 
 class HostPosterior(Posterior):
-    """What the forms on NumPy share.
-
-    Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
-    stretch.
-    """
+    """What the forms on NumPy share: g, g^2, arm, length and stretch of the run of equal pulls under way."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
@@ -233,12 +233,7 @@ class HostPosterior(Posterior):
             if width2.item(x) < low.item(r, x):
                 np.maximum(width2, 0.0, out=width2)  # with more of it left, rounding cannot take a width below 0
                 if self._has_drifted(r, x):
-                    self.refactor(r)
-
-    def refactor(self, r: int) -> None:
-        """Make the state of replication `r` anew from its counts and sums."""
-        row = Rows.some(np.array([r]), self.width2)
-        self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
+                    self.refactor(Rows.some(np.array([r]), self.width2))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
@@ -354,10 +349,7 @@ ROOM = 32  # rows that H grows by at least
 
 
 class PriorRows:
-    """Rows A a_x / ridge of the posterior before any pull, for all learners that start from it, and squared widths.
-
-    The first few of a replication are computed one by one, the others taken from the whole product.
-    """
+    """Rows A a_x / ridge before any pull, for all learners: the first one by one, the others from the whole product."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions, self.ridge = actions, ridge
@@ -415,7 +407,7 @@ class HostRuns(HostPosterior):
         super().answer(arms, rewards, rows)
         for r in rows.ids.tolist():
             if self._fill[r] == self._most:
-                self.refactor(r)
+                self.refactor(Rows.some(np.array([r]), self.width2))
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         g, used = self._g[r], self._fill[r]
@@ -446,10 +438,7 @@ class HostRuns(HostPosterior):
 
 
 class FewPulls:
-    """Makes the posteriors of several learners on the same arms (NumPy), each with a share of the horizon.
-
-    They share their prior where that is cheaper than a matrix for each.
-    """
+    """Makes posteriors of several learners on the same arms, which share their prior where that is cheaper (NumPy)."""
 
     def __init__(self, horizon: int, learners: int) -> None:
         self.horizon, self.pulls = horizon, math.ceil(horizon / learners)

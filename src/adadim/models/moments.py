@@ -15,7 +15,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,19 +65,13 @@ class Moments:
 
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
-        same = copy.copy(self)
-        for name, value in vars(self).items():
-            setattr(same, name, copy.copy(value))
-        return same
+        return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, as if they had all earned nothing."""
-        known = (self.second, self.first, self.weight)
+        second, first, weight = self.second if self.asked is None else self.asked, self.first, self.weight
         if self.asked is not None and self.asked_first is not None:
-            known = (self.asked, self.asked_first, self.asked_weight)
-        elif self.asked is not None:
-            known = (self.asked, self.first, self.weight)
-        second, first, weight = known
+            first, weight = self.asked_first, self.asked_weight
         return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
 
     def with_constant(self) -> Moments:
@@ -118,13 +112,10 @@ class Moments:
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
-        for sums in (self.second, self.moment, self.first, self.asked, self.asked_first):
-            if sums is not None:
-                sums *= factor
-        self.squares *= factor
-        self.total *= factor
-        self.weight *= factor
-        self.asked_weight *= factor
+        for name, value in vars(self).items():
+            if value is not None and name not in ("longest", "extent"):
+                value *= factor  # arrays in place
+                setattr(self, name, value)
 
     def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
@@ -141,10 +132,7 @@ def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> Fl
 
 
 class CountsOpenPulls(ABC):
-    """A regression whose widths count pulls that are not answered yet.
-
-    `asked` is the same regression over all pulls asked for, answered or not; None while every pull is answered.
-    """
+    """A regression with a second one, `asked`, over all pulls asked for, answered or not, while some are not."""
 
     asked: Any = None
 

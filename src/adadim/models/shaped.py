@@ -15,6 +15,7 @@ nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,12 @@ from adadim.models.evidence import (
     RIDGES,
     Tuned,
     TunedContextModel,
-    TunedDisjointModel,
     TunedFixedModel,
     evidence,
-    evidence_of_spectrum,
-    like_units,
+    evidence_of_moments,
     taper_weights,
 )
-from adadim.models.linear import FixedModel, Memo
+from adadim.models.linear import Memo
 from adadim.models.moments import Moments
 
 WIDE = 1.5
@@ -59,16 +58,8 @@ class Shaped(Tuned):
         self.exponents, self.doubt, self.offset = exponents, doubt, offset
         self.exponent, self.shapes = np.full(count, exponents[-1]), np.zeros((count, len(exponents)))
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        rows, rewards = self._here(rows, rewards)
-        super().absorb(arms, rewards - rows.of(self.offset), rows, memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        rows, rewards = self._here(rows, rewards)
-        super().answer(arms, rewards - rows.of(self.offset), rows, memo)
-
-    def _here(self, rows: Rows, rewards: Array) -> tuple[Rows, Array]:
-        return (rows.to_numpy(), as_numpy(rewards)) if self.converts else (rows, rewards)
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().learn_by(learn, arms, rewards - rows.of(self.offset), rows, memo)
 
     def choose_shape(self, r: int, found: list[Found], n: float) -> float:
         """The ridge to use, given what `evidence` found for each exponent; sets exponent and noise."""
@@ -102,13 +93,9 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
     """The same arms in every round, behind a constant, times `multipliers` (R, 1 + d), so that the ridge is 1."""
 
     def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> None:
-        count = len(problem)
-        self.learn_prior(count, factor)
-        self.learn_shape(count, exponents, doubt, zeros(problem.reference, count))
-        self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (count, 1))
-        FixedModel.__init__(self, problem, 1.0, dim=problem.dim + 1, form=form)
-        self.answered = np.zeros(count, dtype=np.int64)
-        self.divided = self.state.actions.base  # the features, multiplied anew when the prior changes: they are state
+        self.learn_shape(len(problem), exponents, doubt, zeros(problem.reference, len(problem)))
+        self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (len(problem), 1))
+        TunedFixedModel.__init__(self, problem, exponents[-1], factor, form, problem.dim + 1)
 
     def _weights(self, exponent: float, ridge: float, dim: int) -> FloatArray:
         column = np.array([self.constant(ridge)])
@@ -167,7 +154,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
             self._reweigh(r)
 
     def regression(self, ridge: float) -> ContextPosterior:
-        return ContextPosterior(len(self.problem), self.dim + 1, ridge)
+        return ContextPosterior(len(self.problem) * self.blocks, self.dim + 1, ridge)
 
     def scaled(self, features: Array, rows: Rows) -> Array:
         weights = rows.of(self.multipliers)
@@ -181,7 +168,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
         """Multiply by other weights from now on, what was pulled before too; then `_refresh`."""
         now = self._weights(r)
         if (now != self.multipliers[r]).any():
-            for block in self.blocks(r):
+            for block in self.blocks_of(r):
                 self.state.rescale(block, now / self.multipliers[r])
             self.multipliers[r] = now
 
@@ -204,14 +191,9 @@ class ShapedContextModel(Shaped, TunedContextModel):
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
-        self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
-        raw = (self.units[0] != 1).any()
-        self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
-        self.noise[0], self.offset[0], self.exponent[0] = np.nan, 0.0, self.exponents[-1]
+        self._begin(sums)
+        self.offset[0], self.exponent[0] = 0.0, self.exponents[-1]
         self.ridge[0] = RIDGES[0] * (float(self.longest[0]) or 1.0)
-        self.changed.append(0)
-        if sums.asked is None:
-            self.drop_expected()
         self.multipliers[0] = self._weights(0)
         self.state.restart(0, sums.with_constant(), self.multipliers[0])
         self._update_prior(0, sums.weight)
@@ -221,7 +203,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
         return mean + self.offset[0], width2
 
     def _update_prior(self, r: int, n: float) -> None:
-        state, blocks, scale = self.state, self.blocks(r), float(self.longest[r]) or 1.0
+        state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
         column, tapers = self.multipliers[r, 0], taper_weights(float(self.exponent[r]), self.dim)
         parts = [state.moments(block) for block in blocks]
         mean = sum(float(b[0]) for _, b in parts) / (column * n) if n else 0.0
@@ -234,33 +216,33 @@ class ShapedContextModel(Shaped, TunedContextModel):
                 state.squares[block], b[:] = 0.0, 0.0
         self.offset[r] += mean
         if n > 1 and squares > 0:
-            found = []
-            plain = [self.centred(second, b, tapers, column) for second, b in parts]
-            for s in self.exponents:
-                spectra, fitted = [], []
-                weights = self.shape_of(s)
-                for second, b in plain:
-                    spectrum, basis = np.linalg.eigh(second * np.outer(weights, weights))
-                    spectra.append(spectrum)
-                    fitted.append((basis.T @ (b * weights)) ** 2)
-                whole = np.concatenate(spectra), np.concatenate(fitted)
-                found.append(evidence_of_spectrum(*whole, squares, n - 1, RIDGES * scale))
+            found, plain = [], [self.centred(second, b, tapers) for second, b in parts]
+            for weights in map(self.shape_of, self.exponents):
+                tapered = [(second * np.outer(weights, weights), b * weights) for second, b in plain]
+                found.append(evidence_of_moments(tapered, squares, n - 1, scale))
             self._refresh(r, self.choose_shape(r, found, n - 1) * scale)
         else:
             self._refresh(r, float(self.ridge[r]))
 
-    def centred(
-        self, second: FloatArray, b: FloatArray, tapers: FloatArray, column: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Moments of the features without taper, less their means; rewards have mean zero already."""
+    def centred(self, second: FloatArray, b: FloatArray, tapers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Moments of the features without taper, less their means; rewards have mean zero already.
+
+        Where each arm has a parameter, the constants of the arms differ, and stay: their prior is that of the column.
+        """
+        if self.problem.disjoint:
+            weights = np.concatenate([[1.0], tapers])
+            return second / np.outer(weights, weights), b / weights
         x = second[0, 1:] / tapers
         return second[1:, 1:] / np.outer(tapers, tapers) - np.outer(x, x) / second[0, 0], b[1:] / tapers
 
     def shape_of(self, exponent: float) -> FloatArray:
         """What `centred` features are multiplied by if this is the exponent."""
-        return taper_weights(exponent, self.dim)
+        tapers = taper_weights(exponent, self.dim)
+        return np.concatenate([[1.0], tapers]) if self.problem.disjoint else tapers
 
     def moments(self) -> list[Moments] | None:
+        if self.problem.disjoint:
+            return None
         found = []
         for r in range(len(self.problem)):
             second, b = self.state.moments(r)
@@ -270,42 +252,15 @@ class ShapedContextModel(Shaped, TunedContextModel):
         return found
 
 
-class ShapedDisjointModel(ShapedContextModel, TunedDisjointModel):
-    """One context for all arms, a parameter and a constant for each, and one prior and noise for all of them.
-
-    The constants of the arms differ: their prior is that of the column, around the mean of all rewards.
-    """
-
-    def regression(self, ridge: float) -> ContextPosterior:
-        return ContextPosterior(len(self.problem) * self.arms, self.dim + 1, ridge)
-
-    def centred(
-        self, second: FloatArray, b: FloatArray, tapers: FloatArray, column: float
-    ) -> tuple[FloatArray, FloatArray]:
-        weights = np.concatenate([[1.0], tapers])
-        return second / np.outer(weights, weights), b / weights
-
-    def shape_of(self, exponent: float) -> FloatArray:
-        return np.concatenate([[1.0], taper_weights(exponent, self.dim)])
-
-    def moments(self) -> None:
-        return None
-
-
 def shaped_model(problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> Shaped:
     """The model with a learned shape for what a problem offers."""
-    if problem.disjoint:
-        return ShapedDisjointModel(problem, exponents, doubt, factor)
     if problem.contextual:
         return ShapedContextModel(problem, exponents, doubt, factor)
     return ShapedFixedModel(problem, exponents, doubt, factor, form)
 
 
 def with_constant(actions: ActionSet, among: Any) -> ActionSet:
-    """The same arms behind a first feature of 1, and divided by the norm of the longest, constants left aside.
-
-    `among` as in `ActionSet.rescaled`.
-    """
+    """The arms behind a feature of 1, divided by the longest norm (`among` as in `rescaled`) constants aside."""
     xp, base = actions.xp, actions.base
     there = None if among is None else like(among.astype(float), base)[:, :, None] > 0
     low, high = (xp.amin, xp.amax) if hasattr(xp, "amin") else (xp.min, xp.max)

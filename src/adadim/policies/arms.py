@@ -10,16 +10,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, surely_all, zeros
 from adadim.core.checks import integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy, pull_counts
-from adadim.policies.confidence import Index, self_normalised_bonus, subgaussian_bonus, ucb1_bonus
-from adadim.policies.parameters import Delta
+from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
+from adadim.policies.parameters import Delta, Index, Ties
 from adadim.policies.player import Clock
 
 UNANSWERED = 1e100  # arms without an answer come first, those that were asked least before the others
@@ -50,13 +49,15 @@ class ArmStatistics:
         rows.add(self.counts, arms, 1.0)
         rows.add(self.sums, arms, rewards)
 
-    def index(self, rows: Rows, width: Callable[[Array], Array]) -> Array:
-        """Mean plus width(n) of every arm, n counting pulls without an answer too; infinite for arms never pulled."""
+    def index(self, rows: Rows, width: Callable[[Array, Any], Array]) -> Array:
+        """Mean plus width(n, xp) of every arm, n counting pulls without an answer too; infinite if never pulled."""
         pulls = rows.of(self.counts)
         xp, answered = namespace(pulls), clamp(pulls, 1.0)
         unanswered = None if self.open is None else rows.of(self.open)
         n = answered if unanswered is None else clamp(pulls + unanswered, 1.0)
-        index = rows.of(self.sums) / answered + width(n)
+        index = rows.of(self.sums) / answered + width(n, xp)
+        if surely_all(pulls):
+            return index
         never = xp.full_like(index, math.inf) if unanswered is None else UNANSWERED / (1.0 + unanswered)
         return xp.where(pulls > 0, index, never)
 
@@ -105,8 +106,6 @@ class UCB(Policy):
         (``horizon=None``) the number t of the round takes the place of T.
     scale : float
         Factor on the width.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
 
     Notes
     -----
@@ -135,9 +134,6 @@ class UCB(Policy):
             return horizon**-2.0
         return 1 / math.sqrt(horizon) if isinstance(horizon, int) else horizon**-0.5
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return UCBLearner(self, problem, streams)
-
 
 class UCBStatistics(ArmStatistics):
     """The statistics of `UCB`; `scale` is the sub-Gaussian scale of the rewards: one number, or an array (R, arms)."""
@@ -152,11 +148,11 @@ class UCBStatistics(ArmStatistics):
         delta = policy.confidence(self.horizon if t is None else t)
         scale = self.scale if isinstance(self.scale, float) else rows.of(self.scale)
 
-        def width(n: Array) -> Array:
+        def width(n: Array, xp: Any) -> Array:
             if policy.index == "subgaussian":
                 return policy.scale * subgaussian_bonus(n, scale, delta)
             if policy.index == "ucb1":
-                total = namespace(n).sum(rows.of(self.counts), axis=-1)
+                total = xp.sum(rows.of(self.counts), axis=-1)
                 return policy.scale * ucb1_bonus(n, clamp(total, 1.0)[:, None])
             released = policy.index == "released"
             return policy.scale * self_normalised_bonus(n, self.arms, scale, delta, released=released)
@@ -164,7 +160,7 @@ class UCBStatistics(ArmStatistics):
         return self.index(rows, width)
 
 
-class UCBLearner(ArmLearner):
+class UCBLearner(ArmLearner, of=UCB):
     """State of `UCB`."""
 
     takes_new_arms = True
@@ -202,8 +198,6 @@ class MOSS(Policy):
         Play only this many arms, drawn uniformly without replacement in each replication; all of them by default.
     scale : float, optional
         Factor on the width; 2 sigma by default, which is 1 for rewards in [0, 1] (sigma = 1/2).
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
 
     Notes
     -----
@@ -230,17 +224,13 @@ class MOSS(Policy):
         return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
 
 
-def moss_width(n: Array, horizon: float, arms: int, scale: Any) -> Array:
+def moss_width(n: Array, xp: Any, horizon: float, arms: int, scale: Any) -> Array:
     """scale sqrt(max(ln(T / (K n)), 0) / n)."""
-    xp = namespace(n)
     return scale * xp.sqrt(clamp(xp.log(horizon / (arms * n)), 0.0) / n)
 
 
 def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> Array:
-    """`count` of the arms, uniformly without replacement in each replication (R, count); all in order if that many.
-
-    The streams must not have drawn anything yet.
-    """
+    """`count` arms without replacement in each replication, (R, count), by streams not drawn from; or all in order."""
     if count >= arms:
         return like(np.tile(np.arange(arms), (len(streams.generators), 1)), reference)
     return like(np.argsort(streams.table(arms), axis=1)[:, :count].copy(), reference)

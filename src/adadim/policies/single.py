@@ -35,11 +35,9 @@ class SingleLearner(Protocol):
 
     def select(self) -> int:
         """Arm to pull next."""
-        ...
 
     def update(self, arm: int, reward: float) -> None:
         """Learn from a reward."""
-        ...
 
 
 def check_make(value: Any, name: str) -> None:
@@ -78,11 +76,8 @@ class Single(Policy):
 
     make: Annotated[Callable[[SingleProblem, np.random.Generator], SingleLearner], check_make]
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return LiftedLearner(self, problem, streams)
 
-
-class LiftedLearner(Learner):
+class LiftedLearner(Learner, of=Single):
     """A learner of the user's own for each replication."""
 
     takes_late_rewards = False

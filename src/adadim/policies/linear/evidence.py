@@ -20,9 +20,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models import Form
 from adadim.models.averaged import PrefixModel, prefix_model
 from adadim.models.evidence import Tuned, TunedContextModel, TunedFixedModel, tuned_model
 from adadim.models.forgetting import tuned_forgetting_model
@@ -32,8 +30,8 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.parameters import BayesFactor, Decay, HalfLife, Probes, RadiusScale, Taper, Tapers
-from adadim.policies.player import Clock
+from adadim.policies.parameters import BayesFactor, Decay, Form, HalfLife, Probes, RadiusScale, Taper, Tapers, Ties
+from adadim.policies.player import Clock, choice_like
 
 FIRST_PROBES = 8  # pulls
 EVEN = 1e-9  # a difference of log evidences that is rounding
@@ -56,13 +54,6 @@ class EvidenceLinUCB(Policy):
     taper : float or tuple of float
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
         several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
-    scale : float
-        Factor on the radius.
-    factor : float
-        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
-        would trust the likeliest.
-    form, ties
-        As in `LinUCB`.
     intercept : bool
         Whether the rewards have a constant of their own, about which nothing is believed beforehand. Adding a number to
         all rewards then changes none of its choices. Several exponents need it.
@@ -133,21 +124,15 @@ class EvidenceLinUCB(Policy):
             return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
         return tuned_model(problem, self.taper, self.factor, self.form)
 
-    def linucb(self) -> LinUCB:
-        """The LinUCB inside, whose learner scales the features and widens the radius itself."""
-        return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return EvidenceLearner(self, problem, streams)
-
-
-class EvidenceLearner(LinUCBLearner):
+class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
     """State of `EvidenceLinUCB`: LinUCB over a model that learns its prior and the noise."""
 
     model: Tuned
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.linucb(), problem, streams, policy.model(problem))
+        # The model scales the features, and the radius comes from its noise.
+        super().__init__(LinUCB(ridge=1.0, radius=0.0, ties=policy.ties), problem, streams, policy.model(problem))
         self.scale, self.probes = policy.scale, policy.probes
         self.radii = zeros(self.model.reference, len(problem), 1) + 1.0
         self.probing: list[int] = []  # replications that probe in their next round
@@ -167,11 +152,11 @@ class EvidenceLearner(LinUCBLearner):
         return rows.of(self.radii) * noise_radius(1.0, t, self.problem.arms)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.model.absorb(arms, rewards, rows, memo)
+        super().absorb(arms, rewards, rows, memo)
         on_host(self._update_radii)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.model.answer(arms, rewards, rows, memo)
+        super().answer(arms, rewards, rows, memo)
         on_host(self._update_radii)
 
     def _update_radii(self) -> None:
@@ -216,13 +201,7 @@ class EvidenceLearner(LinUCBLearner):
 
 
 def probes_next(pulls: int, probes: int) -> bool:
-    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls.
-
-    Examples
-    --------
-    >>> [n for n in range(40) if probes_next(n, 3)]
-    [8, 9, 10, 16, 17, 18, 32, 33, 34]
-    """
+    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls."""
     return pulls >= FIRST_PROBES and pulls - (1 << (pulls.bit_length() - 1)) < probes
 
 
@@ -244,10 +223,6 @@ class PrefixLinUCB(Policy):
         P(d* = m) is m^-decay beforehand, up to a constant.
     scale : float, optional
         Factor on the radius, by default 0.35; for "thompson" on the standard deviation of the draw, by default 0.7.
-    factor : float
-        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, as in `EvidenceLinUCB`.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
 
     Notes
     -----
@@ -274,11 +249,8 @@ class PrefixLinUCB(Policy):
     factor: BayesFactor = 20.0
     ties: Ties = "random"
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return PrefixLearner(self, problem, streams)
 
-
-class PrefixLearner(LinUCBLearner):
+class PrefixLearner(LinUCBLearner, of=PrefixLinUCB):
     """State of `PrefixLinUCB`: LinUCB over a model that averages over the prefixes, or draws from its posterior."""
 
     model: PrefixModel
@@ -313,8 +285,6 @@ class TwoPriorLinUCB(Policy):
         Prior of d*, as in `PrefixLinUCB`.
     odds : float
         How much likelier it is beforehand that importance ends than that it fades.
-    scale, factor, ties
-        As in `EvidenceLinUCB`.
 
     Notes
     -----
@@ -341,11 +311,18 @@ class TwoPriorLinUCB(Policy):
         shared: dict[str, Any] = {"scale": self.scale, "factor": self.factor, "ties": self.ties}
         return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return TwoPriorLearner(self, problem, streams)
+
+def told_to_both(name: str) -> Any:
+    """The method of that name of `TwoPriorLearner`, which calls that of both learners inside."""
+
+    def tell(self: TwoPriorLearner, *what: Any) -> None:
+        for learner in self.both:
+            getattr(learner, name)(*what)
+
+    return tell
 
 
-class TwoPriorLearner(Learner):
+class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
     """State of `TwoPriorLinUCB`: the learners of both beliefs."""
 
     no_contexts = ""
@@ -375,23 +352,10 @@ class TwoPriorLearner(Learner):
         arms = rows.positions * 0
         for end, part, at in rows.split(here.of(self.ends()).astype(np.int64)):
             arms[at], _ = self.both[end].choose(part)
-        return self.prefix.model.decided(as_numpy(arms), here)
+        return choice_like(*self.prefix.model.decided(as_numpy(arms), here), self.problem.reference)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for learner in self.both:
-            learner.absorb(arms, rewards, rows, memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        for learner in self.both:
-            learner.expect(arms, rows, memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for learner in self.both:
-            learner.answer(arms, rewards, rows, memo)
-
-    def drop_expected(self) -> None:
-        for learner in self.both:
-            learner.drop_expected()
+    absorb, expect, answer = told_to_both("absorb"), told_to_both("expect"), told_to_both("answer")
+    drop_expected, arms_added = told_to_both("drop_expected"), told_to_both("arms_added")
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if self.problem.disjoint or not self.problem.contextual:
@@ -399,10 +363,6 @@ class TwoPriorLearner(Learner):
             return
         for learner in self.both:
             learner.learn(arms, rewards)
-
-    def arms_added(self) -> None:
-        for learner in self.both:
-            learner.arms_added()
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return self.prefix.pull_sums()

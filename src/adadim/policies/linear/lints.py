@@ -14,12 +14,11 @@ from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
 from adadim.models.forgetting import ForgettingModel
 from adadim.models.linear import FactorModel
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Policy
 from adadim.policies.linear.linucb import LinearLearner
-from adadim.policies.parameters import Dim, HalfLife, Ridge
+from adadim.policies.parameters import Dim, HalfLife, Ridge, Ties
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class LinTS(Policy):
         Regularisation lambda of the least squares: theta ~ N(0, sigma^2 / lambda) beforehand.
     scale : float
         Factor on the standard deviation of the draw. 1 is the posterior itself; the proof below needs more.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
     memory : float, optional
         Half-life in decisions, as in `LinUCB`: the draw is that of the posterior of the weighted data.
 
@@ -64,11 +59,8 @@ class LinTS(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return LinTSLearner(self, problem, streams)
 
-
-class LinTSLearner(LinearLearner):
+class LinTSLearner(LinearLearner, of=LinTS):
     """State of `LinTS`: a model from which parameters can be drawn."""
 
     model: FactorModel
@@ -76,11 +68,10 @@ class LinTSLearner(LinearLearner):
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
         self.policy, self.deviation = policy, policy.scale * problem.noise
         dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
-        model = (
-            FactorModel(problem, policy.ridge, dim=dim)
-            if policy.memory is None
-            else ForgettingModel(policy.memory, problem, policy.ridge, dim=dim)
-        )
+        if policy.memory is None:
+            model = FactorModel(problem, policy.ridge, dim=dim)
+        else:
+            model = ForgettingModel(policy.memory, problem, policy.ridge, dim=dim)
         super().__init__(problem, streams, model)
         self.normal_streams = streams.child(0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Annotated, Any
 
@@ -21,19 +21,16 @@ from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
-from adadim.models import Form
 from adadim.models.context import ContextPosterior
 from adadim.models.evidence import taper_weights
 from adadim.models.forgetting import forgetting_model
-from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
+from adadim.models.linear import ContextModel, Model, linear_model
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
+from adadim.policies.confidence import fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
-from adadim.policies.parameters import Dim, HalfLife, RadiusScale, Ridge, Taper, ThetaNorm
-from adadim.policies.player import Clock
-from adadim.policies.sums import deviations
+from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
+from adadim.policies.player import Clock, choice_like, on_numpy
 
 
 @dataclass(frozen=True)
@@ -46,32 +43,9 @@ class LinUCB(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of the least squares.
-    bonus : {"norm", "squared"}
-        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    radius : {"noise", "full", "paper", "oful"} or float
-        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times
-        `theta_norm`, the bound for a fixed design. "paper": the constants of the paper's corollary, which assume
-        ridge 1 and unit noise. "oful": the self-normalised bound, valid for adaptive designs. On a problem without end
-        (``horizon=None``) the number t of the round takes the place of T, so that the radius grows with it.
-    scale : float
-        Factor on the radius.
-    theta_norm : float
-        Bound on the norm of theta, for "full" and "oful".
     only_supported : bool
         On an expressive set with `dim` < d: use only the arms that are zero after the first `dim` features, for which
         the model is still linear, instead of all arms that differ in those.
-    form : {"auto", "gram", "feature"}
-        How the posterior is held; the choices are the same.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
-    memory : float, optional
-        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
-        The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a
-        learner that forgets. By default it forgets nothing.
 
     Notes
     -----
@@ -129,13 +103,11 @@ class LinUCB(Policy):
             return linear_model(problem, self.ridge, dim=dim, form=self.form, supported=supported, weights=weights)
         return forgetting_model(problem, self.ridge, self.memory, dim=dim, supported=supported, weights=weights)
 
-    def fixed_model(self, problem: Problem, make: MakePosterior) -> FixedModel:
-        """Its model of fixed arms, over a posterior that `make` makes."""
-        dim = self.checked_dim(problem)
-        return FixedModel(problem, self.ridge, dim=dim, supported=self.only_supported, make=make)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return LinUCBLearner(self, problem, streams)
+def linucb_of(policy: Policy, **others: Any) -> LinUCB:
+    """The LinUCB inside a policy that has some of its parameters."""
+    shared = {entry.name: getattr(policy, entry.name) for entry in fields(LinUCB) if hasattr(policy, entry.name)}
+    return LinUCB(**{**shared, **others})
 
 
 class LinearLearner(Learner):
@@ -172,15 +144,22 @@ class LinearLearner(Learner):
         chosen = self.largest(self.scores(here), masked, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(here)
-        return model.decided(chosen, here)
+        decided = model.decided(chosen, here)
+        return choice_like(*decided, self.problem.reference) if model.converts else decided
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
         self.model.absorb(arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, _, rows, memo = on_numpy(arms, arms, rows, memo)
         self.model.expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
         self.model.answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
@@ -226,10 +205,14 @@ class LinearLearner(Learner):
             self.clock.set(self.everyone, decided)
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
-        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
-        model = self._context_model
+        """Estimated mean (K,) of arms (K, d) and its standard deviation, by the noise that is given or else seen."""
+        model, pulls = self._context_model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
-        return mean, deviations(width2, self.problem, model.residual(), int(model.pulls[0]))
+        if self.problem.noise_known:
+            return mean, self.problem.noise * np.sqrt(width2)
+        if not pulls:
+            return mean, np.full(len(width2), math.inf)
+        return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
 
     @property
     def _context_model(self) -> ContextModel:
@@ -237,7 +220,7 @@ class LinearLearner(Learner):
         return self.model
 
 
-class LinUCBLearner(LinearLearner):
+class LinUCBLearner(LinearLearner, of=LinUCB):
     """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
@@ -298,9 +281,9 @@ class TaperedLinUCB(Policy):
     size : float, optional
         Size tau of a leading coefficient of theta. If given, the ridge is (noise / tau)^2 instead of `ridge`, the
         prior in units of the noise, so that one setting serves quiet and noisy rewards.
-    bonus, radius, scale, theta_norm, form, ties, memory
-        As in `LinUCB`; `theta_norm` bounds the norm of theta after the taper, sum_j j^taper theta_j^2 under the root,
-        which is at most d*^(taper/2) if the norm of theta is at most 1.
+    theta_norm : float
+        Bound on the norm of theta after the taper, sum_j j^taper theta_j^2 under the root, which is at most
+        d*^(taper/2) if the norm of theta is at most 1.
 
     Notes
     -----
@@ -330,21 +313,9 @@ class TaperedLinUCB(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
-    def linucb(self, noise: float) -> LinUCB:
-        """The LinUCB that it is, on tapered features."""
-        return LinUCB(
-            ridge=self.ridge if self.size is None else max((noise / self.size) ** 2, np.finfo(float).tiny),
-            bonus=self.bonus,
-            radius=self.radius,
-            scale=self.scale,
-            theta_norm=self.theta_norm,
-            form=self.form,
-            ties=self.ties,
-            memory=self.memory,
-        )
-
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        policy = self.linucb(noise=1.0 if self.size is None else problem.noise)
+        ridge = self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
+        policy = linucb_of(self, ridge=ridge)
         weights = like(taper_weights(self.taper, problem.dim), problem.reference)
         return LinUCBLearner(policy, problem, streams, policy.model(problem, weights))
 
@@ -359,7 +330,7 @@ class RegretBalancingLinear(Policy):
 
     Parameters
     ----------
-    ridge, dim, radius, scale, theta_norm, form, ties
+    radius
         As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
 
     Notes

@@ -29,7 +29,7 @@ from adadim.core.rows import Rows
 from adadim.core.state import unchanging
 from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.round_learner import (
     ClassDims,
@@ -113,10 +113,7 @@ def estimate_residual(explored: Any, rewards: Any, dim: int, contexts: Any = Non
 
 
 def residual_form(second: FloatArray, dim: int, floor: float = 0.0) -> FloatArray:
-    """W = R Sig R for the class of the first `dim` features, from the second moment Sig.
-
-    Where Sig is singular, inverses are those on its range, in which all features lie.
-    """
+    """W = R Sig R for the class of the first `dim` features; where Sig is singular, by inverses on its range."""
     return combined(raised(second, floor), raised(second[:dim, :dim], floor)[1] if dim else None)
 
 
@@ -273,8 +270,6 @@ class ModCB(Policy):
 
     Parameters
     ----------
-    dims : tuple of int, optional
-        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
     base : {"squarecb", "linucb", "exp4-ix"}
         What plays in a class. SquareCB degrades gracefully while the class is too small, LinUCB does not. Exp4-IX is
         what the theory has, over exponentially many linear policies; here over `experts` random ones.
@@ -287,10 +282,6 @@ class ModCB(Policy):
         As above; None for the theory's K^kappa.
     every : int, optional
         Rounds between tests; by default T/100 for "error", and 1 for "theory".
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
-    ridge : float
-        Regularisation of the regressions of "squarecb" and "linucb".
     gamma : float
         Factor on SquareCB's sqrt(K T / (d ln T)) / sigma.
     floor : float
@@ -366,11 +357,8 @@ class ModCB(Policy):
     def _delta0(self, classes: int, horizon: int) -> float:
         return self.confidence(horizon) / (10 * classes**2 * horizon**2)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return ModCBLearner(self, problem, streams)
 
-
-class ModCBLearner(RoundLearner):
+class ModCBLearner(RoundLearner, of=ModCB):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
     needs_sets = "iid"
@@ -400,26 +388,21 @@ class ModCBLearner(RoundLearner):
         labels = np.where(explore < rate, -1, self.current[rows.ids])
         arms = np.zeros(len(rows), dtype=np.int64)
         parts: list[tuple[Any, Memo]] = []
-        for label in np.unique(labels).tolist():
-            at = np.flatnonzero(labels == label)
+        for label, members, at in rows.split(labels):
+            memo: Memo = {}
             if label < 0:
                 arms[at] = sampled(allowed[at].astype(float), uniforms[at])
-                parts.append((at, {}))
-                continue
-            seen = features[..., : self.dims[label]]  # a copy of all features would be dear
-            seen = seen if len(at) == len(rows) else seen[at]
-            chosen, memo = self.learners[label].decide(seen, allowed[at], rows.pick(at), uniforms[at])
-            arms[at] = chosen
+            else:
+                seen = features[..., : self.dims[label]][at]
+                arms[at], memo = self.learners[label].decide(seen, allowed[at], members, uniforms[at])
             parts.append((at, marked(memo, label)))
         return arms, {"label": labels, **merged(parts, len(rows))}
 
     def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         labels = memo["label"]
-        for label in np.unique(labels).tolist():
-            at = np.flatnonzero(labels == label)
+        for label, members, at in rows.split(labels):
             if label >= 0:
-                own = part_of(unmarked(memo, label), at)
-                self.learners[label].learn(x[at], rewards[at], rows.pick(at), own)
+                self.learners[label].learn(x[at], rewards[at], members, part_of(unmarked(memo, label), at))
                 continue
             pulls = zip(rows.ids[at].tolist(), arms[at].tolist(), x[at], rewards[at].tolist(), strict=True)
             for r, arm, features, reward in pulls:
@@ -516,10 +499,7 @@ class Optimist(ClassLearner):
 
 
 class LinearPolicies(ClassLearner):
-    """Exp4-IX over random linear policies: expert k takes the arm with the largest product with a vector of its own.
-
-    Weights are exponential in the losses, which are divided by a probability plus half the learning rate.
-    """
+    """Exp4-IX over random linear policies: expert k takes the arm with the largest product with its own vector."""
 
     def __init__(
         self, problem: Problem, dim: int, experts: int, delta: float, loss_range: tuple[float, float], streams: Streams

@@ -19,8 +19,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import log_of, oful_radius, self_normalised_bonus
+from adadim.policies.base import Memo, Policy
+from adadim.policies.confidence import log_of, self_normalised_bonus
 from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import sampled
@@ -100,15 +100,11 @@ class OSOM(Policy):
     variant : {"ellipsoid", "ball"}
         "ellipsoid": theta within the OFUL radius of its estimate, in the norm of the design. "ball": the source's
         radius, whose test never changes the model at its own experiment's scale.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     rho : float, optional
         Least eigenvalue of the covariance of an arm's features, for "ball"; by default 1/d, as on the unit sphere.
     corrected : bool
         Add `theta_norm` sqrt((2d/n) ln(1/delta)) to an arm's index, as Ghosh, Sankararaman and Ramchandran (2021) found
         necessary: without it the index does not cover the mean while theta is not 0.
-    theta_norm : float
-        Bound on the norm of theta.
 
     Notes
     -----
@@ -142,11 +138,8 @@ class OSOM(Policy):
         bound = self.theta_norm if self.corrected else 0.0
         return optimistic_mean(mean, pulls, ball.noise, ball.arms, ball.dim, ball.delta, bound)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return OSOMLearner(self, problem, streams)
 
-
-class OSOMLearner(RoundLearner):
+class OSOMLearner(RoundLearner, of=OSOM):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
     needs_sets = "fresh"
@@ -177,10 +170,7 @@ class OSOMLearner(RoundLearner):
         if self.policy.variant == "ball":
             bonus = self.ball(t - 1)[:, None] * np.sqrt(np.vecdot(features, features))
         else:
-            radius = oful_radius(
-                self.ball.noise, RIDGE, self.policy.theta_norm, self.ball.delta, self.regression.logdet(rows)
-            )
-            bonus = radius * np.sqrt(width2)
+            bonus = self.regression.radius(self.policy.theta_norm, self.ball.delta, rows) * np.sqrt(width2)
         known = np.where(np.isinf(index), 0.0, index)
         scores = known + mean + bonus
         each = np.arange(len(ids))
@@ -237,15 +227,11 @@ class ALBDim(Policy):
     support : {"nested", "coordinates"}
         "nested": the smallest class of leading features that has them all. "coordinates": just the features found, for
         a sparse theta.
-    dims : tuple of int, optional
-        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
     first_phase : int, optional
         T_0; by default the least with ceil(sqrt(T_0)) >= d, so that the first exploration determines all coefficients.
         The theory's is some 10^8 rounds for d = 20.
     delta : float, optional
         Confidence delta of phase 0, halved in every phase; 1/sqrt(T) by default.
-    ridge, theta_norm, scale : float
-        Regularisation of OFUL, bound on the norm of theta, and a factor on its radius.
 
     Notes
     -----
@@ -284,11 +270,8 @@ class ALBDim(Policy):
         least = found[-1] + 1 if found else 1
         return list(range(next((d for d in dims if d >= least), dims[-1])))
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return ALBDimLearner(self, problem, streams)
 
-
-class ALBDimLearner(RoundLearner):
+class ALBDimLearner(RoundLearner, of=ALBDim):
     """State of `ALBDim`: the phase, the regression of its play, and the moments of all exploration."""
 
     needs_sets = "iid"
@@ -310,12 +293,6 @@ class ALBDimLearner(RoundLearner):
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
         return np.asarray(self.step[rows.ids] >= np.array(play))
 
-    def radius(self, phase: int, logdet: FloatArray) -> FloatArray:
-        """Radius of OFUL in a phase, whose confidence is halved in each."""
-        policy, delta = self.policy, self.delta * 2.0**-phase
-        radius: FloatArray = oful_radius(self.problem.noise, policy.ridge, policy.theta_norm, delta, logdet)
-        return policy.scale * radius
-
     def support(self, r: int) -> list[int]:
         """Features on which a replication plays."""
         return list(range(self.problem.dim)) if not self.phase[r] else np.flatnonzero(self.later.weights[r]).tolist()
@@ -326,7 +303,9 @@ class ALBDimLearner(RoundLearner):
         for phase, members, at in rows.split(self.phase[rows.ids]):
             regression = self.later if phase else self.first
             mean, width2 = regression.predict(features[at], members)
-            scores[at] = mean + self.radius(phase, regression.logdet(members)) * np.sqrt(width2)
+            # Its confidence is halved in each phase.
+            radius = self.policy.scale * regression.radius(self.policy.theta_norm, self.delta * 2.0**-phase, members)
+            scores[at] = mean + radius * np.sqrt(width2)
         greedy = self.pick(scores, rows, uniforms)
         return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
 
@@ -440,11 +419,8 @@ class ALBNorm(Policy):
             return min(problem.dim, max(1, problem.horizon // 8))
         return min(self.pairs, problem.horizon)  # the first part may last for ever, but nothing is kept for later
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return ALBNormLearner(self, problem, streams)
 
-
-class ALBNormLearner(RoundLearner):
+class ALBNormLearner(RoundLearner, of=ALBNorm):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
 
     needs_sets = "fresh"
@@ -480,8 +456,8 @@ class ALBNormLearner(RoundLearner):
                 problem.arms, problem.dim, self.length(r), delta, problem.noise, self.rho, float(self.bound[r])
             )
             return self.policy.scale * float(made(t))
-        logdet = self.regression.logdet(Rows.some(np.array([r]), self.bound))[:, 0]
-        return self.policy.scale * float(oful_radius(problem.noise, RIDGE, float(self.bound[r]), delta, logdet)[0])
+        alone = Rows.some(np.array([r]), self.bound)
+        return self.policy.scale * float(self.regression.radius(float(self.bound[r]), delta, alone)[0, 0])
 
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
         arms, ids = self.problem.arms, rows.ids
@@ -509,7 +485,8 @@ class ALBNormLearner(RoundLearner):
             if at < 2 * self.pairs:
                 self.arm[r], self.paired[r, at], self.paired_rewards[r, at] = arm, x[i], reward
                 if at == 2 * self.pairs - 1:
-                    self._first_bound(r)
+                    norm = float(np.linalg.norm(paired_estimate(self.paired[r], self.paired_rewards[r])))
+                    self.bound[r] = first_norm(norm, self.problem.noise, self.problem.dim, self.pairs, self.delta)
             elif at < 2 * self.pairs + self.problem.arms:
                 self.first[r, arm] = self.sums[r, arm] = reward
             else:
@@ -520,10 +497,6 @@ class ALBNormLearner(RoundLearner):
                 self.step[r] += 1
                 if self.step[r] == self.length(r):
                     self._next_epoch(r)
-
-    def _first_bound(self, r: int) -> None:
-        norm = float(np.linalg.norm(paired_estimate(self.paired[r], self.paired_rewards[r])))
-        self.bound[r] = first_norm(norm, self.problem.noise, self.problem.dim, self.pairs, self.delta)
 
     def _next_epoch(self, r: int) -> None:
         """The bound becomes the largest norm in the region of confidence; everything else starts anew."""

@@ -20,7 +20,6 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import TOLERANCE
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner
 from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
@@ -64,8 +63,6 @@ class DynamicBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : {"log", "sqrt"} or callable
         Candidate bounds R_i(n) for a base in d_i features. "log", the paper's:
         max(sqrt(d_i n ln(max(K n^1.5 ln n, 1))^3), 1). "sqrt": max(sqrt(d_i), T^(beta - 1/2)) sqrt(n). A callable gets
@@ -74,8 +71,6 @@ class DynamicBalancing(Master):
         Place on the Pareto frontier, for ``bound="sqrt"``.
     scalings, biases : tuple of float, optional
         v_i (default 1) and b_i (default 0): how often each base is tried, and how much better it must look to count.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     c : float
         Factor on the width, 1 for rewards within an interval of length 1.
     reference : {"lower", "upper"}
@@ -125,9 +120,6 @@ class DynamicBalancing(Master):
         """Bases to draw from, given those whose potential is least among the active ones', and which are active."""
         return tied & active
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BalancingLearner(self, problem, streams)
-
 
 class ClaimsLearner(CountingMasterLearner):
     """Besides plays and rewards the claims (`potential`) and who is active, of whom the one that claims least plays."""
@@ -145,7 +137,7 @@ class ClaimsLearner(CountingMasterLearner):
         return self.describe_counts(active=self.active)
 
 
-class BalancingLearner(ClaimsLearner):
+class BalancingLearner(ClaimsLearner, of=DynamicBalancing):
     """State of `DynamicBalancing`."""
 
     policy: DynamicBalancing
@@ -191,21 +183,10 @@ class BoundBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : Bound
         Candidate bounds R_i(n) for rewards in [0, 1]; used as min(R_i(n), n).
-    complexities : tuple of float, optional
-        d_i in the bounds; by default the dimension of each base.
     beta : float in [0.5, 1)
         Bounds below T^(beta - 1/2) sqrt(n) are raised to that, which gives the cheap bases less to try.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
-    c : float
-        Factor on the width of a mean.
-    reward_scale : float, optional
-        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
-        1 where it is unknown).
 
     Notes
     -----
@@ -230,18 +211,15 @@ class BoundBalancing(Master):
     c: WidthScale = 1.0
     reward_scale: RewardScale | None = None
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BoundBalancingLearner(self, problem, streams)
 
-
-class BoundBalancingLearner(ClaimsLearner):
+class BoundBalancingLearner(ClaimsLearner, of=BoundBalancing):
     """State of `BoundBalancing`."""
 
     policy: BoundBalancing
 
     def __init__(self, policy: BoundBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
-        self.dims = self.complexities(policy.complexities)
+        self.dims = self.complexities(policy.complexities, self.policies)
         self.floor = problem.horizon ** (policy.beta - 0.5)
 
     def claims(self, rows: Rows) -> Array:
@@ -275,13 +253,9 @@ class RegretBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : Bound
         U(n), the same function for all bases: it is evaluated at complexity 1. Too small a U holds on to an early
         winner, too large a U plays the bases in turn; it must grow at least as sqrt(n).
-    reward_scale : float, optional
-        Factor on U, as in `BoundBalancing`.
 
     Notes
     -----
@@ -301,11 +275,8 @@ class RegretBalancing(Master):
     bound: RegretBound = field(default_factory=SqrtBound)
     reward_scale: RewardScale | None = None
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return RegretBalancingLearner(self, problem, streams)
 
-
-class RegretBalancingLearner(CountingMasterLearner):
+class RegretBalancingLearner(CountingMasterLearner, of=RegretBalancing):
     """State of `RegretBalancing`."""
 
     policy: RegretBalancing
@@ -327,7 +298,21 @@ class RegretBalancingLearner(CountingMasterLearner):
 
 @dataclass(frozen=True)
 class DataDriven(Master):
-    """Hyper-parameters of D3RB and ED2RB."""
+    """Hyper-parameters of D3RB and ED2RB.
+
+    Parameters
+    ----------
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    reward_scale : float, optional
+        As in `BoundBalancing`, and a factor on `d_min` too.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test
+        (of ED2RB in the estimate), no doubling above 10^4. The released one is far quicker to give up a base, and
+        nothing is proved of it.
+    """
 
     d_min: Annotated[float, partial(positive, meaning="the least coefficient, e.g. 1")] = 1.0
     delta: Delta | None = None
@@ -391,20 +376,6 @@ class D3RB(DataDriven):
     bases do better in some runs than in others: what counts is the regret realised. `ED2RB` estimates the coefficient
     instead of doubling it. With bounds that can be trusted, `DynamicBalancing` drops bases sooner.
 
-    Parameters
-    ----------
-    bases, base, ambient
-        As in `Corral`.
-    d_min : float
-        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
-    delta : float, optional
-        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
-    c, reward_scale : float
-        As in `BoundBalancing`; `reward_scale` is a factor on `d_min` too.
-    variant : {"printed", "released"}
-        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test,
-        no doubling above 10^4. The released one is far quicker to give up a base, and nothing is proved of it.
-
     Notes
     -----
     With d_min >= 1, on a fixed set or i.i.d. ones, the regret is O~(d M sqrt(T) + d^2 sqrt(M T)) with probability
@@ -420,11 +391,8 @@ class D3RB(DataDriven):
     200
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return D3RBLearner(self, problem, streams)
 
-
-class D3RBLearner(DataDrivenLearner):
+class D3RBLearner(DataDrivenLearner, of=D3RB):
     """State of `D3RB`."""
 
     def updated(self, rows: Rows) -> tuple[Array, Array]:
@@ -448,13 +416,6 @@ class ED2RB(DataDriven):
     play to the next. It follows a base that recovers, which D3RB's doubled coefficients do not; otherwise the two
     differ little.
 
-    Parameters
-    ----------
-    bases, base, ambient
-        As in `Corral`.
-    d_min, delta, c, reward_scale, variant
-        As in `D3RB`; the released variant has the sums divided by sqrt(n) in the estimate.
-
     Notes
     -----
     The guarantee is that of `D3RB`, d being the least realised coefficient at the end. The largest potential is never
@@ -469,11 +430,8 @@ class ED2RB(DataDriven):
     200
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return ED2RBLearner(self, problem, streams)
 
-
-class ED2RBLearner(DataDrivenLearner):
+class ED2RBLearner(DataDrivenLearner, of=ED2RB):
     """State of `ED2RB`."""
 
     def updated(self, rows: Rows) -> tuple[Array, Array]:

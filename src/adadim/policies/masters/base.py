@@ -163,10 +163,8 @@ class NestedLinUCB(Bases):
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
-        if rows.allowed is not None:
-            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -np.inf))
         uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
-        return argmax(scores, uniforms), {"base": chosen}
+        return argmax(rows.judged(scores), uniforms), {"base": chosen}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
@@ -393,10 +391,10 @@ class CountingMasterLearner(MasterLearner):
         xp = self.xp
         return xp.where(which, values, xp.full_like(values, -math.inf))
 
-    def complexities(self, given: tuple[float, ...] | None) -> Array:
+    def complexities(self, given: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
         """d_i of each base (M,): as given, or its dimension, or the problem's."""
-        values = dims_of(self.policies, self.problem) if given is None else given
-        return per_base(values, len(self.bases), "complexities", self.problem.reference)
+        values = dims_of(policies, self.problem) if given is None else given
+        return per_base(values, len(policies), "complexities", self.problem.reference)
 
     def means(self, rows: Rows) -> Array:
         """u_i / n_i, and 0 for a base never played."""

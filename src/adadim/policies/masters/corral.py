@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
+from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace, zeros
 from adadim.core.checks import integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, dims_of, loss
 from adadim.policies.parameters import LossRange
 from adadim.policies.player import marked, part_of, sampled, unmarked
@@ -34,7 +34,6 @@ ACCURACY = 1e-13
 MAX_STEPS = 200
 FIXED_STEPS = 16  # on torch, where asking whether all have settled would stop the device; 15 were the most ever seen
 TSALLIS_STEPS = 20  # 11 were the most ever seen; rounding may keep a row from settling, and no further step helps then
-HOST = np.zeros(0)
 
 
 class CorralMaster(Master):
@@ -57,19 +56,11 @@ class Corral(CorralMaster):
 
     Parameters
     ----------
-    bases : tuple of Policy
-        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
-    base : LinUCB
-        Template of the nested bases; its `dim` is set for each.
-    ambient : bool
-        Add a nested base in all d features.
     eta : float, optional
         Learning rate; T^-1/2 by default.
     feedback : {"stochastic", "importance"}
         "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
         own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
-    loss_range : (float, float)
-        Rewards that count as loss 1 and loss 0.
 
     Notes
     -----
@@ -91,13 +82,10 @@ class Corral(CorralMaster):
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
         eta = self.eta or 1 / math.sqrt(problem.horizon)
-        return LogBarrier(len(problem), len(policies), eta, problem.horizon, problem.reference)
-
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return CorralLearner(self, problem, streams)
+        return LogBarrier(problem.reference, len(policies), eta, problem.horizon)
 
 
-class CorralLearner(MasterLearner):
+class CorralLearner(MasterLearner, of=Corral):
     """State of `Corral`."""
 
     no_contexts = ""
@@ -151,16 +139,13 @@ class CorralLearner(MasterLearner):
 
 
 class LogBarrier:
-    """Probabilities of the bases by log-barrier mirror descent, learning rates rising from `eta`.
+    """Probabilities of the bases by log-barrier mirror descent over `horizon` rounds, rates rising from `eta`."""
 
-    `horizon` counts the master's rounds; at least 3 is used.
-    """
-
-    def __init__(self, replications: int, bases: int, eta: float, horizon: int, reference: Array = HOST) -> None:
+    def __init__(self, reference: Array, bases: int, eta: float, horizon: int) -> None:
         horizon = max(3, horizon)
         self.gamma = 1.0 / horizon
         self.growth = math.exp(1.0 / math.log(horizon))
-        self.p = like(np.full((replications, bases), 1.0 / bases), reference)
+        self.p = zeros(reference, len(reference), bases) + 1.0 / bases
         self.pbar = self.p + 0.0
         self.eta = self.p * 0.0 + eta
         self.rho = self.p * 0.0 + 2.0 * bases
@@ -230,8 +215,6 @@ class TsallisCorral(CorralMaster):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     eta : float
         Initial learning rate; with the one of the theorem weights hardly move.
     penalty : float, optional
@@ -241,7 +224,7 @@ class TsallisCorral(CorralMaster):
         rho_1: learning rates are raised when a weight falls to 1/rho_1, 1/(2 rho_1), ...; 5 M by default.
     first_plays : int, optional
         First plays of every base; ln(T) + 1, rounded up, by default.
-    feedback, loss_range
+    feedback
         As in `Corral`.
 
     Notes
@@ -287,11 +270,8 @@ class TsallisCorral(CorralMaster):
             self.eta, like(self.penalties(dims, horizon), reference), horizon, start, threshold, reference
         )
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return TsallisCorralLearner(self, problem, streams)
 
-
-class TsallisCorralLearner(CorralLearner):
+class TsallisCorralLearner(CorralLearner, of=TsallisCorral):
     """State of `TsallisCorral`."""
 
     needs_sets = "iid"

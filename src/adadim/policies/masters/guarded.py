@@ -98,11 +98,8 @@ class Guarded(Policy):
         guard = self.guard or usual
         return [self.policy or recommended(problem), guard, guard]
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return GuardedLearner(self, problem, streams)
 
-
-class GuardedLearner(CountingMasterLearner):
+class GuardedLearner(CountingMasterLearner, of=Guarded):
     """State of `Guarded`: plays and rewards of the policy and of the guard, and whether the policy was dropped."""
 
     no_allowed = "the guarantee of Guarded compares averages over different rounds, which needs the same arms in each"

@@ -21,7 +21,8 @@ from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import FewPulls
-from adadim.policies.base import Learner, Policy
+from adadim.models.linear import FixedModel
+from adadim.policies.base import Learner
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.masters.base import (
     BaseNumbers,
@@ -68,8 +69,6 @@ class BanditCombiner(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     coefficients : tuple of float, optional
         C_i, for rewards in [0, 1]; by default the square root of the dimension of each base.
     exponents : tuple of float, optional
@@ -83,12 +82,8 @@ class BanditCombiner(Master):
         As above.
     z : float
         Factor of sqrt(L n) in the test that drops a base; at least 3/sqrt(2) for a base that keeps its promise to stay.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     unplayed : float
         Mean that a base never played counts with; the source's 0 is the least reward there is in [0, 1].
-    reward_scale : float, optional
-        Scale of the rewards, as in `BoundBalancing`.
 
     Notes
     -----
@@ -136,9 +131,6 @@ class BanditCombiner(Master):
         made: FloatArray = plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h
         return made
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BanditCombinerLearner(self, problem, streams)
-
 
 def promise_factor(a: FloatArray) -> FloatArray:
     """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a)."""
@@ -146,7 +138,7 @@ def promise_factor(a: FloatArray) -> FloatArray:
     return (1 - a) ** power * (1 + a) ** (1 / a) / a**power
 
 
-class BanditCombinerLearner(CountingMasterLearner):
+class BanditCombinerLearner(CountingMasterLearner, of=BanditCombiner):
     """State of `BanditCombiner`: besides plays and rewards each base's deviation, and who is still active."""
 
     policy: BanditCombiner
@@ -215,23 +207,18 @@ class UCBCorral(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`; what makes copies of a base differ is its own randomness.
     copies : int, optional
-        S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear.
+        S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear. What makes
+        copies of a base differ is its own randomness.
     bound : Bound
         Rbar_i(n): the regret expected of base i after n plays, for rewards in [0, 1]. If it is 0 at n = 1, as
         sqrt(d_i n ln n) is, a base played once has next to no bonus, and whichever is played twice first is kept.
-    complexities : tuple of float, optional
-        d_i in the bound (number of arms, or dimension); by default the dimension of each base.
     factor : float
         Factor on Rbar_i: 2 is what the lemma about the median gives; sqrt(2) is what the proof of the theorem uses.
     variant : {"proved", "printed", "released"}
         "proved": `factor` Rbar_i. "printed": sqrt(2 Rbar_i), as the pseudo-code has it. "released": the authors' code,
         index median + 8 sqrt(d_i ln(t + 1)) / n with t counting rounds of the master, 5 copies, and the value
         nearest to the 51st percentile as the median.
-    reward_scale : float, optional
-        Factor on the bonus, as in `BoundBalancing`.
 
     Notes
     -----
@@ -275,11 +262,8 @@ class UCBCorral(Master):
         regret = xp.sqrt(2.0 * bound) if self.variant == "printed" else self.factor * bound
         return (regret + xp.sqrt(2.0 * plays * xp.log(steps))) / plays
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return UCBCorralLearner(self, problem, streams)
 
-
-class UCBCorralLearner(CountingMasterLearner):
+class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
     """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
 
     policy: UCBCorral
@@ -287,10 +271,11 @@ class UCBCorralLearner(CountingMasterLearner):
     def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
         self.originals = policy.policies(problem)
         self.copies = policy.copies_for(problem.horizon)
-        every = tuple(_lean(base) for base in self.originals for _ in range(self.copies))
+        # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.
+        lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
+        every = tuple(base for base in lean for _ in range(self.copies))
         super().__init__(policy, problem, streams, every)
-        given = dims_of(self.originals, problem) if policy.complexities is None else policy.complexities
-        self.dims = per_base(given, len(self.originals), "complexities", problem.reference)
+        self.dims = self.complexities(policy.complexities, self.originals)
         # The base of the round that is on, and its copy that plays next.
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
 
@@ -303,7 +288,9 @@ class UCBCorralLearner(CountingMasterLearner):
         for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
             base, make = self.originals[i // self.copies], makers[i // self.copies]
             if type(base) is LinUCB and base.form == "auto" and base.memory is None:
-                learners.append(LinUCBLearner(base, problem, streams, base.fixed_model(problem, make)))
+                dim, supported = base.checked_dim(problem), base.only_supported
+                model = FixedModel(problem, base.ridge, dim=dim, supported=supported, make=make)
+                learners.append(LinUCBLearner(base, problem, streams, model))
             else:
                 learners.append(policy.learner(problem, streams))
         return learners
@@ -339,8 +326,3 @@ class UCBCorralLearner(CountingMasterLearner):
         )
         names = [repr(policy) for policy in self.originals]
         return [{**row, "bases": names, "copies": self.copies} for row in rows]
-
-
-def _lean(base: Policy) -> Policy:
-    """The same base in a form that suits many copies of few pulls each: no K x K matrix for every one of them."""
-    return replace(base, form="feature") if isinstance(base, LinUCB) and base.form == "auto" else base

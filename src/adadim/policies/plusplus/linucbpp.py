@@ -16,19 +16,19 @@ from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties, argmax
+from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
-from adadim.models import Form, posterior
+from adadim.models import posterior
 from adadim.models.fixed import check_precision
 from adadim.policies.arms import UCB, UCBStatistics
 from adadim.policies.base import Memo, Policy
-from adadim.policies.confidence import Bonus, Index, Radius, fixed_radius, optimism
-from adadim.policies.linear.linucb import LinUCB
+from adadim.policies.confidence import fixed_radius, optimism
+from adadim.policies.linear.linucb import linucb_of
 from adadim.policies.linear.suplinucb import ArmLevels
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
-from adadim.policies.parameters import Beta, LossRange, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.parameters import Beta, Bonus, Form, Index, LossRange, Radius, RadiusScale, Ridge, ThetaNorm, Ties
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
 from adadim.theory import Iteration
@@ -47,17 +47,9 @@ class LinUCBPlusPlus(Policy):
 
     Parameters
     ----------
-    beta : float in [0.5, 1)
-        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha.
-        0.5 favours easy problems; (1 + alpha) / 2 is best if alpha is known.
-    ridge, bonus, scale, theta_norm, form, ties
-        As in `LinUCB`.
     radius : {"noise", "full", "paper"} or float
         Multiplier of the width, as in `LinUCB`, with the length of the iteration as the horizon. Mixture-arms use the
         same rule with their own noise scale (see Notes).
-    expressive : bool, optional
-        Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
-        truncation. By default whatever the action set allows.
     solver : {"linucb", "suplinucb"}
         What runs in an iteration; the theorem is about "suplinucb" (with ``ridge=1, radius="paper"``).
     reuse : bool
@@ -133,11 +125,8 @@ class LinUCBPlusPlus(Policy):
         """What an iteration learns from, given the truncated arms."""
         return actions
 
-    def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
-        return LinUCBPlusPlusLearner(self, problem, streams)
 
-
-class LinUCBPlusPlusLearner(IteratedLearner):
+class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
     """State of `LinUCBPlusPlus`."""
 
     no_growing = ""  # arms only come, so a mixture-arm always finds those that made it
@@ -190,16 +179,15 @@ class _Modified:
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         policy, problem = learner.policy, learner.problem
-        self.policy, self.draws, self.everyone = policy, learner.draws, learner.everyone
+        self.policy, self.draws = policy, learner.draws
         self.virtual = iteration.index - 1
         actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.actions = policy.features(actions)
         self.all_arms = actions.arms == problem.arms
         if not self.all_arms:
-            mixtures = np.arange(self.virtual)
-            choices = np.concatenate([as_numpy(self.real), problem.arms + mixtures])
+            choices = np.concatenate([as_numpy(self.real), problem.arms + np.arange(self.virtual)])
             within = np.zeros(problem.arms + self.virtual, dtype=np.int64)
-            within[choices] = np.concatenate([np.arange(actions.arms), actions.arms + mixtures])
+            within[choices] = np.arange(len(choices))
             self.choices, self.within = like(choices, actions.base), like(within, actions.base)
         self.size = (iteration.length, actions.arms + self.virtual, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, *self.size)
@@ -249,8 +237,7 @@ class _LinUCBSolver(_Modified):
 
     def arms_added(self) -> None:
         """Let the new arms enter with what is known."""
-        state = self.posterior
-        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
+        self.posterior.refactor(self.posterior.everyone)
         self.known = None
 
     def scores(self, rows: Rows) -> Array:
@@ -273,27 +260,20 @@ class _LinUCBSolver(_Modified):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
-        if not is_numpy(local):
+        if is_numpy(local):
+            parts = [(v, part, local[at] - real * v, rewards[at]) for v, part, at in rows.split(local >= real)]
+        else:
             masked, local, rewards = rows.masked(local, rewards)
-            self._absorb_real(clamp(local, None, real - 1), rewards, masked.only(local < real))
+            parts = [(0, masked.only(local < real), clamp(local, None, real - 1), rewards)]
             if self.virtual:
-                self._absorb_virtual(clamp(local - real, 0), rewards, masked.only(local >= real))
-            return
-        virtual = local >= real
-        if not virtual.any():
-            self._absorb_real(local, rewards, rows)
-            return
-        for mask, part in ((~virtual, self._absorb_real), (virtual, self._absorb_virtual)):
-            if (at := np.flatnonzero(mask)).size:
-                part(local[at] - (real if mask is virtual else 0), rewards[at], rows.pick(at))
-
-    def _absorb_real(self, local: Array, rewards: Array, rows: Rows) -> None:
-        self.known = None
-        self.posterior.absorb(local, rewards, rows)
-
-    def _absorb_virtual(self, column: Array, rewards: Array, rows: Rows) -> None:
-        rows.add(self.pulls, column, 1.0)
-        rows.add(self.sums, column, rewards)
+                parts.append((1, masked.only(local >= real), clamp(local - real, 0), rewards))
+        for virtual, members, positions, gained in parts:
+            if virtual:
+                members.add(self.pulls, positions, 1.0)
+                members.add(self.sums, positions, gained)
+            else:
+                self.known = None
+                self.posterior.absorb(positions, gained, members)
 
     def sequence(self) -> str:
         return type(self).__name__
@@ -342,14 +322,10 @@ class LinUCBPlusPlusCorral(Policy):
 
     Parameters
     ----------
-    beta, expressive
-        As in `LinUCBPlusPlus`.
-    ridge, bonus, radius, scale, ties
+    radius : {"noise", "full", "paper", "oful"} or float
         Of the `LinUCB` inside, whose horizon is the length of the iteration.
     index : {"self-normalised", "subgaussian", "ucb1", "released"}
         Index of the `UCB` on mixture-arms.
-    feedback, loss_range, replay
-        As in `SmoothCorral`.
 
     Notes
     -----
@@ -377,11 +353,8 @@ class LinUCBPlusPlusCorral(Policy):
     expressive: bool | None = None
     ties: Ties = "random"
 
-    def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
-        return LinUCBPlusPlusCorralLearner(self, problem, streams)
 
-
-class LinUCBPlusPlusCorralLearner(IteratedLearner):
+class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
     """State of `LinUCBPlusPlusCorral`."""
 
     def __init__(self, policy: LinUCBPlusPlusCorral, problem: Problem, streams: Streams) -> None:
@@ -393,14 +366,13 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner):
         policy, problem, earlier = self.policy, self.problem, iteration.index - 1
         streams = self.streams.child(iteration.index)
         inner = problem.with_horizon(iteration.length)
-        shared = {name: getattr(policy, name) for name in ("ridge", "bonus", "radius", "scale", "ties")}
-        linucb = LinUCB(dim=iteration.dim, only_supported=self.expressive, **shared).learner(inner, self.streams)
+        linucb = linucb_of(policy, dim=iteration.dim, only_supported=self.expressive).learner(inner, self.streams)
         if not earlier:
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))
         eta = 1 / math.sqrt(iteration.dim * iteration.length)
         rounds = rounds_of(iteration.length, policy.replay)
-        master = LogBarrier(len(problem), 2, eta, rounds, problem.reference)
+        master = LogBarrier(problem.reference, 2, eta, rounds)
         bases = Bases([linucb, ucb], problem.reference)
         return SmoothedBases(policy, bases, master, iteration.length, streams)
 

@@ -20,13 +20,12 @@ from adadim.core.checks import finite
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
 from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, moss_width, sampled_arms
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import (
     CountingMasterLearner,
 )
-from adadim.policies.parameters import Beta
+from adadim.policies.parameters import Beta, Ties
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
 from adadim.theory import Iteration
@@ -36,7 +35,16 @@ FEWEST = 4  # arms in play of empMOSS++
 
 @dataclass(frozen=True)
 class IteratedMOSS(Policy):
-    """Hyper-parameters of MOSS++ and its kin."""
+    """Hyper-parameters of MOSS++ and its kin.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
+    scale : float, optional
+        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
+        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    """
 
     beta: Beta = 0.5
     scale: MOSSScale | None = None
@@ -51,16 +59,6 @@ class MOSSPlusPlus(IteratedMOSS):
     which replays what it did. Use it when there are about as many arms as rounds or more, of which an unknown share is
     best. It ignores features, so in a linear bandit it is a baseline; `EmpMOSSPlusPlus` keeps its data and does
     better in practice, and `MOSS(sample=...)` does when the share of best arms is known.
-
-    Parameters
-    ----------
-    beta : float in [0.5, 1)
-        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
-    scale : float, optional
-        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
-        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
-    ties
-        As in `MOSS`.
 
     Notes
     -----
@@ -77,11 +75,8 @@ class MOSSPlusPlus(IteratedMOSS):
     8
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return IteratedMOSSLearner(self, problem, streams)
 
-
-class IteratedMOSSLearner(IteratedLearner):
+class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
     """State of `MOSSPlusPlus`."""
 
     def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:
@@ -112,10 +107,7 @@ class IteratedMOSSLearner(IteratedLearner):
 
 
 class MOSSSolver:
-    """MOSS on `count` sampled arms and the mixture-arms so far; the horizon in the index is `horizon`.
-
-    `sample` (R, count) are the arms; the statistics have an entry for each of them, then one for each mixture-arm.
-    """
+    """MOSS on `count` sampled arms, `sample` (R, count), and the mixture-arms so far, whose statistics come after."""
 
     def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
         self.policy, self.draws, self.problem_arms = learner.policy, learner.draws, learner.problem.arms
@@ -160,15 +152,10 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     counts as 0), their statistics and those of mixture-arms are kept, and the index has the time since the start as
     its horizon. Less regret than MOSS++ in its authors' experiments, and nothing is proved of it.
 
-    Parameters
-    ----------
-    beta, scale, ties
-        As in `MOSSPlusPlus`; equal means when arms are ranked are resolved as equal scores are.
-
     Notes
     -----
     No guarantee. The ranking is of all arms, so where rewards may be negative, arms never pulled come before those
-    with a negative mean. T and the scale of the noise must be known.
+    with a negative mean; equal means are resolved as equal scores are. T and the scale of the noise must be known.
 
     Examples
     --------
@@ -179,11 +166,8 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     8
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return EmpMOSSPlusPlusLearner(self, problem, streams)
 
-
-class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
+class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
     """State of `EmpMOSSPlusPlus`: besides that of MOSS++, what is known of every arm and mixture-arm."""
 
     def __init__(self, policy: EmpMOSSPlusPlus, problem: Problem, streams: Streams) -> None:
@@ -253,8 +237,6 @@ class MeDZO(IteratedMOSS):
         Factor on the width of cells and mixture-arms alike; by default twice their sub-Gaussian scale, for which the
         spread of means counts too: sqrt(sigma^2 + (range/2)^2) with the range of all means where it is known, and the
         spread of the rewards that made it for a mixture-arm where it is not. 1 for rewards in [0, 1].
-    ties
-        As in `MOSS`.
 
     Notes
     -----
@@ -271,11 +253,8 @@ class MeDZO(IteratedMOSS):
     4
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return MeDZOLearner(self, problem, streams)
 
-
-class MeDZOLearner(IteratedMOSSLearner):
+class MeDZOLearner(IteratedMOSSLearner, of=MeDZO):
     """State of `MeDZO`."""
 
     def __init__(self, policy: MeDZO, problem: Problem, streams: Streams) -> None:
@@ -344,7 +323,7 @@ class ParallelMOSS(Policy):
     ----------
     best_mean : float
         Mean reward mu* of a best arm; what the copies have lost is measured against it.
-    scale, ties
+    scale
         Of the copies, as in `MOSS`.
 
     Notes
@@ -370,9 +349,6 @@ class ParallelMOSS(Policy):
         sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
         return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return ParallelMOSSLearner(self, problem, streams)
-
 
 def parallel_sizes(horizon: int) -> list[int]:
     """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T)."""
@@ -380,7 +356,7 @@ def parallel_sizes(horizon: int) -> list[int]:
     return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
 
 
-class ParallelMOSSLearner(CountingMasterLearner):
+class ParallelMOSSLearner(CountingMasterLearner, of=ParallelMOSS):
     """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
 
     policy: ParallelMOSS
