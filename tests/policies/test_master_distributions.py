@@ -117,7 +117,7 @@ def test_only_the_rows_given_move():
 
 
 def test_exp3p_step_c22():
-    master = Exp3P(np.zeros(1), 2, horizon=1000, eta=0.1, gamma=0.1, bias=0.05)
+    master = Exp3P(np.zeros(1), 2, horizon=1000, rates=(0.1, 0.1, 0.05))
     assert master.probabilities(ROW).tolist() == [[0.5, 0.5]]
     master.update(FIRST, np.zeros(1), ROW)
     np.testing.assert_allclose(master.probabilities(ROW)[0], [0.5448505976, 0.4551494024], rtol=0, atol=1e-10)
@@ -156,7 +156,7 @@ def test_exp3p_stays_a_distribution(bases, horizon, seed):
 
 
 def test_exp3p_survives_large_gains():
-    master = Exp3P(np.zeros(1), 2, horizon=10, eta=1.0, gamma=0.1, bias=0.0)
+    master = Exp3P(np.zeros(1), 2, horizon=10, rates=(1.0, 0.1, 0.0))
     master.gains[0] = [5000.0, 0.0]
     np.testing.assert_allclose(master.probabilities(ROW)[0], [0.95, 0.05], rtol=1e-12)
 

@@ -59,6 +59,34 @@ def test_class_is_a_dataclass_of_its_own(kind):
     assert kind.__module__.startswith("adadim.policies.")
 
 
+def test_a_learner_says_whose_it_is():
+    @dataclasses.dataclass(frozen=True)
+    class First(Policy):
+        arm: int = 1
+
+    with pytest.raises(TypeError, match="learner"):  # it has none yet
+        First()
+
+    class FirstLearner(adadim.Learner, of=First):
+        def __init__(self, policy, problem, streams):
+            super().__init__(problem, streams)
+            self.policy = policy
+
+        def choose(self, rows):
+            return self.zeros(integers=True) + self.policy.arm, {}
+
+        def absorb(self, arms, rewards, rows, memo):
+            return
+
+    class Second(First):
+        pass
+
+    for policy in (First(2), Second(2)):
+        learner = policy.start(instance().problem)
+        assert type(learner) is FirstLearner
+        assert learner.select().tolist() == [2, 2, 2]
+
+
 # The policy
 
 

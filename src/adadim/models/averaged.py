@@ -143,11 +143,7 @@ def length_prior(decay: float, dim: int) -> FloatArray:
 
 
 def prefix_evidences(
-    blocks: Iterable[tuple[FloatArray, FloatArray]],
-    squares: float,
-    pulls: float,
-    ridges: FloatArray,
-    taper: float,
+    blocks: Iterable[tuple[FloatArray, FloatArray]], squares: float, pulls: float, ridges: FloatArray, taper: float
 ) -> FloatArray:
     """Log evidence (ridges, d) of every prefix, up to a constant, from X^T X and X^T r of each parameter."""
     sums, logs = list(blocks), []

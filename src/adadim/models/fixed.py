@@ -69,8 +69,7 @@ ENDLESS = 10**6  # rounds
 def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
 
-    Where there is no end (None), a million pulls are looked at. `width2` are the squared widths before any pull, where
-    they are known.
+    Without end (None) that is a million pulls; `width2` are the squared widths before any pull, where they are known.
     """
     horizon = ENDLESS if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
@@ -123,9 +122,8 @@ class Posterior(CountsOpenPulls):
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
         """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
 
-        The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
-        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums. Pulls that are not
-        answered yet stay so.
+        Only `squares`, the sums of squared rewards, cannot be found from these. Pulls that are not answered yet stay
+        so.
         """
         xp = self.actions.xp
         if self.asked is not None:
@@ -252,11 +250,10 @@ BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H onl
 
 
 class HostGram(HostPosterior):
-    """Ridge posterior held as a K x K matrix.
+    """Ridge posterior held as a K x K matrix P, of which only the lower triangle is kept.
 
-    Of P only the lower triangle is kept: syrk writes one half, and reading a symmetric row from one half is cheap.
     Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
-    played never pays for the K x K matrix.
+    played never pays for the matrix.
     """
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:

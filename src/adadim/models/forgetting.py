@@ -300,19 +300,11 @@ class TunedForgettingFixedModel(TunedForgettingModel):
         return super().pulled(arms, rows, {**memo, "features": self.offered_arms[rows.ids, arms]})
 
 
-def forgetting_model(
-    problem: Problem,
-    ridge: float,
-    memory: float,
-    *,
-    dim: int | None = None,
-    supported: bool = False,
-    weights: Array | None = None,
-) -> Model:
+def forgetting_model(problem: Problem, ridge: float, memory: float, supported: bool = False, **seen: Any) -> Model:
     """As `linear_model`, with pulls that count half after `memory` further decisions."""
     if problem.contextual:
-        return ForgettingModel(memory, problem, ridge, dim=dim, weights=weights)
-    return ForgettingFixedModel(memory, problem, ridge, dim=dim, supported=supported, weights=weights)
+        return ForgettingModel(memory, problem, ridge, **seen)
+    return ForgettingFixedModel(memory, problem, ridge, supported=supported, **seen)
 
 
 def tuned_forgetting_model(problem: Problem, taper: float, factor: float, memory: float) -> Tuned:

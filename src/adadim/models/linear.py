@@ -30,10 +30,15 @@ Memo = Mapping[str, Array]
 MakePosterior = Callable[[ActionSet, float], Posterior]
 
 
-@lru_cache(maxsize=2**14)
+@lru_cache(maxsize=2**12)
 def row_alone(position: int, count: int) -> Rows:
     """One of `count` regressions on NumPy."""
-    return Rows.some(np.array([position]), np.empty(count))
+    return Rows(np.array([position]), _numbers(count))
+
+
+@lru_cache
+def _numbers(count: int) -> Array:
+    return np.arange(count)
 
 
 class Model(ABC):
@@ -322,19 +327,11 @@ def moments_of(state: Any, pulls: Array) -> list[Moments]:
     return sums
 
 
-def linear_model(
-    problem: Problem,
-    ridge: float,
-    *,
-    dim: int | None = None,
-    form: Form = "auto",
-    supported: bool = False,
-    weights: Array | None = None,
-) -> Model:
-    """The model for what a problem offers, in its first `dim` features (by default all), multiplied by weights."""
+def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **seen: Any) -> Model:
+    """The model for what a problem offers; `seen` are the number `dim` of features (by default all) and `weights`."""
     if problem.contextual:
-        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, dim=dim, weights=weights)
-    return FixedModel(problem, ridge, dim=dim, form=form, supported=supported, weights=weights)
+        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **seen)
+    return FixedModel(problem, ridge, form=form, supported=supported, **seen)
 
 
 class FactorModel(ContextModel):

@@ -10,8 +10,7 @@ from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
 from adadim.policies.linear.greedy import Greedy
-from adadim.policies.linear.lints import LinTS
-from adadim.policies.linear.linucb import LinUCB, RegretBalancingLinear, TaperedLinUCB
+from adadim.policies.linear.linucb import LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB

@@ -21,8 +21,7 @@ def fixed_radius(
     """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` may be an array.
 
     `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
-    default), which bounds the norm of theta in "paper". In "full" theta_norm serves virtual dimensions too: they are
-    orthogonal blocks.
+    default), which bounds the norm of theta in "paper". Virtual dimensions are orthogonal: theta_norm serves them too.
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise

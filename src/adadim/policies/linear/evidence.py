@@ -22,10 +22,16 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.averaged import PrefixModel, prefix_model
-from adadim.models.evidence import Tuned, TunedContextModel, TunedFixedModel, tuned_model
+from adadim.models.evidence import (
+    ShapedFixedModel,
+    Tuned,
+    TunedContextModel,
+    TunedFixedModel,
+    shaped_model,
+    tuned_model,
+)
 from adadim.models.forgetting import tuned_forgetting_model
 from adadim.models.moments import Moments
-from adadim.models.shaped import ShapedFixedModel, shaped_model
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features

@@ -69,10 +69,9 @@ class Offers:
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, it is the posterior on a fixed set. Three learners cannot use that: those that leave features out
-    (`reweighted`), those that need no widths (`widths`), and those on an expressive set, whose arms look alike in fewer
-    features. They have V^-1 itself, and where arms stay their means and widths are kept up to date by one product with
-    the features per pull.
+    Where arms stay, it is the posterior on a fixed set, but for learners that leave features out (`reweighted`), need
+    no widths, or play on an expressive set, whose arms look alike in fewer features. These have V^-1 itself, and where
+    arms stay, means and widths are kept up to date by one product with the features per pull.
     """
 
     def __init__(

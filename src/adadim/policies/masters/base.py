@@ -75,10 +75,9 @@ class Master(Policy):
 class Bases:
     """Base learners under a master, each round asking and teaching one of them in each replication.
 
-    NumPy: the replications of each base are a group of their own, so that nobody pays for a base not chosen. Torch:
-    every base computes for all replications under a mask, or, for LinUCB in nested dimensions, one `Lanes` does for the
-    chosen one; either way the operations do not depend on the choices. Bases whose operations are not fixed are asked
-    in groups there too.
+    NumPy, and bases whose operations are not fixed: the replications of each base are a group of their own, so that
+    nobody pays for a base not chosen. Torch: every base computes for all replications under a mask, so that the
+    operations do not depend on the choices.
     """
 
     def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
@@ -182,25 +181,21 @@ class MasterLearner(Learner):
     contexts_on_devices = True
     policy: Any
     bases: Bases
+    teaches_several = False  # in one round
 
-    def __init__(
-        self,
-        policy: Any,
-        problem: Problem,
-        streams: Streams,
-        policies: Sequence[Policy] | None = None,
-        separate: bool = False,
-    ) -> None:
-        """`policies` are the bases, by default the master's own; `separate` is for a master that teaches several."""
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
-        self.policy = policy
-        self.policies = tuple(policy.policies(problem) if policies is None else policies)
+        self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
-        alone = separate or problem.contextual or problem.endless  # without end each has its own clock
+        alone = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
         if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             self.bases = Bases(self.base_learners(problem, children), problem.reference)
+
+    def base_policies(self, policy: Any, problem: Problem) -> tuple[Policy, ...]:
+        """The policies of all bases."""
+        return tuple(policy.policies(problem))
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
         """The learners of all bases, each with its streams."""
@@ -361,10 +356,8 @@ class CountingMasterLearner(MasterLearner):
     no_contexts = ""
     needs_sets = "iid"
 
-    def __init__(
-        self, policy: Any, problem: Problem, streams: Streams, policies: Sequence[Policy] | None = None
-    ) -> None:
-        super().__init__(policy, problem, streams, policies)
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
         self.plays, self.rewards = self.zeros(len(self.bases)), self.zeros(len(self.bases))
         self.numbers = indices(self.plays[0])
         given = getattr(policy, "reward_scale", 1.0)  # some take rewards as they are

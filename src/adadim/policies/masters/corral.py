@@ -92,7 +92,8 @@ class CorralLearner(MasterLearner, of=Corral):
     policy: CorralMaster
 
     def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams, separate=policy.feedback == "importance")
+        self.teaches_several = policy.feedback == "importance"
+        super().__init__(policy, problem, streams)
         self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)
 
@@ -289,11 +290,9 @@ class TsallisCorralLearner(CorralLearner, of=TsallisCorral):
 class TsallisMaster:
     """Weights of M bases in each replication: a start, then follow the leader, with steps that raise learning rates.
 
-    Every base is played `start` times in turn. After that a round adds the estimated losses and moves the weights; when
-    a weight has fallen to a threshold, three rounds raise the learning rates of the bases concerned (NEG-REG-STEP).
-
-    `start` is the number of first plays of every base, `penalties` (M,) are added to their losses in every round, and
-    the thresholds are 1/`threshold`, half of that, and so on down to 1/T.
+    Every base is played `start` times in turn. After that a round adds the estimated losses and the `penalties` (M,)
+    and moves the weights; when a weight has fallen to 1/`threshold`, half of that, ... down to 1/T, three rounds raise
+    the learning rates of the bases concerned (NEG-REG-STEP).
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import FewPulls
 from adadim.models.linear import FixedModel
-from adadim.policies.base import Learner
+from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.masters.base import (
     BaseNumbers,
@@ -269,15 +269,16 @@ class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
     policy: UCBCorral
 
     def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
-        self.originals = policy.policies(problem)
-        self.copies = policy.copies_for(problem.horizon)
-        # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.
-        lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
-        every = tuple(base for base in lean for _ in range(self.copies))
-        super().__init__(policy, problem, streams, every)
+        self.originals, self.copies = policy.policies(problem), policy.copies_for(problem.horizon)
+        super().__init__(policy, problem, streams)
         self.dims = self.complexities(policy.complexities, self.originals)
         # The base of the round that is on, and its copy that plays next.
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
+
+    def base_policies(self, policy: Any, problem: Problem) -> tuple[Policy, ...]:
+        # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.
+        lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
+        return tuple(base for base in lean for _ in range(self.copies))
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
         """The copies; those of a LinUCB share what they know before the first pull (NumPy)."""

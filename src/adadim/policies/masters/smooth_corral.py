@@ -96,7 +96,7 @@ class SmoothCorral(Master):
             if self.tuning == "textbook":
                 return Exp3P(reference, bases, rounds)
             q = exploration_rate(rounds, bases, self.base_regret)
-            return Exp3P(reference, bases, rounds, self.eta or q / bases, q, q / 2)
+            return Exp3P(reference, bases, rounds, (self.eta or q / bases, q, q / 2))
         return LogBarrier(reference, bases, self.eta or horizon**-self.beta, rounds)
 
 
@@ -146,19 +146,11 @@ def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) 
 class Exp3P:
     """EXP3.P: exponential weights on optimistic gains, mixed with the uniform; by default rates of the textbook."""
 
-    def __init__(
-        self,
-        reference: Array,
-        bases: int,
-        horizon: int,
-        eta: float | None = None,
-        gamma: float | None = None,
-        bias: float | None = None,
-    ) -> None:
+    def __init__(self, reference: Array, bases: int, horizon: int, rates: tuple[float, ...] | None = None) -> None:
         rate = math.sqrt(math.log(max(bases, 2)) / (horizon * bases))
-        self.eta = 0.95 * rate if eta is None else eta
-        self.gamma = min(1.0, 1.05 * bases * rate) if gamma is None else gamma
-        self.bias = rate if bias is None else bias
+        textbook = 0.95 * rate, min(1.0, 1.05 * bases * rate), rate
+        # Learning rate, mass of the uniform distribution, bias of the estimates.
+        self.eta, self.gamma, self.bias = textbook if rates is None else rates
         self.gains = zeros(reference, len(reference), bases)
 
     def probabilities(self, rows: Rows) -> Array:
@@ -180,11 +172,10 @@ def rounds_of(steps: int, replay: bool) -> int:
 
 
 class SmoothedBases:
-    """Bases wrapped by smoothing under a master; plays the part of a `Solver`.
+    """Bases wrapped by smoothing under a master for `horizon` steps; plays the part of a `Solver`.
 
-    `horizon` is the number of steps that will be played; the streams are the master's own, two draws a round. The
-    policy's `replay`, `feedback` and `loss_range` say whether there is a step 2, and which losses the master sees.
-    `counts` (R, M) are the rounds given to each base, `history` (R, M, n) the arms that each has played.
+    The streams are the master's own, two draws a round. `counts` (R, M) are the rounds given to each base, `history`
+    (R, M, n) the arms that each has played.
     """
 
     def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
@@ -278,11 +269,7 @@ class SmoothedBases:
 
 
 class PastRegression:
-    """The regression of one base as it was after each number of pulls, in every replication.
-
-    The pulls are kept, and V^-1 and theta after every `EVERY` of them: a past regression is then made exactly, by at
-    most `EVERY` - 1 rank-one steps.
-    """
+    """The regression of one base after each number of pulls, from V^-1 and theta kept after every `EVERY` of them."""
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.dim, self.ridge = dim, ridge

@@ -41,10 +41,8 @@ class Mixtures:
 
         q_j = phat_j[:K] + sum_{l<j} phat_j[K+l] q_l,
 
-    which has the law of drawing from phat_j until a real arm comes up, with one draw and K numbers.
-
-    `q` has the flattened distribution (R, K) of each mixture, zero in replications that have not finished it, and
-    `cumulative` (R, count, K) the cumulative sums; `count` is how many mixtures there may be.
+    which has the law of drawing from phat_j until a real arm comes up. `q` has these (R, K), zero where a mixture is
+    not finished yet, and `cumulative` (R, count, K) their cumulative sums.
     """
 
     def __init__(self, reference: Array, arms: int, count: int) -> None:
@@ -113,11 +111,10 @@ class IteratedLearner(Learner):
         """Fresh solver for an iteration, knowing the mixtures so far."""
 
     def virtual_noise(self, earlier: int) -> Array:
-        """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier).
+        """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier); the array is live.
 
-        sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of
-        the rewards that made the mixture, at least sigma. The array is live: a replication that finishes an
-        iteration after others have fills in its own.
+        sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of the
+        rewards that made the mixture, at least sigma.
         """
         return self.scales[:, :earlier]
 
