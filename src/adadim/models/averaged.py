@@ -6,12 +6,7 @@ been ruled out are, so that a pull costs O(K d*) once d* is found: with many fea
 with few, Z stays as it was at the start, Z_0, and L = L_0 M: a pull turns only M^-1, (m, m), and a decision costs one
 product with Z_0. Where features come with each round, L^-1 is, and a decision is one product with it.
 
-If each arm has a parameter of its own, all share d*, ridge and noise: the parameters are independent given these, so
-with L_k and S_mk of arm k the evidence of prefix m is
-
-    prod_k det(V_mk / Lambda_m)^(-1/2) (sum_k S_mk)^(-n/2),
-
-that of one regression on the products of every arm with every covariate.
+If each arm has a parameter of its own, all share d*, ridge and noise: the notes of `PrefixLinUCB` have the evidence.
 """
 
 from __future__ import annotations
@@ -244,10 +239,8 @@ class ArmPrefixes:
     def absorb(self, arm: int, reward: float) -> None:
         """Learn from a pull that nothing is known of yet."""
         if self.asked is not None:
-            self.expect(arm)
-            self.answer(arm, reward)
-        else:
-            self._learn(arm, reward)
+            self.asked.absorb(arm, 0.0)
+        self._learn(arm, reward)
 
     def answer(self, arm: int, reward: float) -> None:
         """Learn the reward of a pull that `expect` has counted."""

@@ -44,6 +44,11 @@ class BallRadius:
     bound: float = 1.0  # on the norm of theta
 
     @property
+    def first(self) -> int:
+        """Rounds that do not count: the first pulls of all arms."""
+        return self.arms
+
+    @property
     def log(self) -> float:
         """ln(2 d n / delta)."""
         return math.log(2 * self.dim * self.horizon / self.delta)
@@ -66,9 +71,9 @@ class BallRadius:
     def __call__(self, t: Any) -> Any:
         """K_delta(t): radius of the ball around the estimate (8d); the first branch also where it leaves t = K out."""
         t = np.asarray(t, dtype=float)
-        design = 1 + 0.5 * self.rho * np.maximum(t - self.arms, 0.0)
+        design = 1 + 0.5 * self.rho * np.maximum(t - self.first, 0.0)
         late = self.martingale(t) / np.sqrt(design) + self.drift(t) / design
-        return np.where(t <= self.arms + self.settled, self.martingale(t) + self.drift(t), late)
+        return np.where(t <= self.first + self.settled, self.martingale(t) + self.drift(t), late)
 
     def slack(self, t: Any) -> Any:
         """The part of W(t) that does not come from the ball."""
@@ -340,15 +345,11 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
 class NormRadius(BallRadius):
     """Radius of the ball around the estimate of theta, in an epoch whose norm bound is `bound`."""
 
+    first = 0
+
     def drift(self, t: Any) -> Any:
         log = math.log(2 * self.arms * self.horizon / self.delta)
         return 10 / 3 * (self.bound + 2 + self.noise * math.sqrt(1 + 2 * log)) * (log + np.sqrt(t * log + log**2))
-
-    def __call__(self, t: Any) -> Any:
-        t = np.asarray(t, dtype=float)
-        design = 1 + 0.5 * self.rho * t
-        late = self.martingale(t) / np.sqrt(design) + self.drift(t) / design
-        return np.where(t < self.settled, self.martingale(t) + self.drift(t), late)
 
 
 def paired_estimate(x: FloatArray, y: FloatArray) -> FloatArray:

@@ -31,7 +31,9 @@ class Solver(Protocol):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None: ...
 
-    def sequence(self) -> Hashable: ...
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`, of one that always does the same operations."""
+        return type(self).__name__
 
 
 class Mixtures:

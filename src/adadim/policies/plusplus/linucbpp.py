@@ -174,7 +174,7 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
             following.inherit(rows.of(counts), rows.of(sums), rows)
 
 
-class _Modified:
+class _Modified(Solver):
     """The modified problem of one iteration: truncated real arms, and a dimension of its own for each mixture-arm."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
@@ -274,9 +274,6 @@ class _LinUCBSolver(_Modified):
             else:
                 self.known = None
                 self.posterior.absorb(positions, gained, members)
-
-    def sequence(self) -> str:
-        return type(self).__name__
 
 
 class _SupLinUCBSolver(_Modified):
@@ -386,7 +383,7 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
         return rows
 
 
-class _MixtureUCB:
+class _MixtureUCB(Solver):
     """UCB over the mixture-arms of the finished iterations."""
 
     fixed_operations = True
@@ -406,6 +403,3 @@ class _MixtureUCB:
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         # Outside a mask there may be a real arm.
         self.statistics.add(clamp(arms - self.real, 0), rewards, rows)
-
-    def sequence(self) -> str:
-        return type(self).__name__

@@ -106,7 +106,7 @@ class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
         return rows
 
 
-class MOSSSolver:
+class MOSSSolver(Solver):
     """MOSS on `count` sampled arms, `sample` (R, count), and the mixture-arms so far, whose statistics come after."""
 
     def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
@@ -139,9 +139,6 @@ class MOSSSolver:
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.statistics.add(memo["local"], rewards, rows)
-
-    def sequence(self) -> str:
-        return type(self).__name__
 
 
 @dataclass(frozen=True)
