@@ -31,13 +31,7 @@ from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import noise_radius
-from adadim.policies.linear.round_learner import (
-    ClassDims,
-    Offers,
-    RoundLearner,
-    RoundRegression,
-    class_dims,
-)
+from adadim.policies.linear.round_learner import ClassDims, Offers, RoundLearner, RoundRegression, class_dims
 from adadim.policies.masters.base import loss
 from adadim.policies.parameters import Delta, LossRange, Ridge
 from adadim.policies.player import marked, merged, part_of, sampled, unmarked

@@ -178,6 +178,7 @@ class MasterLearner(Learner):
 
     takes_any_arm = False
     takes_late_rewards = False  # which base comes next depends on what the last one earned
+    no_contexts = ""
     contexts_on_devices = True
     policy: Any
     bases: Bases
@@ -353,7 +354,6 @@ class CountingMasterLearner(MasterLearner):
     [0, 1]; an unknown range counts as 1.
     """
 
-    no_contexts = ""
     needs_sets = "iid"
 
     def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:

@@ -37,7 +37,14 @@ TSALLIS_STEPS = 20  # 11 were the most ever seen; rounding may keep a row from s
 
 
 class CorralMaster(Master):
-    """A master that draws its bases; its classes have the two fields."""
+    """A master that draws its bases; its classes have the two fields.
+
+    Parameters
+    ----------
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    """
 
     feedback: Feedback
     loss_range: LossRange
@@ -58,9 +65,6 @@ class Corral(CorralMaster):
     ----------
     eta : float, optional
         Learning rate; T^-1/2 by default.
-    feedback : {"stochastic", "importance"}
-        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
-        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
 
     Notes
     -----
@@ -88,7 +92,6 @@ class Corral(CorralMaster):
 class CorralLearner(MasterLearner, of=Corral):
     """State of `Corral`."""
 
-    no_contexts = ""
     policy: CorralMaster
 
     def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
@@ -225,8 +228,6 @@ class TsallisCorral(CorralMaster):
         rho_1: learning rates are raised when a weight falls to 1/rho_1, 1/(2 rho_1), ...; 5 M by default.
     first_plays : int, optional
         First plays of every base; ln(T) + 1, rounded up, by default.
-    feedback
-        As in `Corral`.
 
     Notes
     -----

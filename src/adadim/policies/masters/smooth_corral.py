@@ -104,7 +104,6 @@ class SmoothCorralLearner(MasterLearner, of=SmoothCorral):
     """State of `SmoothCorral`."""
 
     needs_sets = "iid"
-    no_contexts = ""
     no_allowed = (
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="

@@ -22,9 +22,7 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, moss_width, sampled_arms
 from adadim.policies.base import Memo, Policy
-from adadim.policies.masters.base import (
-    CountingMasterLearner,
-)
+from adadim.policies.masters.base import CountingMasterLearner
 from adadim.policies.parameters import Beta, Ties
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
