@@ -16,7 +16,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.models.moments import Moments
-from adadim.policies.base import Learner, Memo, Policy, pull_counts
+from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.parameters import Delta, Index, Ties
 from adadim.policies.player import Clock
@@ -86,8 +86,8 @@ class ArmLearner(Learner):
         self.statistics.open = None
 
     def descriptions(self) -> list[dict[str, Any]]:
-        counts = as_numpy(self.statistics.counts)
-        return [{"replication": r, **pull_counts(n)} for r, n in zip(self.problem.replications, counts, strict=True)]
+        n = as_numpy(self.statistics.counts).astype(np.int64)
+        return self.described(pulls=n.sum(axis=1), most_pulled_arm=n.argmax(axis=1), pulls_of_that_arm=n.max(axis=1))
 
 
 @dataclass(frozen=True)

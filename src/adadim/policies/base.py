@@ -430,15 +430,6 @@ class Learner(Player):
         return arms.item() if self.problem.single else arms
 
 
-def pull_counts(counts: np.ndarray[Any, Any]) -> dict[str, int]:
-    """What the numbers of pulls of all arms say, for `Learner.descriptions`."""
-    return {
-        "pulls": int(counts.sum()),
-        "most_pulled_arm": int(counts.argmax()),
-        "pulls_of_that_arm": int(counts.max()),
-    }
-
-
 def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:

@@ -200,6 +200,11 @@ class IteratedLearner(Learner):
             self.iteration[rows.ids] += 1
         if (self.iteration > i).all():
             self.solvers.pop(i)
+        if i + 1 < len(self.schedule.iterations):
+            self.begin(i + 1, rows)
+
+    def begin(self, i: int, rows: Rows) -> None:
+        """Start iteration `i` of `rows`: by default from nothing."""
 
     def descriptions(self) -> list[dict[str, Any]]:
         pulls = (as_numpy(self.drawn) + as_numpy(self.counts)[:, self.problem.arms :]).astype(int)

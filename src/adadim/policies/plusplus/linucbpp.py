@@ -167,11 +167,12 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
             for known, made in zip(self.mixture_data, (0, 1), strict=True):
                 known[rows.index, i] = self.moments[rows.index, made]
         super().finish(i, rows)
-        if self.policy.reuse and i + 1 < len(self.schedule.iterations):
-            following = self.solver(i + 1)
-            assert isinstance(following, _LinUCBSolver)
-            counts, sums = self.data
-            following.inherit(rows.of(counts), rows.of(sums), rows)
+
+    def begin(self, i: int, rows: Rows) -> None:
+        if self.policy.reuse:
+            solver, (counts, sums) = self.solver(i), self.data
+            assert isinstance(solver, _LinUCBSolver)
+            solver.inherit(rows.of(counts), rows.of(sums), rows)
 
 
 class _Modified(Solver):

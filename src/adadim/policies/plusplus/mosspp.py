@@ -77,6 +77,8 @@ class MOSSPlusPlus(IteratedMOSS):
 class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
     """State of `MOSSPlusPlus`."""
 
+    in_play = "arms_in_play"  # what `describe` calls the number of those
+
     def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams, problem.arms)
         self.policy = policy
@@ -100,7 +102,7 @@ class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
         rows = super().descriptions()
         for row in rows:
             del row["dim"]
-            row["arms_in_play"] = self.sizes()[row["iteration"] - 1]
+            row[self.in_play] = self.sizes()[row["iteration"] - 1]
         return rows
 
 
@@ -189,16 +191,10 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
         self.known.add(memo["choice"], rewards, rows)
         super().absorb(arms, rewards, rows, memo)
 
-    def finish(self, i: int, rows: Rows) -> None:
-        super().finish(i, rows)
-        if i + 1 < len(self.schedule.iterations):
-            following = self.solver(i + 1)
-            assert isinstance(following, MOSSSolver)
-            self._inherit(following, rows)
-
-    def _inherit(self, solver: MOSSSolver, rows: Rows) -> None:
-        """Start `rows` of an iteration from the arms with the best means, and all that is known of them."""
-        real = self.problem.arms
+    def begin(self, i: int, rows: Rows) -> None:
+        """Start from the arms with the best means, and all that is known of them."""
+        solver, real = self.solver(i), self.problem.arms
+        assert isinstance(solver, MOSSSolver)
         pulls, sums = rows.of(self.known.counts), rows.of(self.known.sums)
         means = as_numpy(sums[:, :real] / clamp(pulls[:, :real], 1.0))
         if self.policy.ties == "random":
@@ -252,6 +248,8 @@ class MeDZO(IteratedMOSS):
 class MeDZOLearner(IteratedMOSSLearner, of=MeDZO):
     """State of `MeDZO`."""
 
+    in_play = "cells"
+
     def __init__(self, policy: MeDZO, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.point_streams = streams.child(self.schedule.p + 1)
@@ -268,12 +266,6 @@ class MeDZOLearner(IteratedMOSSLearner, of=MeDZO):
         real, index = self.problem.arms, rows.index
         self.counts[index, :real] = spread_over_cells(self.counts[index, :real], self.sizes()[i])
         super().finish(i, rows)
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        rows = super().descriptions()
-        for row in rows:
-            row["cells"] = row.pop("arms_in_play")
-        return rows
 
 
 def cell_starts(arms: int, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
