@@ -36,7 +36,7 @@ def row_alone(position: int, count: int) -> Rows:
     return Rows(np.array([position]), _numbers(count))
 
 
-@lru_cache
+@lru_cache(maxsize=8)
 def _numbers(count: int) -> Array:
     return np.arange(count)
 
@@ -280,7 +280,9 @@ class ContextModel(Model):
     def features_of(self, chosen: Array, rows: Rows) -> Array:
         """Features (n, d) of the arms chosen, to be kept: where each has a parameter, the context of them all."""
         assert rows.features is not None
-        return rows.features.copy() if self.problem.disjoint else at_each(rows.features, chosen)
+        if not self.problem.disjoint:
+            return at_each(rows.features, chosen)
+        return rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return memo["features"]
