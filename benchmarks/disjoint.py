@@ -17,7 +17,7 @@ import numpy as np
 
 import adadim
 from adadim.instances.real import named
-from adadim.policies.recommended import RECOMMENDED
+from adadim.policies.linear.evidence import RECOMMENDED
 from adadim.report import markdown_table
 
 POLICIES = {"LinUCB()": adadim.LinUCB(), "EvidenceLinUCB()": adadim.EvidenceLinUCB(), "recommended": RECOMMENDED}

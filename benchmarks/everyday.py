@@ -22,7 +22,7 @@ import numpy as np
 import adadim
 from adadim.core.codec import parse_policy
 from adadim.experiments.comparison import FAMILIES, SPLITS
-from adadim.policies.recommended import RECOMMENDED
+from adadim.policies.linear.evidence import RECOMMENDED
 from adadim.report import markdown_table
 from adadim.study import from_spec, instance_kinds
 from adadim.study.kinds import make_instance

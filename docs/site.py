@@ -5,7 +5,9 @@ A hook of mkdocs. The API pages follow the public names, so a new one is documen
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -59,11 +61,24 @@ def api_page(module: str, title: str, first: str) -> str:
     lines = [f"# {title}", "", first, ""]
     names = public_names(module)
     for name in names:
+        value = getattr(importlib.import_module(module), name)
         lines.append(f"::: {module}.{name}")
-        if has_layers(getattr(importlib.import_module(module), name), names):
+        if has_layers(value, names):
             lines += ["    options:", "      inherited_members: true"]
-        lines.append("")
+        lines += ["", *shared_parameters(value)]
     return "\n".join(lines)
+
+
+def shared_parameters(value: Any) -> list[str]:
+    """A list of the parameters that the docstring of a policy has from `policies/parameters.py` or from its bases."""
+    if not (isinstance(value, type) and value.__module__.startswith("adadim.policies.")):
+        return []
+    written = ast.get_docstring(ast.parse(inspect.getsource(value)).body[0]) or ""
+    section = (inspect.getdoc(value) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0] + "\n"
+    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n)+)", section, flags=re.MULTILINE)
+    shared = [entry for entry in entries if f"{entry[0]} : {entry[1]}\n{entry[2]}" not in f"{written}\n"]
+    items = [f"- **`{name}`** ({kind}): {' '.join(text.split())}" for name, kind, text in shared]
+    return [f"Parameters of `{value.__name__}` that other policies have too:", "", *items, ""] if items else []
 
 
 def has_layers(value: Any, names: list[str]) -> bool:

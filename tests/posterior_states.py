@@ -5,7 +5,7 @@ import pytest
 
 from adadim import ActionSet, models
 from adadim.core.rows import Rows
-from adadim.models.shared_prior import HostRuns, PriorRows
+from adadim.models.fixed import HostRuns, PriorRows
 
 FORMS = ("gram", "feature")
 both_forms = pytest.mark.parametrize("form", FORMS)

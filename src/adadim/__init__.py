@@ -26,8 +26,8 @@ from adadim.play.evaluation import Evaluation, evaluate
 from adadim.play.simulate import Outcome, Replay, simulate
 from adadim.policies import *  # noqa: F403 (every policy is public here too)
 from adadim.policies import EvidenceLinUCB, Greedy, LinTS, LinUCB, LinUCBPlusPlus, Random
+from adadim.policies.linear.evidence import recommended
 from adadim.policies.loading import load
-from adadim.policies.recommended import recommended
 
 __version__ = _version("adadim")
 

@@ -74,7 +74,10 @@ def test_one_vector_in_several_regressions():
     for _ in range(30):
         rows = Rows.some(rng.permutation(6)[:2], state.theta)
         state.absorb(rng.standard_normal((2, 4)), rng.standard_normal(2), rows)
-    x = rng.standard_normal(4)
-    mean, width2 = state.predict_each(x, first=2, count=3)
-    np.testing.assert_allclose(mean, [x @ state.theta[r] for r in (2, 3, 4)], rtol=1e-12)
-    np.testing.assert_allclose(width2, [x @ state.inverse[r] @ x for r in (2, 3, 4)], rtol=1e-12)
+    contexts = rng.standard_normal((2, 4))
+    for rows in (Rows.all(contexts), Rows.some(np.array([1]), contexts)):
+        mean, width2 = state.predict_each(rows.of(contexts), rows, 3)  # regressions 0 to 2, and 3 to 5
+        for i, (r, x) in enumerate(zip(rows.ids, rows.of(contexts), strict=True)):
+            own = range(3 * r, 3 * r + 3)
+            np.testing.assert_allclose(mean[i], [x @ state.theta[b] for b in own], rtol=1e-12)
+            np.testing.assert_allclose(width2[i], [x @ state.inverse[b] @ x for b in own], rtol=1e-12)

@@ -6,8 +6,7 @@ import pytest
 import adadim
 from adadim.core.arrays import as_numpy
 from adadim.core.rows import Rows
-from adadim.models.factored import FactorModel
-from adadim.models.linear import linear_model
+from adadim.models.linear import FactorModel, linear_model
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

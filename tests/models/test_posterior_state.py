@@ -187,7 +187,7 @@ def test_all_rewards_less_by_a_number(form, rebuilt, steps):
     state.sparing = True
     feed(state, *history(rng, steps, 70))
     if rebuilt:
-        state.refactor(0)
+        state.refactor(rows_of(state, 0))
         feed(state, *history(rng, 20, 70))
     before, squares = state.sums[0].copy(), float(state.squares[0])
     after = squares - 2 * 3.0 * before.sum() + 9.0 * state.pulls[0]

@@ -7,8 +7,7 @@ from adadim import ActionSet
 from adadim.core.state import restore_state, take_state
 from adadim.errors import InvalidValueError
 from adadim.models.cost import cheaper_form, most_runs, suits_few_pulls
-from adadim.models.fixed import BLOCK, HostFeature
-from adadim.models.shared_prior import FewPulls, HostRuns, PriorRows
+from adadim.models.fixed import BLOCK, FewPulls, HostFeature, HostRuns, PriorRows
 from posterior_states import STATE, assert_exact, assert_same, feed, history, make, pull, unit_rows
 
 

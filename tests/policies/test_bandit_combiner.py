@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import BanditCombiner, LinUCB
-from adadim.policies.masters.bandit_combiner import promise_factor
+from adadim.policies.masters.optimistic import promise_factor
 from counting_runs import bases, in_lock_step, nested_bases, play_bases, plays
 from reference.counting import BanditCombiner as Reference
 from small_problems import in_torch, small

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.models.evidence import RIDGES, evidence
+from adadim.models.evidence import RIDGES, evidence, like_units
+from adadim.policies.linear.evidence import probes_next
 
 ROUNDS = 150
 
@@ -176,3 +177,12 @@ def test_recommended_is_far_below_the_published_policy_and_near_the_oracle():
     }
     assert regret["recommended"] < regret["published"] / 2
     assert regret["recommended"] < 1.6 * regret["oracle"]
+
+
+def test_probes_follow_8_16_and_32_pulls():
+    assert [n for n in range(40) if probes_next(n, 3)] == [8, 9, 10, 16, 17, 18, 32, 33, 34]
+
+
+def test_columns_in_raw_units_are_divided_by_their_largest_values():
+    assert like_units(np.array([1.0, 30.0, 900.0])).tolist() == [1.0, 30.0, 900.0]
+    assert like_units(np.array([1.0, 3.0, 0.0])).tolist() == [1.0, 1.0, 1.0]

@@ -13,7 +13,7 @@ ROWS = Rows.all(np.zeros((1, 1)))
 
 
 def test_rates_f35():
-    master = Exp3P(1, 4, 1000)
+    master = Exp3P(np.zeros(1), 4, 1000)
     found = (master.bias, master.eta, master.gamma)
     assert found == pytest.approx((0.018616487055, 0.017685662703, 0.078189245632), **EXACT)
     assert exploration_rate(1000, 4) == pytest.approx(0.1, abs=1e-10)
@@ -22,7 +22,7 @@ def test_rates_f35():
 
 
 def test_three_rounds_f36():
-    master, seen = Exp3P(1, 4, 1000), []
+    master, seen = Exp3P(np.zeros(1), 4, 1000), []
     for base, gain in [(2, 0.7), (0, 0.2), (2, 1.0)]:
         master.update(np.array([base]), np.array([1 - gain]), ROWS)
         seen.append(master.probabilities(ROWS)[0])
@@ -50,11 +50,11 @@ def test_single_rate_in_smooth_corral(given, q):
 
 def test_gain_estimates_are_unbiased_up_to_the_bias():
     gains, total = np.array([0.3, 0.9, 0.5]), np.zeros(3)
-    start = Exp3P(1, 3, 100)
+    start = Exp3P(np.zeros(1), 3, 100)
     start.gains[0] = [1.0, 4.0, 2.0]
     p = start.probabilities(ROWS)[0]
     for base in range(3):
-        master = Exp3P(1, 3, 100)
+        master = Exp3P(np.zeros(1), 3, 100)
         master.gains[0] = [1.0, 4.0, 2.0]
         master.update(np.array([base]), 1 - gains[[base]], ROWS)
         total += p[base] * (master.gains[0] - [1.0, 4.0, 2.0])

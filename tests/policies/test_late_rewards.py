@@ -241,7 +241,7 @@ def test_a_parameter_for_each_arm(policy):
     def look(asked, newest):
         wide = np.array([x_of(last["context"], arm) for arm in range(3)])
         mean, width2 = expected(asked, wide, RIDGE, np.ones(3 * DIM), but=[newest])
-        found = learner.model.predict_contexts(last["context"][None], learner.everyone)
+        found = learner.model.predict_seen(last["context"][None], learner.everyone)
         close(found[0][0], mean)
         close(found[1][0], width2)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import adadim
 from adadim import MeDZO
 from adadim.instances import interval
-from adadim.policies.arms.moss import moss_width
-from adadim.policies.plusplus.medzo import cell_starts, spread_over_cells
+from adadim.policies.arms import moss_width
+from adadim.policies.plusplus.mosspp import cell_starts, spread_over_cells
 from adadim.theory import schedule
 from reference.moss import MeDZO as Reference
 from small_problems import in_torch, small
@@ -34,7 +34,7 @@ def test_schedule_f33():
 
 def test_constants_of_the_index_f34():
     def index(scale):
-        return 0.5 + float(moss_width(np.array([5.0]), 1024, 16, scale)[0])
+        return 0.5 + float(moss_width(np.array([5.0]), np, 1024, 16, scale)[0])
 
     found = [index(math.sqrt(0.5)), index(1.0), index(2.0)]
     assert found == pytest.approx([1.004920307665, 1.214065147017, 1.928130294035], rel=0, abs=1e-10)

@@ -12,8 +12,14 @@ import adadim
 from adadim import ModCB, estimate_residual
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
-from adadim.policies.linear.modcb import LinearPolicies, inverse_gap_weights
-from adadim.policies.linear.residual import ExploredSums, residual_error, residual_form, residual_value
+from adadim.policies.linear.modcb import (
+    ExploredSums,
+    LinearPolicies,
+    inverse_gap_weights,
+    residual_error,
+    residual_form,
+    residual_value,
+)
 from adadim.policies.linear.round_learner import Offers, class_dims
 from adadim.policies.player import sampled
 from reference.modcb import ModCB as Reference

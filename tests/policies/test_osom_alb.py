@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import adadim
 from adadim import OSOM, ALBDim, ALBNorm
 from adadim.core.rows import Rows
-from adadim.policies.linear.alb import NormRadius, first_norm, paired_estimate
-from adadim.policies.linear.osom import BallRadius
+from adadim.policies.linear.osom import BallRadius, NormRadius, first_norm, paired_estimate
 from adadim.policies.linear.round_learner import Offers, RoundRegression
 from reference import arms_with_features, phases
 from round_runs import in_lock_step, sets

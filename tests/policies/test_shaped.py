@@ -7,8 +7,7 @@ import pytest
 from scipy.integrate import dblquad
 
 import adadim
-from adadim.models.evidence import RIDGES, evidence
-from adadim.models.shaped import WIDE
+from adadim.models.evidence import RIDGES, WIDE, evidence
 from adadim.policies.linear.evidence import probes_next
 
 EXPONENTS = (0.0, 0.9, 1.75)

@@ -165,7 +165,7 @@ def test_feedback(feedback, expected, rows):
     assert (smoothed.master.p == 0.5).all()
     chosen = smoothed.base.copy()
     learner.update(learner.select(rows=rows), [0.5] * count, rows)  # loss .25
-    master = LogBarrier(2, 2, 0.1, 150)
+    master = LogBarrier(np.zeros(2), 2, 0.1, 150)
     at = np.arange(2) if rows is None else np.array(rows)
     master.update(chosen[at], np.full(count, expected), Rows.some(at, master.p))
     np.testing.assert_array_equal(smoothed.master.p, master.p)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import adadim
 from adadim import Corral, LinUCB, TsallisCorral
 from adadim.core.rows import Rows
-from adadim.policies.masters.tsallis_corral import TsallisMaster, tsallis_step
+from adadim.policies.masters.corral import TsallisMaster, tsallis_step
 from reference.arora import TsallisMaster as Reference
 from reference.arora import ftrl, omd
 from small_problems import in_torch, small

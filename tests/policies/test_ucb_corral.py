@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import LinUCB, SqrtBound, SqrtLogBound, UCBCorral
-from adadim.models.fixed import HostFeature
-from adadim.models.shared_prior import HostRuns
+from adadim.models.fixed import HostFeature, HostRuns
 from counting_runs import bases, play_bases
 from reference.arora import UCBCorral as Reference
 from small_problems import in_torch, small

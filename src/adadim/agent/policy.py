@@ -21,8 +21,8 @@ from adadim.core.ties import positions_of_largest, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.base import Learner, Policy
-from adadim.policies.recommended import recommended
-from adadim.policies.sums import EstimatesFromSums, LearnsFromSums
+from adadim.policies.linear.evidence import recommended
+from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""

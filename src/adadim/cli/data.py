@@ -27,8 +27,8 @@ from adadim.play.evaluation import Evaluation
 from adadim.play.evaluation import evaluate as judge
 from adadim.play.logs import read_log
 from adadim.policies.base import Policy
+from adadim.policies.linear.evidence import recommended
 from adadim.policies.names import with_kind
-from adadim.policies.recommended import recommended
 from adadim.report.figures import picture
 from adadim.report.style import PANEL, Figure, figure_style
 

@@ -21,14 +21,7 @@ ContextRegression = ContextPosterior | DeviceContextPosterior
 
 
 def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterior:
-    """Posterior in the form asked for, or in the cheaper one for this action set.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> type(posterior(ActionSet(np.eye(4)), ridge=1.0)).__name__
-    'HostGram'
-    """
+    """Posterior in the form asked for, or in the cheaper one for this action set."""
     check_form(form)
     if form == "auto":
         form = cheaper_form(actions.arms, actions.base_arms, actions.dim)
@@ -38,14 +31,7 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
 
 
 def context_posterior(reference: Array, dim: int, ridge: float) -> ContextRegression:
-    """Regression on features that come with each round, in the library and on the device of `reference` (R, ...).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> type(context_posterior(np.zeros(3), dim=2, ridge=1.0)).__name__
-    'ContextPosterior'
-    """
+    """Regression on features that come with each round, in the library and on the device of `reference` (R, ...)."""
     if is_numpy(reference):
         return ContextPosterior(len(reference), dim, ridge)
     return DeviceContextPosterior(reference, dim, ridge)

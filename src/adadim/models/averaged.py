@@ -6,12 +6,7 @@ been ruled out are, so that a pull costs O(K d*) once d* is found: with many fea
 with few, Z stays as it was at the start, Z_0, and L = L_0 M: a pull turns only M^-1, (m, m), and a decision costs one
 product with Z_0. Where features come with each round, L^-1 is, and a decision is one product with it.
 
-If each arm has a parameter of its own, all share d*, ridge and noise: the parameters are independent given these, so
-with L_k and S_mk of arm k the evidence of prefix m is
-
-    prod_k det(V_mk / Lambda_m)^(-1/2) (sum_k S_mk)^(-n/2),
-
-that of one regression on the products of every arm with every covariate.
+If each arm has a parameter of its own, all share d*, ridge and noise: the notes of `PrefixLinUCB` have the evidence.
 """
 
 from __future__ import annotations
@@ -22,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, as_numpy, like
+from adadim.core.arrays import Array, FloatArray, as_numpy
 from adadim.core.problem import Problem
 from adadim.core.rows import Rows
-from adadim.models.context import ContextPosterior
-from adadim.models.evidence import RAW, TunedContextModel, TunedDisjointModel
+from adadim.models.context import ContextPosterior, stacked
 from adadim.models.evidence import RIDGES as FINE_RIDGES
+from adadim.models.evidence import TunedContextModel, in_units
 from adadim.models.factor import (
     FEW,
     SMALLEST,
@@ -111,16 +106,6 @@ def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatAr
     to the first: with rest_j = t_j - (1 - t_j) sum_{k>j} gain_k^2,
 
         root_j^2 = noise2 t_j + w_j^2 (1 - t_j) rest_j,    gain_j = w_j rest_j / root_j.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = averaging_rows(np.array([3.0, 2.0]), np.array([0.75, 0.25]), noise2=0.5)
-    >>> (rows[:2].T @ rows[:2]).round(3)  # 0.5 and 0.5 / 4 by the noise; the second mean is 2 away with a chance of 1/4
-    array([[0.5  , 0.   ],
-           [0.   , 0.875]])
-    >>> rows[2]
-    array([3. , 0.5])
     """
     count, tail = len(w), np.cumsum(chances[::-1])[::-1]
     short = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
@@ -153,23 +138,9 @@ def length_prior(decay: float, dim: int) -> FloatArray:
 
 
 def prefix_evidences(
-    blocks: Iterable[tuple[FloatArray, FloatArray]],
-    squares: float,
-    pulls: float,
-    ridges: FloatArray,
-    taper: float,
+    blocks: Iterable[tuple[FloatArray, FloatArray]], squares: float, pulls: float, ridges: FloatArray, taper: float
 ) -> FloatArray:
-    """Log evidence of every prefix under every ridge, (ridges, d), up to one constant.
-
-    `blocks` are X^T X and X^T r of every parameter, `squares` and `pulls` sum r^2 and n of all of them together.
-
-    Examples
-    --------
-    >>> sums = [(np.eye(2), np.array([1.0, 0.0]))]
-    >>> prefix_evidences(sums, 1.5, 3, np.array([1.0, 10.0]), taper=0.0).round(3)
-    array([[-0.347, -0.693],
-           [-0.562, -0.61 ]])
-    """
+    """Log evidence (ridges, d) of every prefix, up to a constant, from X^T X and X^T r of each parameter."""
     sums, logs = list(blocks), []
     for ridge in ridges.tolist():
         weights = prior_precisions(ridge, taper, len(sums[0][1])) ** -0.5
@@ -183,10 +154,7 @@ def prefix_evidences(
 
 
 def chosen_ridge(logs: FloatArray, factor: float) -> tuple[int, float]:
-    """The smallest ridge not ruled out by a Bayes factor, and the log of the evidence averaged over the ridges.
-
-    `logs` (ridges, d) are those of prior times evidence.
-    """
+    """The smallest ridge that a Bayes factor does not rule out, and the log evidence averaged; logs are (ridges, d)."""
     by_ridge = np.logaddexp.reduce(logs, axis=1)
     total = float(np.logaddexp.reduce(by_ridge)) - math.log(len(by_ridge))
     return int(np.argmax(by_ridge >= by_ridge.max() - math.log(factor))), total
@@ -195,10 +163,7 @@ def chosen_ridge(logs: FloatArray, factor: float) -> tuple[int, float]:
 def weighed(
     prior: FloatArray, logdets: FloatArray, residuals: FloatArray, n: int, squares: float
 ) -> tuple[FloatArray, float]:
-    """P(d* = m | data), and the noise variance averaged over the prefixes, plus one standard error of itself.
-
-    That is not a number before the first pull.
-    """
+    """P(d* = m | data), and the noise variance over the prefixes plus one standard error, NaN before the first pull."""
     logs = prior + log_evidence(logdets, residuals, n, squares)
     chances = np.exp(logs - logs.max())
     chances /= chances.sum()
@@ -274,10 +239,8 @@ class ArmPrefixes:
     def absorb(self, arm: int, reward: float) -> None:
         """Learn from a pull that nothing is known of yet."""
         if self.asked is not None:
-            self.expect(arm)
-            self.answer(arm, reward)
-        else:
-            self._learn(arm, reward)
+            self.asked.absorb(arm, 0.0)
+        self._learn(arm, reward)
 
     def answer(self, arm: int, reward: float) -> None:
         """Learn the reward of a pull that `expect` has counted."""
@@ -305,10 +268,7 @@ class ArmPrefixes:
         self.keep(features_in_use(chances), float(RIDGES[chosen]))
 
     def predict(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of every arm, over d* and the parameters.
-
-        What is open counts in the variance of the parameters given d*, not in how far the prefixes disagree.
-        """
+        """Mean and variance of every arm; what is open counts in the variance given d*, not between prefixes."""
         noise2 = known_or_1(self.noise2)
         if self.asked is None:
             return self.regressions.predict(self.chances, noise2)
@@ -345,13 +305,12 @@ class PrefixFixedModel(Model):
         self.each = [ArmPrefixes(arms, factor, taper, decay) for arms in self._features()]
 
     def _features(self) -> Iterator[FloatArray]:
-        """The arms of each replication, in units in which those of round 1 are alike and the longest has norm 1."""
-        first = self.problem.first_arms
-        actions = self.problem.actions.in_like_units(RAW, first).rescaled(first)
+        """The arms of each replication, in units in which they are alike."""
+        actions = in_units(self.problem)
         return (as_numpy(actions.dense(r)) for r in range(len(self.problem)))
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        return _stacked(self.each[r].predict() for r in rows.ids.tolist())
+        return stacked([self.each[r].predict() for r in rows.ids.tolist()])
 
     def sample(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
         """Means of the arms under parameters drawn from the posterior, (n, K)."""
@@ -359,21 +318,21 @@ class PrefixFixedModel(Model):
         return np.array([self.each[r].sample(uniform, normals, scale) for r, uniform, normals in drawn])
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return (like(chosen, self.problem.reference) if self.converts else chosen), {}
+        return chosen, {}
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return as_numpy(arms)
+        return arms
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for r, arm, reward in zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
+        for r, arm, reward in zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True):
             self.each[r].absorb(arm, reward)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        for r, arm in zip(rows.ids.tolist(), as_numpy(arms).tolist(), strict=True):
+        for r, arm in zip(rows.ids.tolist(), arms.tolist(), strict=True):
             self.each[r].expect(arm)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        for r, arm, reward in zip(rows.ids.tolist(), as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
+        for r, arm, reward in zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True):
             self.each[r].answer(arm, reward)
 
     def drop_expected(self) -> None:
@@ -412,10 +371,7 @@ class PrefixFixedModel(Model):
 
 
 class PrefixPosterior(ContextPosterior):
-    """The regression on features that are new each round, and those on all their prefixes.
-
-    `root` (R, d, d) is L^-1 of features divided by the root of the ridge; w, logdets and residuals are (R, d).
-    """
+    """The regression on features that are new each round; `root` (R, d, d) is L^-1, for those on all prefixes."""
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         super().__init__(replications, dim, ridge)
@@ -436,17 +392,14 @@ class PrefixPosterior(ContextPosterior):
         self.root[r] = forward_solve(factor, np.eye(self.dim))
 
     def whiten(self, at: slice, offered: Array, size: int) -> tuple[Array, Array]:
-        """z (size, K) in the first features of arms (K, d), by the regressions at some positions, and w beside it.
-
-        Either there is one regression, or one for each arm and the same features (d,) for all of them.
-        """
+        """z (size, K) of arms (K, d), or of one context for a regression per arm, by those at some positions; and w."""
         x = offered.reshape(-1, self.dim)[:, :size] / math.sqrt(self.ridge[at][0])
         z = self.root[at, :size, :size] @ x.T
         return z.transpose(1, 0, 2).reshape(size, -1), self.w[at, :size].T
 
 
 class PrefixContextModel(TunedContextModel):
-    """Features that come with each round, in units and with ridges as `TunedContextModel` has them."""
+    """Features that come with each round; where each arm has a parameter, they share d*, ridge and noise."""
 
     state: PrefixPosterior
 
@@ -455,7 +408,7 @@ class PrefixContextModel(TunedContextModel):
         super().__init__(problem, taper, factor)
 
     def regression(self, ridge: float) -> PrefixPosterior:
-        return PrefixPosterior(len(self.problem) * len(self.blocks(0)), self.dim, ridge)
+        return PrefixPosterior(len(self.problem) * self.blocks, self.dim, ridge)
 
     def chances(self, r: int) -> tuple[FloatArray, float]:
         """P(d* = m) of the prefixes in use, the last of which stands for all longer ones, and the noise variance."""
@@ -467,12 +420,11 @@ class PrefixContextModel(TunedContextModel):
 
     def _at(self, r: int) -> slice:
         """Where the regressions of a replication are in `state`."""
-        blocks = self.blocks(r)
-        return slice(blocks[0], blocks[-1] + 1)
+        return slice(r * self.blocks, (r + 1) * self.blocks)
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         offered = self._offered(rows)
-        return _stacked(self._predict(r, x) for r, x in zip(rows.ids.tolist(), offered, strict=True))
+        return stacked([self._predict(r, x) for r, x in zip(rows.ids.tolist(), offered, strict=True)])
 
     def _offered(self, rows: Rows) -> Array:
         """What is offered, as it is learned from."""
@@ -496,7 +448,7 @@ class PrefixContextModel(TunedContextModel):
     def _sample(self, r: int, offered: Array, generator: np.random.Generator, scale: float) -> Array:
         chances, noise2 = self.chances(r)
         last, at = drawn_length(chances, generator.random()), self._at(r)
-        normals = generator.standard_normal((len(self.blocks(r)), self.dim))[:, :last].T
+        normals = generator.standard_normal((self.blocks, self.dim))[:, :last].T
         spread = scale * math.sqrt(known_or_1(noise2)) * normals
         z, w = self.state.whiten(at, offered, last)
         if self.state.asked is None:
@@ -504,7 +456,7 @@ class PrefixContextModel(TunedContextModel):
         return (z * w).sum(axis=0) + (self.state.asked.whiten(at, offered, last)[0] * spread).sum(axis=0)
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        self.notice(as_numpy(memo["features"]), rows)  # pulls of a log were not offered before
+        self.notice(memo["features"], rows)  # pulls of a log were not offered before
         return super().pulled(arms, rows, memo)
 
     def _update_prior(self, r: int, n: float) -> None:
@@ -512,7 +464,7 @@ class PrefixContextModel(TunedContextModel):
         squares = float(state.squares[self._at(r)].sum())
         if squares == 0:
             return
-        sums = [state.moments(block) for block in self.blocks(r)]
+        sums = [state.moments(block) for block in self.blocks_of(r)]
         chosen, self.totals[r] = chosen_ridge(
             prefix_evidences(sums, squares, n, RIDGES * scale, taper=0.0) + self.prior, self.factor
         )
@@ -528,23 +480,9 @@ class PrefixContextModel(TunedContextModel):
         }
 
 
-class PrefixDisjointModel(PrefixContextModel, TunedDisjointModel):
-    """One context for all arms, a parameter for each, and one d*, ridge and noise for all of them."""
-
-    state: PrefixPosterior
-
-
 PrefixModel = PrefixFixedModel | PrefixContextModel
 
 
 def prefix_model(problem: Problem, taper: float, factor: float, decay: float) -> PrefixModel:
     """The model that averages over d*, for what a problem offers."""
-    if problem.disjoint:
-        return PrefixDisjointModel(problem, taper, factor, decay)
     return (PrefixContextModel if problem.contextual else PrefixFixedModel)(problem, taper, factor, decay)
-
-
-def _stacked(pairs: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    """Means and variances of all replications, from those of each."""
-    means, variances = zip(*pairs, strict=True)
-    return np.array(means), np.array(variances)

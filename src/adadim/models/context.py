@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -36,8 +36,7 @@ from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import PrecisionWarning
-from adadim.models.late import CountsOpenPulls
-from adadim.models.moments import Moments
+from adadim.models.moments import CountsOpenPulls, Moments
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
@@ -52,6 +51,11 @@ MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up 
 FACTOR_FROM = 200
 
 ZERO = np.zeros(())  # NumPy compares arrays with this one quicker than with a number
+
+
+def stacked(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Means and squared widths of all replications, from those of each."""
+    return np.stack([mean for mean, _ in pairs]), np.stack([width2 for _, width2 in pairs])
 
 
 class ContextPosterior(CountsOpenPulls):
@@ -93,11 +97,10 @@ class ContextPosterior(CountsOpenPulls):
 
     def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """The same by the pulls that are answered alone."""
-        known = [self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())]
-        if len(known) == 1:
-            ((mean, width2),) = known
+        if len(features) == 1:  # the usual case, and quick
+            mean, width2 = self._predict(features[0], self._model[rows.ids.item()])
             return mean[None], width2[None]
-        return np.stack([mean for mean, _ in known]), np.stack([width2 for _, width2 in known])
+        return stacked([self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())])
 
     def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
         """Mean and squared width (K,) of the arms (K, d) of each of several rounds, in the first replication.
@@ -122,10 +125,16 @@ class ContextPosterior(CountsOpenPulls):
         width2 = np.vecdot(products[:, :-1], x)
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
-    def predict_each(self, x: Array, first: int, count: int) -> tuple[Array, Array]:
-        """Mean and squared width of the same features (d,) in `count` replications from position `first` on."""
+    def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
+        """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
+        if len(contexts) == 1:
+            mean, width2 = self._predict_each(contexts[0], rows.ids.item() * count, count)
+            return mean[None], width2[None]
+        return stacked([self._predict_each(contexts[i], r * count, count) for i, r in enumerate(rows.ids.tolist())])
+
+    def _predict_each(self, x: Array, first: int, count: int) -> tuple[Array, Array]:
         if self.asked is not None:
-            return self.theta[first : first + count] @ x, self.asked.predict_each(x, first, count)[1]
+            return self.theta[first : first + count] @ x, self.asked._predict_each(x, first, count)[1]
         models = self._model[first : first + count]
         products = models.reshape(-1, self.dim).dot(x).reshape(count, -1)
         width2 = products[:, :-1].dot(x)

@@ -22,18 +22,12 @@ def cheaper_form(arms: int, base_arms: int, dim: int) -> Literal["gram", "featur
 
 
 def most_runs(arms: int, base_arms: int, dim: int) -> int:
-    """How many runs of equal pulls a learner may keep as one vector each (K numbers, all of which a pull reads).
-
-    Up to here a pull reads no more, on average, than the feature form does.
-    """
+    """How many runs (K numbers each, all read by a pull) cost a pull no more on average than the feature form."""
     return max(1, 2 * (base_arms * dim + dim**2) // arms)
 
 
 def suits_few_pulls(arms: int, base_arms: int, dim: int, pulls: int) -> bool:
-    """Whether several learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs.
-
-    Otherwise each has V^-1, as where K is so large that even one K x K matrix is too much.
-    """
+    """Whether learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs."""
     return cheaper_form(arms, base_arms, dim) == "gram" and pulls <= most_runs(arms, base_arms, dim)
 
 
@@ -48,10 +42,7 @@ def streamed_bytes(form: Literal["gram", "feature"], base_arms: int, dim: int) -
 
 
 def least_bytes(base_arms: int, arms: int, dim: int) -> int:
-    """Memory that one replication of a study takes at least, whatever the policy.
-
-    The features twice, as drawn and as kept, and for each arm its mean, its gap, its pulls and its score.
-    """
+    """Memory that a replication takes at least: features as drawn and as kept, mean, gap, pulls and score of arms."""
     return NUMBER * (2 * base_arms * dim + 4 * arms)
 
 

@@ -1,32 +1,37 @@
 """Models that learn their prior and the noise as they go, by the evidence of the data.
 
-With theta_j ~ N(0, sigma^2 / (lambda j^s)) and Gaussian noise the data of n pulls have the evidence
+The notes of `EvidenceLinUCB` have the formula. After pulls 1, 2, 4, 8, ... a model takes, of the ridges whose evidence
+is within a Bayes factor of the largest, the smallest, and estimates the noise by what that ridge leaves over.
 
-    det(V / Lambda)^(-1/2) S^(-n/2),   S = sum_t r_t^2 - b^T V^-1 b,
+**The shape of the prior** (`Shaped`): how fast importance fades with the index, and a free constant. Rewards are
+c + <x, theta> plus noise, with theta_j ~ N(0, sigma^2 / (lambda j^s)) and a flat prior on c. With c integrated out, the
+evidence of lambda and s is that for features and rewards less their means over the n pulls, with n - 1 in the place of
+n. Of several exponents s a model uses the smallest whose evidence, summed over the ridges, is within a Bayes factor
+(`doubt`) of the largest; if all are alike, the largest.
 
-up to a constant, once sigma^2 has been integrated out under the prior 1/sigma^2 (Lambda is diagonal with entries
-lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). After pulls 1, 2, 4, 8, ... a model takes, of the ridges
-whose evidence is within a Bayes factor of the largest, the smallest, and estimates sigma^2 by S/n, plus one standard
-error sqrt(2/n) of itself.
+Between two looks at the prior the constant is a column of the regression, in front of the others. Rewards are learned
+less their mean as of the last look (`offset`), so that the prior of that column, `WIDE` times as wide as that of the
+effect of the longest arm and never narrower than the noise, is as good as flat: adding a number to all rewards changes
+nothing.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, like
+from adadim.core.arrays import Array, FloatArray, as_numpy, like, namespace, zeros
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
-from adadim.models.linear import ContextModel, DisjointModel, FixedModel, Memo, Model
+from adadim.models.linear import ContextModel, FixedModel, Memo, Model
 from adadim.models.moments import Moments
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
@@ -55,12 +60,8 @@ class Tuned(Model):
         self.changed: list[int] = []  # replications whose prior changed since a rule last looked
         self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, memo)
-        self.learned(rows)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().answer(arms, rewards, rows, memo)
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().learn_by(learn, arms, rewards, rows, memo)
         self.learned(rows)
 
     @abstractmethod
@@ -85,17 +86,16 @@ class TunedFixedModel(Tuned, FixedModel):
 
     fixed_operations = False  # between the pulls after which the prior is updated they are
 
-    def __init__(self, problem: Problem, taper: float, factor: float, form: Form) -> None:
+    def __init__(self, problem: Problem, taper: float, factor: float, form: Form, columns: int | None = None) -> None:
         self.learn_prior(len(problem), factor)
         self.tapers = like(taper_weights(taper, problem.dim) / math.sqrt(RIDGES[0]), problem.reference)
-        super().__init__(problem, 1.0, form=form)
+        super().__init__(problem, 1.0, dim=columns, form=form)
         self.answered = np.zeros(len(problem), dtype=np.int64)
         self.divided = self.state.actions.base  # the features, divided anew when the ridge changes: they are state
 
     def features(self) -> ActionSet:
         """Arms in units in which those of round 1 are alike, tapered, divided by the root of the ridge."""
-        first = self.problem.first_arms
-        tapered = self.problem.actions.in_like_units(RAW, first).rescaled(first).weighted(self.tapers)
+        tapered = in_units(self.problem).weighted(self.tapers)
         if (self.ridge != RIDGES[0]).any():
             divided = like(np.sqrt(RIDGES[0] / self.ridge), tapered.base)[:, None, None]
             tapered = tapered.with_base(tapered.base * divided)
@@ -123,15 +123,15 @@ class TunedFixedModel(Tuned, FixedModel):
         if ridge != self.ridge[r]:
             self.divided[r] *= math.sqrt(self.ridge[r] / ridge)
             self.ridge[r] = ridge
-            row = Rows.some(np.array([r]), state.squares)
-            state.rebuild(row.of(state.counts), row.of(state.sums), row, row.of(state.squares))
+            state.refactor(Rows.some(np.array([r]), state.squares))
 
 
 class TunedContextModel(Tuned, ContextModel):
     """Features that come with each round (NumPy): the prior is updated from the moments of the regression.
 
     The features are not known beforehand. The ridges are relative to the longest arm offered so far; and columns in raw
-    units are divided by the largest value offered so far, which is looked at anew when the prior is updated.
+    units are divided by the largest value offered so far, which is looked at anew when the prior is updated. Where each
+    arm has a parameter, they all share prior and noise.
     """
 
     fixed_operations = False
@@ -147,12 +147,9 @@ class TunedContextModel(Tuned, ContextModel):
         super().__init__(problem, 1.0)
         self.ridge[:] = 1.0
 
-    def regression(self, ridge: float) -> ContextPosterior:
-        return ContextPosterior(len(self.problem), self.dim, ridge)
-
-    def blocks(self, r: int) -> Sequence[int]:
+    def blocks_of(self, r: int) -> range:
         """The regressions of `state` that belong to a replication."""
-        return (r,)
+        return range(r * self.blocks, (r + 1) * self.blocks)
 
     def scaled(self, features: Array, rows: Rows) -> Array:
         """Features (n, ..., d) in like units, tapered."""
@@ -165,36 +162,23 @@ class TunedContextModel(Tuned, ContextModel):
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
         self.notice(rows.features, rows)
-        return self.state.predict(self.scaled(rows.features, rows), rows)
+        return self.predict_seen(self.scaled(rows.features, rows), rows)
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
         # Before the first reward, units and ridge go by what is offered in each round.
         return super().predict_in_turn(rounds) if self.pulls[0] else None
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        pulled, reference = at_each(rows.features, chosen), self.problem.reference
-        return like(chosen, reference), {"features": like(pulled, reference)}  # as they are: the units may change
+        return chosen, {"features": self.features_of(chosen, rows)}  # as they are: the units may change
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return self.scaled(as_numpy(memo["features"]), rows)
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, as_numpy(rewards), rows.to_numpy(), memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        super().expect(arms, rows.to_numpy(), memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().answer(arms, as_numpy(rewards), rows.to_numpy(), memo)
+        return self.scaled(memo["features"], rows)
 
     def logged(self, features: Array) -> Memo:
         return {"features": features}
 
     def notice(self, offered: Array, rows: Rows) -> None:
-        """Keep the longest arm and the largest values; before the first reward, choose units and ridge by them.
-
-        `offered` are features (n, K, d), or contexts (n, d) for all arms.
-        """
+        """Keep the largest values offered, (n, K, d) or (n, d); before the first reward they choose units and ridge."""
         offered = offered.reshape(len(offered), -1, self.dim)
         largest = np.abs(offered).max(axis=1)
         if (largest > rows.of(self.extent)).any():
@@ -226,6 +210,14 @@ class TunedContextModel(Tuned, ContextModel):
 
     def restart(self, sums: Moments) -> None:
         """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
+        self._begin(sums)
+        self.state.restart(0, sums, self.tapers / self.units[0])
+        if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
+            self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
+        self._update_prior(0, sums.weight)
+
+    def _begin(self, sums: Moments) -> None:
+        """Forget everything but the sizes of the features in these sums."""
         self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
         raw = (self.units[0] != 1).any()
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
@@ -233,79 +225,46 @@ class TunedContextModel(Tuned, ContextModel):
         self.changed.append(0)
         if sums.asked is None:
             self.drop_expected()
-        self.state.restart(0, sums, self.tapers / self.units[0])
-        if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
-            self._refresh(0, RIDGES[0] * (float(self.longest[0]) or 1.0))
-        self._update_prior(0, sums.weight)
 
     def _change_units(self, r: int, units: FloatArray) -> bool:
         """Use other units from now on, for what was pulled before too; gives whether they differ."""
         if (units == self.units[r]).all():
             return False
-        for block in self.blocks(r):
+        for block in self.blocks_of(r):
             self.state.rescale(block, self.units[r] / units)
         self.units[r] = units
         return True
 
     def _refresh(self, r: int, ridge: float) -> None:
         self.ridge[r] = ridge
-        for block in self.blocks(r):
+        for block in self.blocks_of(r):
             self.state.refresh(block, ridge)
 
     def _update_prior(self, r: int, n: float) -> None:
         """Choose ridge and noise of one replication by the `n` pulls it has seen."""
-        state, blocks, scale = self.state, self.blocks(r), float(self.longest[r]) or 1.0
+        state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
         squares = float(sum(state.squares[block] for block in blocks))
         if squares == 0:
             return
-        spectra, fitted = [], []
-        for block in blocks:
-            second, b = state.moments(block)
-            spectrum, basis = np.linalg.eigh(second)
-            spectra.append(spectrum)
-            fitted.append((basis.T @ b) ** 2)
-        whole = np.concatenate(spectra), np.concatenate(fitted)
-        logs, variances = evidence_of_spectrum(*whole, squares, n, RIDGES * scale)
+        logs, variances = evidence_of_moments([state.moments(block) for block in blocks], squares, n, scale)
         self._refresh(r, RIDGES[self.choose_prior(r, logs, variances, n)] * scale)
-
-
-class TunedDisjointModel(TunedContextModel, DisjointModel):
-    """One context for all arms, a parameter for each, and one prior and noise for all of them."""
-
-    def regression(self, ridge: float) -> ContextPosterior:
-        return DisjointModel.regression(self, ridge)
-
-    def blocks(self, r: int) -> Sequence[int]:
-        return range(r * self.arms, (r + 1) * self.arms)
-
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        assert rows.features is not None
-        self.notice(rows.features, rows)
-        return self.predict_contexts(self.scaled(rows.features, rows), rows)
-
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        assert rows.features is not None
-        reference = self.problem.reference
-        return like(chosen, reference), {"features": like(rows.features.copy(), reference)}
 
 
 def tuned_model(problem: Problem, taper: float, factor: float, form: Form) -> Tuned:
     """The model with a learned prior for what a problem offers."""
-    if problem.disjoint:
-        return TunedDisjointModel(problem, taper, factor)
     if problem.contextual:
         return TunedContextModel(problem, taper, factor)
     return TunedFixedModel(problem, taper, factor, form)
 
 
-def like_units(extent: FloatArray) -> FloatArray:
-    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1.
+def in_units(problem: Problem) -> ActionSet:
+    """The arms in units in which those of round 1 are alike, and the longest of them has norm 1."""
+    first = problem.first_arms
+    return problem.actions.in_like_units(RAW, first).rescaled(first)
 
-    Examples
-    --------
-    >>> like_units(np.array([1.0, 30.0, 900.0])), like_units(np.array([1.0, 3.0, 0.0]))
-    (array([  1.,  30., 900.]), array([1., 1., 1.]))
-    """
+
+def like_units(extent: FloatArray) -> FloatArray:
+    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1."""
     known = np.where(extent > 0, extent, np.inf)
     if not np.any(extent > RAW * np.minimum.accumulate(known)):
         return np.ones_like(extent)
@@ -317,12 +276,6 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
 
     `design` (p, d) are the distinct arms pulled, each times the root of its number of pulls, `sums` (p,) the sums of
     their rewards, divided by that root; `squares` is the sum of all squared rewards and `n` the number of pulls.
-
-    Examples
-    --------
-    >>> logs, variance = evidence(np.eye(3), np.ones(3), squares=3.0, n=3)
-    >>> logs.shape, bool(np.ptp(logs) < 1e-9)  # one pull of each arm cannot tell signal from noise
-    ((17,), True)
     """
     # One eigendecomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
     if len(design) <= design.shape[1]:
@@ -334,6 +287,18 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tu
     return evidence_of_spectrum(spectrum, fitted, squares, n, RIDGES)
 
 
+def evidence_of_moments(
+    parts: Sequence[tuple[FloatArray, FloatArray]], squares: float, n: float, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """The same of every one of `RIDGES` times `scale`, from X^T X and X^T r of every parameter."""
+    spectra, fitted = [], []
+    for second, b in parts:
+        spectrum, basis = np.linalg.eigh(second)
+        spectra.append(spectrum)
+        fitted.append((basis.T @ b) ** 2)
+    return evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, RIDGES * scale)
+
+
 def evidence_of_spectrum(
     spectrum: FloatArray, fitted: FloatArray, squares: float, n: float, ridges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -342,3 +307,242 @@ def evidence_of_spectrum(
     residual = np.maximum(squares - np.sum(fitted / (grid + spectrum), axis=-1), SMALLEST * squares)
     logdet = np.sum(np.log1p(spectrum / grid), axis=-1)
     return -0.5 * (logdet + n * np.log(residual)), residual / n
+
+
+WIDE = 1.5
+CLEARLY = 10.0  # times as likely as the order of the features is worth telling
+SETTLED = 64  # pulls: after so many a new mean of the rewards alone is not worth a factorisation
+ALIKE = 1e-6  # logs of evidences that differ by less are equal: two rewards say nothing of the exponent, say
+
+Exponents = tuple[float, ...]
+Found = tuple[FloatArray, FloatArray]
+
+
+class Shaped(Tuned):
+    """What these models share: `exponent` (R,) in use, and the log evidence of each of `exponents`, (R, E)."""
+
+    problem: Problem
+
+    def learn_shape(self, count: int, exponents: Exponents, doubt: float, offset: Array) -> None:
+        """Begin with nothing known; `offset` (R,) are zeros of the library that it computes with."""
+        self.exponents, self.doubt, self.offset = exponents, doubt, offset
+        self.exponent, self.shapes = np.full(count, exponents[-1]), np.zeros((count, len(exponents)))
+
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        super().learn_by(learn, arms, rewards - rows.of(self.offset), rows, memo)
+
+    def choose_shape(self, r: int, found: list[Found], n: float) -> float:
+        """The ridge to use, given what `evidence` found for each exponent; sets exponent and noise."""
+        self.shapes[r] = [np.logaddexp.reduce(logs) for logs, _ in found]
+        shapes, most = self.shapes[r], self.shapes[r].max()
+        best = int(np.flatnonzero(shapes >= most - ALIKE)[-1])
+        if shapes.min() < most - ALIKE:  # of those in doubt the one that expects most of late features
+            best = min(best, int(np.argmax(shapes >= most - math.log(self.doubt))))
+        self.exponent[r] = self.exponents[best]
+        return float(RIDGES[self.choose_prior(r, *found[best], n)])
+
+    def constant(self, ridge: float) -> float:
+        """Size of the constant column, in units of the longest arm."""
+        return WIDE * max(1.0, math.sqrt(ridge))
+
+    def describe(self, r: int) -> dict[str, Any]:
+        here = {"dim": self.problem.dim, "taper": float(self.exponent[r]), "order": self.contradiction(r)}
+        return {**super().describe(r), **here}
+
+    def contradiction(self, r: int) -> str | None:
+        """What the data say against the order of the features, if they do."""
+        usual, log = self.exponents[-1], self.shapes[r].max() - self.shapes[r, -1]
+        if log < math.log(CLEARLY):
+            return None
+        times = f"{math.exp(log):.0f}" if log < math.log(1e6) else "more than a million"
+        likely = f"exponent {self.exponent[r]:g} is {times} times as likely as {usual:g}"
+        return f"the order of your features says {'little' if self.exponent[r] else 'nothing'}: {likely}"
+
+
+class ShapedFixedModel(Shaped, TunedFixedModel):
+    """The same arms in every round, behind a constant, times `multipliers` (R, 1 + d), so that the ridge is 1."""
+
+    def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> None:
+        self.learn_shape(len(problem), exponents, doubt, zeros(problem.reference, len(problem)))
+        self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (len(problem), 1))
+        TunedFixedModel.__init__(self, problem, exponents[-1], factor, form, problem.dim + 1)
+        self.state.sparing = True
+
+    def _weights(self, exponent: float, ridge: float, dim: int) -> FloatArray:
+        column = np.array([self.constant(ridge)])
+        return np.concatenate([column, taper_weights(exponent, dim)]) / math.sqrt(ridge)
+
+    def features(self) -> ActionSet:
+        problem, weights = self.problem, like(self.multipliers, self.problem.reference)
+        actions = with_constant(problem.actions.in_like_units(RAW, problem.first_arms), problem.first_arms)
+        return actions.with_base(actions.base * weights[:, None, :])
+
+    def _update_prior(self, r: int) -> None:
+        state, n = self.state, int(self.answered[r])
+        counts, sums = as_numpy(state.counts[r]), as_numpy(state.sums[r])
+        pulled = np.flatnonzero(counts)
+        weights, root = counts[pulled], np.sqrt(counts[pulled])
+        mean = float(sums.sum()) / n
+        squares = max(float(state.squares[r]) - n * mean * mean, 0.0)
+        ridge, exponent = float(self.ridge[r]), float(self.exponent[r])
+        if n > 1 and squares > 0:
+            x = as_numpy(state.actions.dense(r)[like(pulled, state.squares)])[:, 1:]
+            x = x * (math.sqrt(ridge) / taper_weights(exponent, self.problem.dim))
+            centred, means = (x - weights @ x / n) * root[:, None], sums[pulled] / root - root * mean
+            found = [evidence(centred * taper_weights(s, x.shape[1]), means, squares, n - 1) for s in self.exponents]
+            ridge = self.choose_shape(r, found, n - 1)
+        same = (ridge, exponent) == (self.ridge[r], self.exponent[r])
+        if same and n > SETTLED:
+            return
+        self.offset[r] += mean
+        if same:
+            state.shift(r, mean, squares)
+            return
+        self.ridge[r] = ridge
+        now = self._weights(float(self.exponent[r]), ridge, self.problem.dim)
+        self.divided[r] *= like(now / self.multipliers[r], state.squares)
+        self.multipliers[r] = now
+        state.relearn(r, state.sums[r] - mean * state.counts[r], squares)
+
+    def pull_sums(self) -> tuple[Array, Array, Array]:
+        counts, sums, squares = super().pull_sums()
+        offset, xp = self.offset[:, None], namespace(squares)
+        twice = 2.0 * self.offset * xp.sum(sums, axis=1)
+        return counts, sums + offset * counts, squares + twice + self.offset**2 * xp.sum(counts, axis=1)
+
+
+class ShapedContextModel(Shaped, TunedContextModel):
+    """Features that come with each round (NumPy), behind a constant, multiplied by `multipliers` (R, 1 + d)."""
+
+    def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float) -> None:
+        count = len(problem)
+        self.learn_shape(count, exponents, doubt, np.zeros(count))
+        self.multipliers = np.ones((count, problem.dim + 1))
+        TunedContextModel.__init__(self, problem, exponents[-1], factor)
+        for r in range(count):
+            self._reweigh(r)
+
+    def regression(self, ridge: float) -> ContextPosterior:
+        return ContextPosterior(len(self.problem) * self.blocks, self.dim + 1, ridge)
+
+    def scaled(self, features: Array, rows: Rows) -> Array:
+        weights = rows.of(self.multipliers)
+        weights = weights.reshape(len(weights), *[1] * (features.ndim - 2), -1)
+        behind = np.empty((*features.shape[:-1], self.dim + 1))
+        behind[..., :1] = weights[..., :1]
+        np.multiply(features, weights[..., 1:], out=behind[..., 1:])
+        return behind
+
+    def _reweigh(self, r: int) -> None:
+        """Multiply by other weights from now on, what was pulled before too; then `_refresh`."""
+        now = self._weights(r)
+        if (now != self.multipliers[r]).any():
+            for block in self.blocks_of(r):
+                self.state.rescale(block, now / self.multipliers[r])
+            self.multipliers[r] = now
+
+    def _weights(self, r: int) -> FloatArray:
+        scale = float(self.longest[r]) or 1.0
+        column = math.sqrt(scale) * self.constant(float(self.ridge[r]) / scale)
+        return np.concatenate([[column], taper_weights(float(self.exponent[r]), self.dim) / self.units[r]])
+
+    def _change_units(self, r: int, units: FloatArray) -> bool:
+        changed = bool((units != self.units[r]).any())
+        self.units[r] = units
+        if changed:
+            self._reweigh(r)
+        return changed
+
+    def _refresh(self, r: int, ridge: float) -> None:
+        self.ridge[r] = ridge
+        self._reweigh(r)
+        super()._refresh(r, ridge)
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
+        self._begin(sums)
+        self.offset[0], self.exponent[0] = 0.0, self.exponents[-1]
+        self.ridge[0] = RIDGES[0] * (float(self.longest[0]) or 1.0)
+        self.multipliers[0] = self._weights(0)
+        self.state.restart(0, sums.with_constant(), self.multipliers[0])
+        self._update_prior(0, sums.weight)
+
+    def predict_answered(self, features: Array) -> tuple[Array, Array]:
+        mean, width2 = super().predict_answered(features)
+        return mean + self.offset[0], width2
+
+    def _update_prior(self, r: int, n: float) -> None:
+        state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
+        column, tapers = self.multipliers[r, 0], taper_weights(float(self.exponent[r]), self.dim)
+        parts = [state.moments(block) for block in blocks]
+        mean = sum(float(b[0]) for _, b in parts) / (column * n) if n else 0.0
+        squares = float(sum(state.squares[block] for block in blocks)) - n * mean * mean
+        for block, (second, b) in zip(blocks, parts, strict=True):  # learn less the mean
+            told = float(state.squares[block]) - 2 * mean * float(b[0]) / column
+            state.squares[block] = max(told + mean * mean * float(second[0, 0]) / column**2, 0.0)
+            b -= (mean / column) * second[:, 0]
+            if n == 1:  # a single reward is its mean: what is left is rounding, of rewards that may be far from zero
+                state.squares[block], b[:] = 0.0, 0.0
+        self.offset[r] += mean
+        if n > 1 and squares > 0:
+            found, plain = [], [self.centred(second, b, tapers) for second, b in parts]
+            for weights in map(self.shape_of, self.exponents):
+                tapered = [(second * np.outer(weights, weights), b * weights) for second, b in plain]
+                found.append(evidence_of_moments(tapered, squares, n - 1, scale))
+            self._refresh(r, self.choose_shape(r, found, n - 1) * scale)
+        else:
+            self._refresh(r, float(self.ridge[r]))
+
+    def centred(self, second: FloatArray, b: FloatArray, tapers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Moments of the features without taper, less their means; rewards have mean zero already.
+
+        Where each arm has a parameter, the constants of the arms differ, and stay: their prior is that of the column.
+        """
+        if self.problem.disjoint:
+            weights = np.concatenate([[1.0], tapers])
+            return second / np.outer(weights, weights), b / weights
+        x = second[0, 1:] / tapers
+        return second[1:, 1:] / np.outer(tapers, tapers) - np.outer(x, x) / second[0, 0], b[1:] / tapers
+
+    def shape_of(self, exponent: float) -> FloatArray:
+        """What `centred` features are multiplied by if this is the exponent."""
+        tapers = taper_weights(exponent, self.dim)
+        return np.concatenate([[1.0], tapers]) if self.problem.disjoint else tapers
+
+    def moments(self) -> list[Moments] | None:
+        if self.problem.disjoint:
+            return None
+        found = []
+        for r in range(len(self.problem)):
+            second, b = self.state.moments(r)
+            column, offset, n = self.multipliers[r, 0], float(self.offset[r]), int(self.state.pulls[r])
+            squares = float(self.state.squares[r]) + 2 * offset * float(b[0]) / column + n * offset * offset
+            found.append(Moments.of(second[1:, 1:], b[1:] + offset / column * second[0, 1:], squares, n))
+        return found
+
+
+def shaped_model(problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> Shaped:
+    """The model with a learned shape for what a problem offers."""
+    if problem.contextual:
+        return ShapedContextModel(problem, exponents, doubt, factor)
+    return ShapedFixedModel(problem, exponents, doubt, factor, form)
+
+
+def with_constant(actions: ActionSet, among: Any) -> ActionSet:
+    """The arms behind a feature of 1, divided by the longest norm (`among` as in `rescaled`) constants aside."""
+    xp, base = actions.xp, actions.base
+    there = None if among is None else like(among.astype(float), base)[:, :, None] > 0
+    low, high = (xp.amin, xp.amax) if hasattr(xp, "amin") else (xp.min, xp.max)
+    smallest = low(base if there is None else xp.where(there, base, xp.full_like(base, np.inf)), axis=1)
+    largest = high(base if there is None else xp.where(there, base, xp.full_like(base, -np.inf)), axis=1)
+    varying = xp.astype(largest > smallest, xp.float64)
+    squared = actions.with_base(base * varying[:, None, :]).squared_norms()
+    if among is not None:
+        squared = squared * like(np.tile(among, (1, len(actions.levels))), base)
+    longest = xp.sqrt(xp.max(squared, axis=-1))
+    longest = xp.where(longest > 0, longest, xp.ones_like(longest))[:, None, None]
+    scaled = xp.permute_dims(base / longest, (0, 2, 1))  # feature by feature, as arms lie in memory
+    behind = xp.permute_dims(xp.concat([xp.ones_like(scaled[:, :1]), scaled], axis=1), (0, 2, 1))
+    changed = actions.with_base(behind)
+    changed.dim, changed.levels, changed._cuts = actions.dim + 1, tuple(level + 1 for level in actions.levels), None
+    return changed

@@ -18,6 +18,7 @@ without cancellation. No factorisation and no solve.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -25,7 +26,7 @@ from scipy.linalg import solve_triangular
 from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, device_of, is_numpy, like, namespace, zeros
 from adadim.core.checks import integer, not_negative, positive
 from adadim.core.rows import Rows
-from adadim.models.late import CountsOpenPulls
+from adadim.models.moments import CountsOpenPulls
 
 FEW = 96  # features up to which a product of matrices is faster than running sums, which take fewer operations
 
@@ -43,11 +44,6 @@ def log_evidence(logdets: FloatArray, residuals: FloatArray, n: float, squares: 
 
     The noise variance is integrated out under the prior 1/sigma^2. A residual below rounding of the rewards' sum of
     squares counts as that; rewards that are all zero say nothing.
-
-    Examples
-    --------
-    >>> log_evidence(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 4, 3.0)
-    array([-0.5, -1.5])
     """
     if squares <= 0.0:
         return np.zeros_like(logdets)
@@ -119,19 +115,36 @@ def turn_one(
     columns *= shrink[:, None]
 
 
-class ContextFactor(CountsOpenPulls):
+class FactoredRegression(CountsOpenPulls):
+    """A regression that keeps L^-1 (`inverse`) and L^-1 b (`w`), for features times `weights`."""
+
+    weights: Any = 1.0
+    inverse: Array
+    w: Array
+
+    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm offered, (n, K); open pulls count in the width."""
+        xp = namespace(features)
+        turned = xp.matrix_transpose(features * self.weights)
+        z = xp.matmul(rows.of(self.inverse), turned)
+        mean = xp.sum(z * rows.of(self.w)[:, :, None], axis=1)
+        if self.asked is not None:
+            z = xp.matmul(rows.of(self.asked.inverse), turned)
+        return mean, xp.sum(z * z, axis=1)
+
+    def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
+        """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
+        x = namespace(contexts).stack([contexts] * count, axis=1).reshape(-1, 1, contexts.shape[-1])
+        every = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
+        mean, width2 = self.predict(x, every)
+        return mean.reshape(len(rows), -1), width2.reshape(len(rows), -1)
+
+
+class ContextFactor(FactoredRegression):
     """Every prefix where arms change from round to round: W = L^-1, O(d^2) a pull; NumPy or torch, as `reference` is.
 
     `inverse` (R, d, d) is W for features times `weights` (d,); `w`, `logdets` and `residuals` are (R, d), `squares`
     (the sum of squared rewards) and `pulls` (R,).
-
-    Examples
-    --------
-    >>> factor = ContextFactor(np.zeros(1), dim=2, ridge=1.0)
-    >>> factor.absorb(np.array([[0.6, 0.8]]), np.array([0.5]), factor.everyone)
-    >>> z = factor.whiten(np.array([[[1.0, 0.0], [0.6, 0.8]]]))[0]
-    >>> np.cumsum(z * factor.w[0][:, None], axis=0).round(3)  # both arms by the first feature alone, and by both
-    array([[0.221, 0.132], [0.15 , 0.25 ]])
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float) -> None:

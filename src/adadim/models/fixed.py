@@ -30,6 +30,11 @@ Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is 
 **Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms
 (see `ActionSet.project`). Where V^-1 is too badly conditioned to be written down or updated often, the arms are
 described by L^-1 a, V = L L^T as of the last factorisation.
+
+**Runs**: the Gram form without a matrix of its own, for many learners of few pulls each on the same arms. Before any
+pull P is A A^T / ridge, which all of them share (`PriorRows`), and each keeps only H, which grows with its runs. Once
+that would cost more than the feature form does, the posterior is factored anew, after which the arms are described by
+L^-1 a in place of the prior, and H is empty.
 """
 
 from __future__ import annotations
@@ -45,10 +50,11 @@ from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, zeros
 from adadim.core.checks import positive
 from adadim.core.rows import Rows
+from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
-from adadim.models.cost import streamed_bytes
+from adadim.models.cost import most_runs, streamed_bytes, suits_few_pulls
 from adadim.models.factor import forward_solve
-from adadim.models.late import CountsOpenPulls
+from adadim.models.moments import CountsOpenPulls
 
 EPSILON = float(np.finfo(float).eps)
 
@@ -63,8 +69,7 @@ ENDLESS = 10**6  # rounds
 def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
     """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
 
-    Where there is no end (None), a million pulls are looked at. `width2` are the squared widths before any pull, where
-    they are known.
+    Without end (None) that is a million pulls; `width2` are the squared widths before any pull, where they are known.
     """
     horizon = ENDLESS if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
@@ -118,9 +123,8 @@ class Posterior(CountsOpenPulls):
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
         """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
 
-        The order of the pulls is immaterial. Use it to start from data gathered in other dimensions, or to wipe out
-        rounding. Only `squares`, the sums of squared rewards, cannot be found from counts and sums. Pulls that are not
-        answered yet stay so.
+        Only `squares`, the sums of squared rewards, cannot be found from these. Pulls that are not answered yet stay
+        so.
         """
         xp = self.actions.xp
         if self.asked is not None:
@@ -148,6 +152,10 @@ class Posterior(CountsOpenPulls):
     def shift(self, r: int, amount: float, squares: float) -> None:
         """Have every reward of replication `r` less by `amount`; `squares` is the sum of their squares then."""
         self.relearn(r, self.sums[r] - amount * self.counts[r], squares)
+
+    def refactor(self, rows: Rows) -> None:
+        """Make the state anew from the pulls so far, of the arms as they are now."""
+        self.rebuild(rows.of(self.counts) + 0, rows.of(self.sums) + 0.0, rows, rows.of(self.squares) + 0.0)
 
     def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
         """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
@@ -198,11 +206,7 @@ FEW = 8  # below this many pulls counting them one by one is quicker than by arr
 
 
 class HostPosterior(Posterior):
-    """What the forms on NumPy share.
-
-    Of the run of equal pulls under way in each replication it keeps g and g^2 as before it, its arm, length and
-    stretch.
-    """
+    """What the forms on NumPy share: g, g^2, arm, length and stretch of the run of equal pulls under way."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
@@ -245,12 +249,7 @@ class HostPosterior(Posterior):
             if width2.item(x) < low.item(r, x):
                 np.maximum(width2, 0.0, out=width2)  # with more of it left, rounding cannot take a width below 0
                 if self._has_drifted(r, x):
-                    self.refactor(r)
-
-    def refactor(self, r: int) -> None:
-        """Make the state of replication `r` anew from its counts and sums."""
-        row = Rows.some(np.array([r]), self.width2)
-        self.rebuild(row.of(self.counts), row.of(self.sums), row, row.of(self.squares))
+                    self.refactor(Rows.some(np.array([r]), self.width2))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
@@ -316,11 +315,10 @@ class Relearning(HostPosterior):
 
 
 class HostGram(Relearning):
-    """Ridge posterior held as a K x K matrix.
+    """Ridge posterior held as a K x K matrix P, of which only the lower triangle is kept.
 
-    Of P only the lower triangle is kept: syrk writes one half, and reading a symmetric row from one half is cheap.
     Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
-    played never pays for the K x K matrix.
+    played never pays for the matrix.
     """
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
@@ -451,3 +449,115 @@ class HostFeature(Relearning):
             return False
         largest = np.square(root).sum(axis=0).max() * self.actions.squared_norms()[r].max()
         return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())
+
+
+ROOM = 32  # rows that H grows by at least
+
+
+class PriorRows:
+    """Rows A a_x / ridge before any pull, for all learners: the first one by one, the others from the whole product."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        self.actions, self.ridge = actions, ridge
+        self.width2 = actions.squared_norms() / ridge
+        self._asked = [0] * actions.replications  # rows computed one by one: whoever is restored goes on bit for bit
+        self._products = _Products(actions, ridge)
+
+    def write(self, r: int, x: int, out: Array) -> None:
+        """Write the row of arm `x` in replication `r` into `out`."""
+        if self._asked[r] < BLOCK:
+            self._asked[r] += 1
+            self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, out)
+        else:
+            out[:] = self._products(r)[x]
+
+
+@unchanging
+class _Products:
+    """A A^T / ridge of each replication, made when first needed: it depends on nothing but the arms."""
+
+    def __init__(self, actions: ActionSet, ridge: float) -> None:
+        self.actions, self.ridge = actions, ridge
+        self.made: dict[int, Array] = {}
+
+    def __call__(self, r: int) -> Array:
+        if r not in self.made:
+            arms = self.actions.arms
+            product = np.empty((arms, arms))
+            rank_update(product, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
+            for lo in range(0, arms, BLOCK):  # the other half; in strips, which stay in the cache
+                hi = lo + BLOCK
+                corner = np.tril(product[lo:hi, lo:hi])
+                product[:lo, lo:hi] = product[lo:hi, :lo].T
+                product[lo:hi, lo:hi] = corner + np.tril(corner, -1).T
+            self.made[r] = product
+        return self.made[r]
+
+
+class HostRuns(HostPosterior):
+    """Ridge posterior held as one vector for each run of equal pulls, from a prior that others share."""
+
+    def __init__(self, actions: ActionSet, prior: PriorRows) -> None:
+        self._prior = prior
+        super().__init__(actions, prior.ridge)
+        count = actions.replications
+        self._most = most_runs(actions.arms, actions.base_arms, actions.dim)
+        self._h = [np.empty((0, actions.arms)) for _ in range(count)]
+        self._fill = [0] * count  # rows of H in use
+        self._whitened: list[Array | None] = [None] * count  # L^-1 A^T, once factored
+
+    def prior(self) -> tuple[Array, Array]:
+        return np.zeros_like(self._prior.width2), self._prior.width2.copy()
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+        super().answer(arms, rewards, rows)
+        for r in rows.ids.tolist():
+            if self._fill[r] == self._most:
+                self.refactor(Rows.some(np.array([r]), self.width2))
+
+    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+        g, used = self._g[r], self._fill[r]
+        if run:
+            if used == len(self._h[r]):
+                self._make_room(r)
+            np.multiply(g, math.sqrt(run / stretch), out=self._h[r][used])
+            used += 1
+            self._fill[r] = used
+        whitened = self._whitened[r]
+        if whitened is None:
+            self._prior.write(r, x, g)
+        else:
+            np.matmul(whitened[:, x], whitened, out=g)
+        if used:
+            h = self._h[r][:used]
+            dgemv(-1.0, h.T, h[:, x], beta=1.0, y=g, overwrite_y=1)
+
+    def _make_room(self, r: int) -> None:
+        h = self._h[r]
+        larger = np.zeros((min(len(h) + max(ROOM, len(h) // 2), self._most), h.shape[1]))
+        larger[: len(h)] = h
+        self._h[r] = larger
+
+    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
+        super().restart(r, factor, whitened)
+        self._whitened[r], self._fill[r] = np.ascontiguousarray(whitened), 0
+
+
+class FewPulls:
+    """Makes posteriors of several learners on the same arms, which share their prior where that is cheaper (NumPy)."""
+
+    def __init__(self, horizon: int, learners: int) -> None:
+        self.horizon, self.pulls = horizon, math.ceil(horizon / learners)
+        self._checked = False
+        self._prior: PriorRows | None = None
+
+    def __call__(self, actions: ActionSet, ridge: float) -> Posterior:
+        """The posterior of one more learner."""
+        if not self._checked:
+            check_precision(actions, ridge, self.horizon)
+            self._checked = True
+        if not suits_few_pulls(actions.arms, actions.base_arms, actions.dim, self.pulls):
+            return HostFeature(actions, ridge)
+        if self._prior is None:
+            self._prior = PriorRows(actions, ridge)
+        return HostRuns(actions, self._prior)

@@ -28,18 +28,16 @@ from adadim.core.problem import Problem
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError, PrecisionWarning
 from adadim.models.context import MOST_INFLATED
-from adadim.models.evidence import RAW, RIDGES, Tuned, TunedContextModel, TunedDisjointModel, like_units
-from adadim.models.factor import forward_solve
-from adadim.models.factored import FactorModel, moments_of, predicted
+from adadim.models.evidence import RIDGES, Tuned, TunedContextModel, in_units, like_units
+from adadim.models.factor import FactoredRegression, forward_solve
 from adadim.models.fixed import check_precision
-from adadim.models.late import CountsOpenPulls
-from adadim.models.linear import FixedModel, Memo, Model
+from adadim.models.linear import FactorModel, FixedModel, Memo, Model, moments_of
 from adadim.models.moments import FORGOTTEN, Moments
 
 EPSILON = float(np.finfo(float).eps)
 
 
-class FadingRegression(CountsOpenPulls):
+class FadingRegression(FactoredRegression):
     """Ridge regressions on weighted sums, one for each entry of `reference`; `epoch` is the decision that counts 1.
 
     What is pulled comes as features (n, d) and the numbers (n,) of the decisions. `inverse` is L^-1 where V = L L^T,
@@ -48,7 +46,6 @@ class FadingRegression(CountsOpenPulls):
     """
 
     streamed = 0
-    weights = 1.0  # of features: none
 
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float) -> None:
         count, xp = len(reference), namespace(reference)
@@ -102,16 +99,6 @@ class FadingRegression(CountsOpenPulls):
         rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
         if self.asked is not None:
             self.asked.factorise(rows)
-
-    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered, (n, K); open pulls count in the width."""
-        return predicted(self, features, rows)
-
-    def predict_each(self, x: Array, first: int, count: int) -> tuple[Array, Array]:
-        """Mean and squared width of the same features (d,) in `count` regressions from position `first` on."""
-        some = Rows.some(np.arange(first, first + count), self.w)
-        mean, width2 = predicted(self, np.broadcast_to(x, (count, 1, self.dim)), some)
-        return mean[:, 0], width2[:, 0]
 
     def moments(self, r: int) -> tuple[Array, Array]:
         """The weighted sums of x x^T and r x of a regression."""
@@ -170,34 +157,31 @@ class Forgetting(Model):
 
     def regression(self, ridge: float) -> Any:
         """The regressions, before any pull."""
-        count = len(self.problem) * (self.problem.arms if self.problem.disjoint else 1)
-        return FadingRegression(zeros(self.reference, count), self.dim, ridge, self.memory)
+        return FadingRegression(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge, self.memory)
 
-    def fade(self, rows: Rows, every: Rows) -> None:
-        """Let pulls count what they do in the decision to be made; `every` are all regressions of `rows`, in turn."""
-        number = rows.of(self.made) + 1.0
-        if len(every) > len(rows):
-            number = like(np.repeat(as_numpy(number), len(every) // len(rows)), number)
+    def fade(self, rows: Rows) -> Rows:
+        """Let pulls count what they do in the decision to be made; gives all regressions of `rows`."""
+        every, number = self.regressions(rows), rows.of(self.made) + 1.0
+        if self.blocks > 1:
+            number = like(np.repeat(as_numpy(number), self.blocks), number)
         self.state.fade(number, every)
+        return every
 
-    def next_decision(self, rows: Rows, every: Rows) -> None:
+    def next_decision(self, rows: Rows) -> None:
         """Let the model be what it is in the decision to be made."""
-        self.fade(rows, every)
-        self.state.factorise(every)
+        self.state.factorise(self.fade(rows))
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         arms, memo = super().decided(chosen, rows)  # type: ignore[safe-super]
         rows.put(self.made, rows.of(self.made) + 1.0)
-        return arms, {**memo, "decision": like(rows.of(self.made) + 0.0, self.problem.reference)}
+        return arms, {**memo, "decision": rows.of(self.made) + 0.0}
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
         """Features of the arms pulled, and the numbers of the decisions: pulls of a log are decisions of their own."""
         if "decision" not in memo:
             rows.put(self.made, rows.of(self.made) + 1.0)
             memo = {**memo, "decision": rows.of(self.made) + 0.0}
-        made = memo["decision"]
-        x = super().pulled(arms, rows, memo)  # type: ignore[safe-super]
-        return x, as_numpy(made) if self.on_host else made
+        return super().pulled(arms, rows, memo), memo["decision"]  # type: ignore[safe-super]
 
     def restart(self, sums: Moments) -> None:
         """Refuse: sums over a log do not say when each of its decisions was made."""
@@ -222,20 +206,18 @@ class ForgettingModel(Forgetting, FactorModel):
     """Any offer, by the factor of V."""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        self.next_decision(rows, self.regressions(rows))
+        self.next_decision(rows)
         return super().predict(rows)
 
     def sample(self, spread: Array, rows: Rows) -> Array:
-        self.next_decision(rows, self.regressions(rows))
+        self.next_decision(rows)
         return super().sample(spread, rows)
-
-    @property
-    def logdet(self) -> Array:
-        return self.state.logdet.reshape(len(self.problem), -1).sum(axis=1)
 
 
 class ForgettingFixedModel(Forgetting, FixedModel):
     """The same arms in every round, or those of them that differ in the first `dim` features."""
+
+    state: Any
 
     def __init__(
         self, memory: float, problem: Problem, ridge: float, *, supported: bool = False, **options: Any
@@ -253,8 +235,9 @@ class ForgettingFixedModel(Forgetting, FixedModel):
         return self.features().truncate(self.dim, supported=self.supported)[0].dense_batch()
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        self.next_decision(rows, rows)
-        return predicted(self.state, rows.of(self._arms()), rows)
+        self.next_decision(rows)
+        mean, width2 = self.state.predict(rows.of(self._arms()), rows)
+        return mean, width2
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
         within, made = super().pulled(arms, rows, memo)
@@ -273,12 +256,10 @@ class TunedForgettingModel(Forgetting, TunedContextModel):
 
     def tune(self, rows: Rows) -> None:
         """Let pulls count what they do in the decision to be made, and choose units, ridge and noise by them."""
-        ids = rows.ids.tolist()
         state: Any = self.state
-        every = Rows.some(np.array([block for r in ids for block in self.blocks(r)]), state.w)
-        self.fade(rows, every)
-        for r in ids:
-            weight = float(sum(state.weight[block] for block in self.blocks(r)))
+        every = self.fade(rows)
+        for r in rows.ids.tolist():
+            weight = float(sum(state.weight[block] for block in self.blocks_of(r)))
             if self._change_units(r, like_units(self.extent[r])):
                 self.longest[r] = np.count_nonzero(self.extent[r])  # as where nothing is forgotten
             self.noise[r] = np.nan
@@ -295,28 +276,16 @@ class TunedForgettingModel(Forgetting, TunedContextModel):
         return Tuned.describe(self, r) | Forgetting.describe(self, r)
 
 
-class TunedForgettingDisjointModel(TunedForgettingModel, TunedDisjointModel):
-    """One context for all arms, a parameter for each, and one prior and noise for all of them."""
-
-    def _pull(self, state: Any, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        blocks = Rows.some(rows.ids * self.arms + as_numpy(arms), state.w)
-        state.answer(self.pulled(arms, rows, memo), rewards, blocks)
-
-
 class TunedForgettingFixedModel(TunedForgettingModel):
     """The same arms in every round, in the units of `TunedFixedModel`, as if they came with it (NumPy)."""
 
     def __init__(self, memory: float, problem: Problem, taper: float, factor: float) -> None:
         super().__init__(memory, problem, taper, factor)
         self.longest[:] = 1.0
-        self.offered_arms = self._in_like_units()
-
-    def _in_like_units(self) -> Array:
-        first = self.problem.first_arms
-        return as_numpy(self.problem.actions.in_like_units(RAW, first).rescaled(first).dense_batch()).copy()
+        self.arms_added()
 
     def arms_added(self) -> None:
-        self.offered_arms = self._in_like_units()
+        self.offered_arms = as_numpy(in_units(self.problem).dense_batch()).copy()
 
     def notice(self, offered: Array, rows: Rows) -> None:
         self.tune(rows)
@@ -328,27 +297,17 @@ class TunedForgettingFixedModel(TunedForgettingModel):
         return super().decided(chosen, rows.offering(self.offered_arms[rows.ids], None))
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
-        return super().pulled(arms, rows, {**memo, "features": self.offered_arms[rows.ids, as_numpy(arms)]})
+        return super().pulled(arms, rows, {**memo, "features": self.offered_arms[rows.ids, arms]})
 
 
-def forgetting_model(
-    problem: Problem,
-    ridge: float,
-    memory: float,
-    *,
-    dim: int | None = None,
-    supported: bool = False,
-    weights: Array | None = None,
-) -> Model:
+def forgetting_model(problem: Problem, ridge: float, memory: float, supported: bool = False, **seen: Any) -> Model:
     """As `linear_model`, with pulls that count half after `memory` further decisions."""
     if problem.contextual:
-        return ForgettingModel(memory, problem, ridge, dim=dim, weights=weights)
-    return ForgettingFixedModel(memory, problem, ridge, dim=dim, supported=supported, weights=weights)
+        return ForgettingModel(memory, problem, ridge, **seen)
+    return ForgettingFixedModel(memory, problem, ridge, supported=supported, **seen)
 
 
 def tuned_forgetting_model(problem: Problem, taper: float, factor: float, memory: float) -> Tuned:
     """As `tuned_model`, with pulls that count half after `memory` further decisions."""
-    if problem.disjoint:
-        return TunedForgettingDisjointModel(memory, problem, taper, factor)
     kind = TunedForgettingModel if problem.contextual else TunedForgettingFixedModel
     return kind(memory, problem, taper, factor)

@@ -2,13 +2,15 @@
 
 There are three kinds of offers: the same arms in every round (`FixedModel`), features that come with the round
 (`ContextModel`), and one context for all arms, each of which has a parameter of its own (`DisjointModel`). A rule sees
-none of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`.
+none of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`. A
+model that computes with NumPy whatever the problem's library (`on_host`) is given and gives NumPy arrays.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from adadim.core.rows import Rows
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.context import ContextPosterior
+from adadim.models.factor import ContextFactor
 from adadim.models.fixed import Posterior, check_precision
 from adadim.models.moments import Moments
 
@@ -28,11 +31,19 @@ Memo = Mapping[str, Array]
 MakePosterior = Callable[[ActionSet, float], Posterior]
 
 
-class Model(ABC):
-    """Ridge regression on what was pulled, asked about what is offered.
+@lru_cache(maxsize=2**12)
+def row_alone(position: int, count: int) -> Rows:
+    """One of `count` regressions on NumPy."""
+    return Rows(np.array([position]), _numbers(count))
 
-    `state` is the regression, `arms` the number of arms that a radius has to cover.
-    """
+
+@lru_cache(maxsize=8)
+def _numbers(count: int) -> Array:
+    return np.arange(count)
+
+
+class Model(ABC):
+    """Ridge regression `state` on what was pulled, asked about what is offered; a radius has to cover `arms` arms."""
 
     on_host = False
     """Whether it computes with NumPy whatever the library of the problem."""
@@ -45,6 +56,9 @@ class Model(ABC):
 
     all_arms = True
     """Whether it speaks of all arms offered; otherwise see `offered` and `check_arms`."""
+
+    blocks = 1
+    """Regressions of a replication: arm k of replication r is number r K + k in `state` where each has one."""
 
     state: Any
 
@@ -63,7 +77,7 @@ class Model(ABC):
 
     @abstractmethod
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        """The arms at the positions chosen, and what has to be remembered of them, in the problem's library."""
+        """The arms at the positions chosen, and what has to be remembered of them."""
 
     @abstractmethod
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
@@ -72,12 +86,25 @@ class Model(ABC):
     @property
     def pulls(self) -> Array:
         """How many answered pulls each replication has, (R,)."""
-        return self.state.pulls
+        return self.state.pulls if self.blocks == 1 else self._added_up(self.state.pulls)
 
     @property
     def logdet(self) -> Array:
         """ln det(V / ridge) of each replication, (R,)."""
-        return self.state.logdet
+        return self.state.logdet if self.blocks == 1 else self._added_up(self.state.logdet)
+
+    def _added_up(self, values: Array) -> Array:
+        return values.reshape(len(self.problem), -1).sum(axis=1)
+
+    def regressions(self, rows: Rows, arms: Array | None = None) -> Rows:
+        """The regressions of these replications: of the arms pulled in each, or else all, an arm after the other."""
+        if self.blocks == 1:
+            return rows
+        reference = self.state.pulls
+        if arms is not None and len(arms) == 1 and is_numpy(reference):  # the usual case, and quick
+            return row_alone(rows.ids.item() * self.blocks + arms.item(), len(reference))
+        blocks = np.arange(self.blocks) if arms is None else as_numpy(arms)[:, None]
+        return Rows.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
 
     def offered(self, rows: Rows) -> Rows:
         """The rows with a mask over the arms that `predict` speaks of."""
@@ -85,15 +112,19 @@ class Model(ABC):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn from pulls that nothing is known of yet, one for each of `rows`."""
-        self.state.absorb(self.pulled(arms, rows, memo), rewards, rows)
+        self.learn_by(self.state.absorb, arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
         """Count pulls whose rewards are not known yet."""
-        self.state.expect(self.pulled(arms, rows, memo), rows)
+        self.state.expect(self.pulled(arms, rows, memo), self.regressions(rows, arms))
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn the rewards of pulls that `expect` has counted."""
-        self.state.answer(self.pulled(arms, rows, memo), rewards, rows)
+        self.learn_by(self.state.answer, arms, rewards, rows, memo)
+
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Let the regression learn from pulls, by one of its methods."""
+        learn(self.pulled(arms, rows, memo), rewards, rows if self.blocks == 1 else self.regressions(rows, arms))
 
     def drop_expected(self) -> None:
         """Count only the pulls that are answered."""
@@ -185,8 +216,7 @@ class FixedModel(Model):
         state, now = self.state, self.features()
         if now is not self.problem.actions:
             state.actions.base[...] = now.base
-        everyone = state.everyone
-        state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
+        state.refactor(state.everyone)
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         state = self.state
@@ -209,16 +239,22 @@ class FixedModel(Model):
 
 
 class ContextModel(Model):
-    """Features that come with each round, multiplied by `weights` if there are any."""
+    """Features that come with each round, multiplied by `weights` if there are any.
+
+    Or one context for all arms, each of which has a parameter of its own (`Problem.disjoint`): the same as one
+    regression on the products of every arm with every covariate, whose V is block diagonal with a block for each arm. A
+    decision then costs K d^2 in place of K (K d)^2.
+    """
 
     def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
+        self.blocks = problem.arms if problem.disjoint else 1
         super().__init__(problem, problem.dim if dim is None else dim)
         self.weights = as_numpy(weights) if self.on_host and weights is not None else weights
         self.state = self.regression(ridge)
 
     def regression(self, ridge: float) -> Any:
-        """The regression, before any pull."""
-        return context_posterior(self.reference, self.dim, ridge)
+        """The regressions of all replications, before any pull."""
+        return context_posterior(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
 
     def seen(self, features: Any) -> Array:
         """The features that it learns from."""
@@ -226,9 +262,13 @@ class ContextModel(Model):
         return first if self.weights is None else first * self.weights
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        assert rows.features is not None
-        mean, width2 = self.state.predict(self.seen(rows.features), rows)
-        return mean, width2
+        return self.predict_seen(self.seen(rows.features), rows)
+
+    def predict_seen(self, seen: Array, rows: Rows) -> tuple[Array, Array]:
+        """The same, given what is offered as it is learned from: features (n, K, d), or contexts (n, d)."""
+        if self.problem.disjoint:
+            return self.state.predict_each(seen, rows, self.blocks)  # type: ignore[no-any-return]
+        return self.state.predict(seen, rows)  # type: ignore[no-any-return]
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
@@ -248,7 +288,14 @@ class ContextModel(Model):
         return self.state.predict_in_turn([self.seen(arms[None])[0] for arms in rounds])
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return chosen, {"features": self.seen(at_each(rows.features, chosen))}
+        return chosen, {"features": self.seen(self.features_of(chosen, rows))}
+
+    def features_of(self, chosen: Array, rows: Rows) -> Array:
+        """Features (n, d) of the arms chosen, to be kept: where each has a parameter, the context of them all."""
+        assert rows.features is not None
+        if not self.problem.disjoint:
+            return at_each(rows.features, chosen)
+        return rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return memo["features"]
@@ -269,96 +316,114 @@ class ContextModel(Model):
         return float(self.state.residual(0))
 
     def moments(self) -> list[Moments] | None:
-        state = self.state
-        if not isinstance(state, ContextPosterior) or self.dim < self.problem.dim:
-            return None
-        parts = zip(state.squares.tolist(), state.pulls.tolist(), strict=True)
-        return [Moments.of(*state.moments(r), squares, n) for r, (squares, n) in enumerate(parts)]
+        whole = self.dim == self.problem.dim and self.problem.contextual and not self.problem.disjoint
+        return moments_of(self.state, self.state.pulls) if whole and hasattr(self.state, "moments") else None
+
+    def describe(self, r: int) -> dict[str, Any]:
+        known = super().describe(r)
+        if self.problem.disjoint:
+            known["pulls_of_each_arm"] = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
+        return known
 
 
 class DisjointModel(ContextModel):
-    """One context for all arms, each of which has a parameter of its own (NumPy, whatever the problem's library).
-
-    The same as one regression on the products of every arm with every covariate, whose V is block diagonal with a block
-    for each arm: a decision costs K d^2 in place of K (K d)^2. Arm k of replication r is number r K + k in `state`.
-    """
+    """One context for all arms (NumPy, whatever the problem's library)."""
 
     fixed_operations = False
     on_host = True
-    state: ContextPosterior
 
-    def regression(self, ridge: float) -> ContextPosterior:
-        return ContextPosterior(len(self.problem) * self.arms, self.dim, ridge)
+
+def moments_of(state: Any, pulls: Array) -> list[Moments]:
+    """The sums of each regression, over so many pulls (R,)."""
+    sums = []
+    for r, (squares, n) in enumerate(zip(state.squares.tolist(), pulls.tolist(), strict=True)):
+        second, moment = state.moments(r)
+        sums.append(Moments.of(second, moment, squares, n))
+    return sums
+
+
+def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **seen: Any) -> Model:
+    """The model for what a problem offers; `seen` are the number `dim` of features (by default all) and `weights`."""
+    if problem.contextual:
+        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **seen)
+    return FixedModel(problem, ridge, form=form, supported=supported, **seen)
+
+
+class FactorModel(ContextModel):
+    """By the Cholesky factor of the regression, from which parameters can be drawn; fixed arms too, without weights."""
+
+    fixed_operations = False
+
+    def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
+        super().__init__(problem, ridge, dim=dim, weights=weights)
+        if not problem.contextual:
+            shape = len(problem), problem.arms
+            self.counts, self.sums = zeros(self.reference, *shape, integers=True), zeros(self.reference, *shape)
+
+    def regression(self, ridge: float) -> Any:
+        return ContextFactor(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
+
+    def seen(self, features: Any) -> Array:
+        return super().seen(like(features, self.reference) if self.problem.disjoint else features)
+
+    def sample(self, spread: Array, rows: Rows) -> Array:
+        """theta_hat + spread L^-1 (n, m, d) of spreads, for all regressions of `rows`; open pulls count in L alone."""
+        state, every = self.state, self.regressions(rows)
+        mean, inverse = every.of(state.w)[:, None, :], every.of(state.inverse)
+        if state.asked is None:
+            return (mean + spread) @ inverse * state.weights
+        return (mean @ inverse + spread @ every.of(state.asked.inverse)) * state.weights
+
+    def means(self, theta: Array, rows: Rows) -> Array:
+        """Means of the arms offered, (n, K), by parameters (n, d), or (n K, d) where each arm has one."""
+        if rows.features is None:
+            everybody = zeros(self.reference, len(self.problem), self.problem.dim)
+            everybody[rows.index, : self.dim] = theta
+            return rows.of(self.problem.actions.project(everybody))
+        seen = self.seen(rows.features)
+        if self.problem.disjoint:
+            return (theta.reshape(len(rows), -1, self.dim) @ seen[..., None])[..., 0]
+        return (seen @ theta[..., None])[..., 0]
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        return self.predict_contexts(self.seen(rows.features), rows)
+        if self.problem.contextual:
+            return super().predict(rows)
+        mean, width2 = self.state.predict(rows.of(self.problem.actions.dense_batch()[..., : self.dim]), rows)
+        return mean, width2
 
-    def predict_contexts(self, contexts: Array, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm, (n, K), in contexts (n, d) as they are learned from."""
-        state, arms = self.state, self.arms
-        if len(contexts) == 1:
-            mean, width2 = state.predict_each(contexts[0], rows.ids.item(0) * arms, arms)
-            return mean[None], width2[None]
-        each = [state.predict_each(c, r * arms, arms) for r, c in zip(rows.ids.tolist(), contexts, strict=True)]
-        return np.stack([mean for mean, _ in each]), np.stack([width2 for _, width2 in each])
+    def predict_answered(self, features: Array) -> tuple[Array, Array]:
+        z = self.state.whiten(self.seen(features[None]))[0]
+        return self.state.w[0] @ z, (z * z).sum(axis=0)
 
     def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        context = self.seen(rows.features).copy()
-        if not self.converts:
-            return chosen, {"features": context}
-        reference = self.problem.reference
-        return like(chosen, reference), {"features": like(context, reference)}
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self._pull(self.state, arms, rewards, rows, memo)
-        if self.state.asked is not None:
-            self._pull(self.state.asked, arms, rewards * 0.0, rows, memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        if self.state.asked is None:
-            self.state.asked = self.state.without_rewards()
-        self._pull(self.state.asked, arms, np.zeros(len(arms)), rows, memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self._pull(self.state, arms, rewards, rows, memo)
-
-    def _pull(self, state: ContextPosterior, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Let the regressions of the arms pulled learn."""
-        pulls = zip(rows.ids.tolist(), arms.tolist(), self.pulled(arms, rows, memo), rewards.tolist(), strict=True)
-        for r, arm, x, reward in pulls:
-            state.pull(r * self.arms + arm, x, reward)
+        return super().decided(chosen, rows) if self.problem.contextual else (chosen, {})
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return as_numpy(memo["features"]) if self.converts else memo["features"]
+        if self.problem.contextual:
+            return memo["features"]
+        pulled = zeros(self.reference, len(self.problem), integers=True)
+        rows.put(pulled, arms)
+        return rows.of(self.problem.actions.vectors(pulled))[:, : self.dim]
 
-    @property
-    def pulls(self) -> Array:
-        return self.state.pulls.reshape(len(self.problem), -1).sum(axis=1)
+    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if not self.problem.contextual:
+            rows.add(self.counts, arms, 1)
+            rows.add(self.sums, arms, rewards)
+        super().learn_by(learn, arms, rewards, rows, memo)
 
-    @property
-    def logdet(self) -> Array:
-        return self.state.logdet.reshape(len(self.problem), -1).sum(axis=1)  # det(V) is the product over the blocks
+    def restart(self, sums: Moments) -> None:
+        state, everyone = self.state, Rows.all(self.reference)
+        second, moment = sums.seen(self.dim, None)
+        squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
+        state.rebuild(second[None], moment[None], squares, pulls, everyone)
+        state.drop_expected()
+        if sums.asked is not None:
+            asked, nothing = sums.without_rewards().seen(self.dim, None)
+            state.asked = state.without_rewards()
+            state.asked.rebuild(asked[None], nothing[None], squares * 0.0, pulls, everyone)
 
-    def moments(self) -> None:
-        return None
+    def residual(self) -> float:
+        return float(self.state.residuals[0, -1])
 
-    def describe(self, r: int) -> dict[str, Any]:
-        pulls = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
-        return {"dim": self.dim, "pulls": sum(pulls), "pulls_of_each_arm": pulls}
-
-
-def linear_model(
-    problem: Problem,
-    ridge: float,
-    *,
-    dim: int | None = None,
-    form: Form = "auto",
-    supported: bool = False,
-    weights: Array | None = None,
-) -> Model:
-    """The model for what a problem offers, in its first `dim` features (by default all), multiplied by weights."""
-    if problem.disjoint:
-        return DisjointModel(problem, ridge, dim=dim, weights=weights)
-    if problem.contextual:
-        return ContextModel(problem, ridge, dim=dim, weights=weights)
-    return FixedModel(problem, ridge, dim=dim, form=form, supported=supported, weights=weights)
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return None if self.problem.contextual else (self.counts, self.sums, self.state.squares)

@@ -1,17 +1,27 @@
 """What a ridge regression has to know of its data: X^T X, X^T r, sum r^2 and how many there were.
 
 These are sums, so the order of the data does not matter, and rewards may be added late, replaced and forgotten.
+
+Pulls that were decided and whose rewards are not known yet count in widths, not in means: the width of an arm depends
+on which arms were pulled, not on what they earned (Desautels, Krause and Burdick 2014, "Parallelizing
+exploration-exploitation tradeoffs"). A regression therefore has a second one beside it as soon as a pull is open: over
+all pulls that were asked for, with no rewards. Means, noise and ridge are those of the first, widths those of the
+second. Answered at once, a pull is never open and there is no second one.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import Array, FloatArray, device_of, namespace
+from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 
 FORGOTTEN = 1e-9  # pulls; less than that is nothing
@@ -55,19 +65,13 @@ class Moments:
 
     def copy(self) -> Moments:
         """The same sums, to be changed on their own."""
-        same = copy.copy(self)
-        for name, value in vars(self).items():
-            setattr(same, name, copy.copy(value))
-        return same
+        return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, as if they had all earned nothing."""
-        known = (self.second, self.first, self.weight)
+        second, first, weight = self.second if self.asked is None else self.asked, self.first, self.weight
         if self.asked is not None and self.asked_first is not None:
-            known = (self.asked, self.asked_first, self.asked_weight)
-        elif self.asked is not None:
-            known = (self.asked, self.first, self.weight)
-        second, first, weight = known
+            first, weight = self.asked_first, self.asked_weight
         return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
 
     def with_constant(self) -> Moments:
@@ -108,13 +112,10 @@ class Moments:
 
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
-        for sums in (self.second, self.moment, self.first, self.asked, self.asked_first):
-            if sums is not None:
-                sums *= factor
-        self.squares *= factor
-        self.total *= factor
-        self.weight *= factor
-        self.asked_weight *= factor
+        for name, value in vars(self).items():
+            if value is not None and name not in ("longest", "extent"):
+                value *= factor  # arrays in place
+                setattr(self, name, value)
 
     def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
@@ -128,3 +129,39 @@ def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> Fl
     """sum w (1, x) (1, x)^T."""
     row = np.zeros(len(second)) if first is None else first
     return np.block([[np.array([[weight]]), row[None, :]], [row[:, None], second]])
+
+
+class CountsOpenPulls(ABC):
+    """A regression with a second one, `asked`, over all pulls asked for, answered or not, while some are not."""
+
+    asked: Any = None
+
+    @abstractmethod
+    def answer(self, pulled: Array, rewards: Array, rows: Rows) -> None:
+        """Learn the rewards of pulls that `expect` has counted, one in each replication of `rows`."""
+
+    @abstractmethod
+    def without_rewards(self) -> Any:
+        """A regression with the same pulls, whose rewards are all zero."""
+
+    def absorb(self, pulled: Array, rewards: Array, rows: Rows) -> None:
+        """Learn from one pull in each replication of `rows` that nothing is known of yet."""
+        self.answer(pulled, rewards, rows)
+        if self.asked is not None:
+            self.asked.answer(pulled, rewards * 0.0, rows)
+
+    def expect(self, pulled: Array, rows: Rows) -> None:
+        """Count one pull in each replication of `rows` whose reward is not known yet."""
+        if self.asked is None:
+            self.asked = self.without_rewards()
+        xp = namespace(pulled)
+        self.asked.answer(pulled, xp.zeros(len(pulled), dtype=xp.float64, device=device_of(pulled)), rows)
+
+    def drop_expected(self) -> None:
+        """Count only the pulls that are answered."""
+        self.asked = None
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make the second regression if a saved state has one."""
+        if saved.get("asked") is not None:
+            self.asked = self.without_rewards()

@@ -27,10 +27,7 @@ ALIKE = 1e-12  # share of a column's largest entry by which entries of equal row
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Choices and rewards, summed up by arm: how often each was chosen, and its rewards; arms not chosen may be there.
-
-    `squares` is the sum of all squared rewards.
-    """
+    """Choices and rewards summed up by arm, chosen or not; `squares` is the sum of all squared rewards."""
 
     arms: FloatArray
     counts: np.ndarray[Any, Any]
@@ -58,10 +55,7 @@ class Pooled:
         return int(self.counts.sum())
 
     def table(self, columns: FloatArray) -> tuple[FloatArray, float]:
-        """Columns (k, c) of the arms chosen and their rewards, (p, c + 1), each row times the root of its choices.
-
-        With it come the squares that means of several rewards leave out.
-        """
+        """Columns of the arms chosen, rewards last, times the root of the choices; and squares that means leave out."""
         chosen = np.flatnonzero(self.counts)
         root = np.sqrt(self.counts[chosen])
         means = self.sums[chosen] / root
@@ -101,10 +95,7 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
 
 
 def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
-    """`canonical_prefixes` of choices of which only the sums are known, and that differ from each other.
-
-    The canonical basis is that of the choices themselves: an arm that was chosen twice counts twice in it.
-    """
+    """`canonical_prefixes` of choices that differ and whose sums alone are known, in the basis of the choices."""
     dim, n = len(sums.moment), sums.weight
     lengths = np.sqrt(np.diag(sums.second))
     scale = np.where(lengths > 0, lengths, 1.0)

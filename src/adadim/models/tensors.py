@@ -23,10 +23,7 @@ from adadim.models.fixed import BLOCK, Posterior
 
 
 class Lanes:
-    """Ridge posteriors in the first `dims[0]`, `dims[1]`, ... features of the same arms, M of them.
-
-    `mean` and `width2` are (R, M, K), `pulls` (R, M).
-    """
+    """Ridge posteriors in the first `dims[0]`, ... features of the same arms; means (R, M, K), `pulls` (R, M)."""
 
     def __init__(self, actions: ActionSet, dims: Sequence[int], ridge: float) -> None:
         self.actions, self.dims = actions, tuple(dims)
@@ -105,10 +102,7 @@ class DevicePosterior(Posterior):
 
 
 class DeviceGram(DevicePosterior):
-    """Ridge posterior held as a K x K matrix P; see `HostGram`.
-
-    All replications write the same row of H, which the device keeps count of; unused rows are zero.
-    """
+    """Ridge posterior held as a K x K matrix P, as `HostGram`; all replications write the same row of H."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)

@@ -5,38 +5,23 @@ others, and `arms` those that ignore features.
 """
 
 from adadim.policies import released
-from adadim.policies.arms.moss import MOSS
-from adadim.policies.arms.ucb import UCB
-from adadim.policies.arms.uniform import Random
+from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
-from adadim.policies.linear.alb import ALBDim, ALBNorm
 from adadim.policies.linear.epoch_balancing import EpochBalancing
-from adadim.policies.linear.evidence import EvidenceLinUCB
+from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
 from adadim.policies.linear.greedy import Greedy
-from adadim.policies.linear.lints import LinTS
-from adadim.policies.linear.linucb import LinUCB
-from adadim.policies.linear.modcb import ModCB
-from adadim.policies.linear.osom import OSOM
-from adadim.policies.linear.prefix_linucb import PrefixLinUCB
-from adadim.policies.linear.regret_balancing_linear import RegretBalancingLinear
-from adadim.policies.linear.residual import Residual, estimate_residual
+from adadim.policies.linear.linucb import LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
+from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
+from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB
-from adadim.policies.linear.tapered import TaperedLinUCB
-from adadim.policies.linear.two_prior import TwoPriorLinUCB
-from adadim.policies.masters.balancing import BoundBalancing, DynamicBalancing, RegretBalancing
-from adadim.policies.masters.bandit_combiner import BanditCombiner
+from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
-from adadim.policies.masters.corral import Corral
-from adadim.policies.masters.data_driven import D3RB, ED2RB
+from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.guarded import Guarded
-from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
-from adadim.policies.masters.parallel_moss import ParallelMOSS
+from adadim.policies.masters.optimistic import BanditCombiner, UCBCorral
 from adadim.policies.masters.smooth_corral import SmoothCorral
-from adadim.policies.masters.tsallis_corral import TsallisCorral
-from adadim.policies.masters.ucb_corral import UCBCorral
-from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
-from adadim.policies.plusplus.medzo import MeDZO
-from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MOSSPlusPlus
+from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus, LinUCBPlusPlusCorral
+from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MeDZO, MOSSPlusPlus, ParallelMOSS
 from adadim.policies.single import Single
 
 __all__ = [

@@ -6,14 +6,14 @@ arrays: `choose` says which arms to pull, `absorb` learns from their rewards. do
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC, abstractmethod, update_abstractmethods
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, is_numpy, like
+from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.checks import check_fields, shown
 from adadim.core.codec import text_of
 from adadim.core.display import card
@@ -33,13 +33,14 @@ from adadim.policies.inputs import (
     checked_rows,
     in_library,
 )
-from adadim.policies.player import Choice, Player, part_of
+from adadim.policies.parameters import described
+from adadim.policies.player import Choice, Player, choice_like, part_of
 from adadim.policies.player import Decision as Decision
 from adadim.policies.player import Memo as Memo
 
 
 @dataclass(frozen=True)
-class Policy(ABC):
+class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
     """Hyper-parameters of an algorithm; prints, compares and hashes by value.
 
     Examples
@@ -51,6 +52,9 @@ class Policy(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.__module__.startswith("adadim.") and cls.__doc__:
+            inherited = getattr(cls, "__dataclass_fields__", {})
+            cls.__doc__ = described(cls, dict.fromkeys([*inherited, *vars(cls).get("__annotations__", {})]))
         if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
             cls.__repr__ = text_of  # type: ignore[method-assign]
 
@@ -65,9 +69,16 @@ class Policy(ABC):
         warn_about_sets(sets_lacking(type(self).__name__, learner.needs_sets, problem.sets))
         return learner
 
-    @abstractmethod
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        """Do the same as `start`, drawing from the streams given (a master hands each base its own)."""
+        """Do the same as `start`, drawing from the streams given (a master hands each base its own).
+
+        A policy defines it, or the class of its learner says that it is ``of`` this policy.
+        """
+        raise NotImplementedError
+
+
+abstractmethod(Policy.learner)  # only now: type checkers do not see the definition by `of`
+update_abstractmethods(Policy)
 
 
 class Learner(Player):
@@ -94,6 +105,13 @@ class Learner(Player):
 
     origin: Policy | None = None
     """The policy that started it; of a learner inside another, None."""
+
+    def __init_subclass__(cls, of: type[Policy] | None = None, **options: Any) -> None:
+        """With `of`, that policy makes its learners by calling this class with itself, the problem and streams."""
+        super().__init_subclass__(**options)
+        if of is not None:
+            of.learner = lambda policy, problem, streams: cls(policy, problem, streams)  # type: ignore
+            update_abstractmethods(of)
 
     def __init__(self, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -400,10 +418,7 @@ class Learner(Player):
     def _in_library(self, choice: Choice) -> Choice:
         """A choice as arrays of the problem's library, which one that was read from a file is not yet."""
         ids, arms, memo = choice
-        reference = self.problem.reference
-        if is_numpy(arms) == is_numpy(reference):
-            return choice
-        return ids, like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
+        return ids, *choice_like(arms, memo, self.problem.reference)
 
     def _rows(self, ids: np.ndarray[Any, Any]) -> Rows:
         everyone = self.everyone
@@ -413,15 +428,6 @@ class Learner(Player):
 
     def _shown(self, arms: Array) -> Any:
         return arms.item() if self.problem.single else arms
-
-
-def pull_counts(counts: np.ndarray[Any, Any]) -> dict[str, int]:
-    """What the numbers of pulls of all arms say, for `Learner.descriptions`."""
-    return {
-        "pulls": int(counts.sum()),
-        "most_pulled_arm": int(counts.argmax()),
-        "pulls_of_that_arm": int(counts.max()),
-    }
 
 
 def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from adadim.core.arrays import Array, clamp, is_array, namespace
-from adadim.core.checks import is_number, shown
-from adadim.errors import InvalidValueError
+from adadim.policies.parameters import Bonus, Radius
 from adadim.theory import confidence_radius
 
 
-def check_radius_rule(value: Any, name: str) -> None:
-    """Raise unless `value` is a known rule or a non-negative number."""
-    if isinstance(value, str):
-        if value not in ("noise", "full", "paper", "oful"):
-            raise InvalidValueError(f"{name} must be 'noise', 'full', 'paper', 'oful' or a number, got {value!r}")
-    elif not is_number(value) or not 0 <= value < math.inf:
-        raise InvalidValueError(f"{name} must be a non-negative finite number or a rule, got {shown(value)}")
-
-
-Radius = Annotated[Literal["noise", "full", "paper", "oful"] | float, check_radius_rule]
-Bonus = Literal["norm", "squared"]
-Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
-
-
 def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
-    """sigma sqrt(2 ln(2 T^1.5 K)): the noise part of the width for confidence 1 / sqrt(T).
-
-    Where there is no end, `horizon` is an array: the number of the round in each replication.
-    """
+    """sigma sqrt(2 ln(2 T^1.5 K)), for confidence 1 / sqrt(T); `horizon` T may be an array of round numbers."""
     return noise * _root(2 * log_of(2 * horizon**1.5 * arms))
 
 
@@ -39,8 +21,7 @@ def fixed_radius(
     """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` may be an array.
 
     `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
-    default), which bounds the norm of theta in "paper". In "full" theta_norm serves virtual dimensions too: they are
-    orthogonal blocks.
+    default), which bounds the norm of theta in "paper". Virtual dimensions are orthogonal: theta_norm serves them too.
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from adadim.core.codec import to_table
-from adadim.policies.recommended import RECOMMENDED
+from adadim.policies.linear.evidence import RECOMMENDED
 
 _ORACLE = {"kind": "LinUCB", "dim": "@intrinsic_dim"}
 
@@ -34,13 +34,7 @@ NUMBERED = {"LinUCBPlusPlus": "beta", "SmoothCorral": "beta"}
 
 
 def with_kind(table: Any, kinds: Collection[str]) -> Any:
-    """A policy's table with one of `kinds` for any name that stands for it; other tables as they are.
-
-    >>> with_kind({"kind": "LinUCB++", "reuse": True}, ["LinUCB", "LinUCBPlusPlus"])
-    {'kind': 'LinUCBPlusPlus', 'reuse': True}
-    >>> with_kind({"kind": "LinUCB++ 0.5"}, ["LinUCB", "LinUCBPlusPlus"])
-    {'kind': 'LinUCBPlusPlus', 'beta': 0.5}
-    """
+    """A policy's table with one of `kinds` for any name that stands for it ("LinUCB++ 0.5"); others as they are."""
     name = table.get("kind") if isinstance(table, Mapping) else None
     if not isinstance(name, str) or name in kinds:
         return table

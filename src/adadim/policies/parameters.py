@@ -1,13 +1,21 @@
-"""Parameters that policies of several kinds have, each declared once with its guard (see `checks.check_fields`)."""
+"""Parameters that policies of several kinds have, each declared once with its guard (see `checks.check_fields`).
+
+`SHARED` says what they are. A class whose docstring does not describe one of them itself gets that (`described`).
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from functools import partial
-from typing import Annotated, Any
+import re
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Annotated, Any, Literal
 
 from adadim.core.checks import between, integer, is_number, not_negative, positive, shown
+from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
+from adadim.models import Form as Form
 
 
 def check_loss_range(value: Any, name: str) -> None:
@@ -29,17 +37,116 @@ def check_tapers(value: Any, name: str) -> None:
         not_negative(exponent, name)
 
 
+def check_radius_rule(value: Any, name: str) -> None:
+    """Raise unless `value` is a known rule or a non-negative number."""
+    if isinstance(value, str):
+        if value not in ("noise", "full", "paper", "oful"):
+            raise InvalidValueError(f"{name} must be 'noise', 'full', 'paper', 'oful' or a number, got {value!r}")
+    elif not is_number(value) or not 0 <= value < math.inf:
+        raise InvalidValueError(f"{name} must be a non-negative finite number or a rule, got {shown(value)}")
+
+
 BayesFactor = Annotated[float, check_bayes_factor]
 Beta = Annotated[float, partial(between, low=0.5, high=1, ends="[)")]
+Bonus = Literal["norm", "squared"]
 Decay = Annotated[float, not_negative]
 Delta = Annotated[float, partial(between, low=0, high=1, ends="()")]
 Dim = Annotated[int, partial(integer, meaning="or None for all features")]
 HalfLife = Annotated[float, partial(positive, meaning="a half-life in decisions, or None to forget nothing")]
+Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 Probes = Annotated[int, partial(integer, least=0, meaning="rounds")]
+Radius = Annotated[Literal["noise", "full", "paper", "oful"] | float, check_radius_rule]
 RadiusScale = Annotated[float, partial(positive, meaning="a factor on the radius")]
 Ridge = Annotated[float, partial(positive, meaning="the regularisation lambda, e.g. 0.1")]
 Taper = Annotated[float, not_negative]
 Tapers = Annotated[float | tuple[float, ...], check_tapers]
 ThetaNorm = Annotated[float, partial(positive, meaning="a bound on the norm of theta, e.g. 1")]
 WidthScale = Annotated[float, partial(positive, meaning="a factor on the confidence width")]
+
+SHARED = """
+ambient : bool
+    Add a base in all d features.
+base : LinUCB
+    Template of the nested bases; its `dim` is set for each.
+bases : tuple of Policy
+    Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+beta : float in [0.5, 1)
+    Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha. 0.5
+    favours easy problems; (1 + alpha) / 2 is best if alpha is known.
+bonus : {"norm", "squared"}
+    Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
+c : float
+    Factor on the width of a mean.
+complexities : tuple of float, optional
+    d_i in the bounds (number of arms, or dimension); by default the dimension of each base.
+delta : float, optional
+    Confidence; 1/sqrt(T) by default.
+dim : int, optional
+    Learn in the first `dim` features; all of them by default.
+dims : tuple of int, optional
+    Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
+expressive : bool, optional
+    Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
+    truncation. By default whatever the action set allows.
+factor : float
+    Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1 would
+    trust the likeliest.
+feedback : {"step2", "mean", "sum"}
+    Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
+form : {"auto", "gram", "feature"}
+    How the posterior is held; the choices are the same.
+loss_range : (float, float)
+    Rewards that count as loss 1 and loss 0.
+memory : float, optional
+    Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones. The
+    weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a learner that
+    forgets. By default it forgets nothing.
+radius : {"noise", "full", "paper", "oful"} or float
+    Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`, the
+    bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit noise.
+    "oful": the self-normalised bound, valid for adaptive designs. On a problem without end (``horizon=None``) the
+    number t of the round takes the place of T, so that the radius grows with it.
+replay : bool
+    False drops the second step of every round: Stochastic Corral, without the guarantee.
+reward_scale : float, optional
+    Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range 1
+    where it is unknown).
+ridge : float
+    Regularisation lambda of the least squares.
+scale : float
+    Factor on the radius.
+theta_norm : float
+    Bound on the norm of theta, where the radius has one.
+ties : {"random", "lowest"}
+    How equal scores are resolved.
+"""
+"""What the parameters are, as docstrings say it."""
+
+
+def described(kind: type, names: Iterable[str]) -> str | None:
+    """The docstring of a class with all its parameters: of those that it leaves out, what its bases or `SHARED` say."""
+    parts, known = dict(_sections(kind.__doc__ or "")), dict(_entries(SHARED))
+    first, own = parts.pop(""), parts.pop("Parameters", "").strip("\n")
+    for base in reversed(kind.__mro__[1:]):
+        known |= _entries(_sections(base.__doc__ or "").get("Parameters", ""))
+    entries = _entries(f"{own}\n")
+    more = "".join(f"{name}{known[name]}" for name in names if name not in entries and name in known)
+    if not more:
+        return kind.__doc__
+    sections = {"Parameters": f"{own}\n{more}\n".lstrip("\n"), **parts}
+    return first + "".join(f"{head}\n{'-' * len(head)}\n{body}" for head, body in sections.items())
+
+
+@cache
+def _sections(text: str) -> dict[str, str]:
+    """Parts of a docstring in NumPy's style by heading; what comes before the first has none."""
+    first, *rest = re.split(r"^(\w+)\n-{3,}\n", f"{inspect.cleandoc(text)}\n", flags=re.MULTILINE)
+    return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+@cache
+def _entries(section: str) -> dict[str, str]:
+    """What a section says of each parameter, from the end of its name on."""
+    found = re.finditer(r"^(\w+(?:, \w+)*)((?: : .*)?\n(?:    .*\n)+)", section, flags=re.MULTILINE)
+    return {name: entry[2] for entry in found for name in entry[1].split(", ")}

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -247,10 +247,7 @@ def drawn(steps: Array, uniforms: Array) -> Array:
 
 
 class Clock:
-    """Counts the rounds of each replication, where t takes the place of the horizon T.
-
-    A round counts from its decision on, whether or not its reward is known; pulls from a log count as well.
-    """
+    """Counts the rounds of each replication, answered or not and logged ones too, where t takes the place of T."""
 
     def __init__(self, reference: Array) -> None:
         self.decided = zeros(reference, reference.shape[0], integers=True)
@@ -268,6 +265,18 @@ class Clock:
     def set(self, rows: Rows, decided: int) -> None:
         """Let so many decisions have been made in each replication of `rows`."""
         rows.put(self.decided, rows.of(self.decided) * 0 + decided)
+
+
+def choice_like(arms: Array, memo: Memo, reference: Array) -> tuple[Array, Memo]:
+    """A choice as arrays of the library of `reference`."""
+    if is_numpy(arms) == is_numpy(reference):
+        return arms, memo
+    return like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
+
+
+def on_numpy(arms: Array, rewards: Array, rows: Rows, memo: Memo) -> tuple[Array, Array, Rows, Memo]:
+    """What is to be absorbed as NumPy's arrays, for statistics that are kept on the host whatever the library."""
+    return as_numpy(arms), as_numpy(rewards), rows.to_numpy(), {key: as_numpy(part) for key, part in memo.items()}
 
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
@@ -300,3 +309,39 @@ def unmarked(memo: Memo, mark: int) -> Memo:
     """The part of a memo that `marked` made with this number."""
     start = f"{mark}."
     return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}
+
+
+@runtime_checkable
+class LearnsFromSums(Protocol):
+    """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`.
+
+    Every learner has `resume`, `choose` and `more_scores`; the rest is what the sums of its data need.
+    """
+
+    everyone: Rows
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        """The arm to pull among those that `rows` offer."""
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        """Scores as `choose` would draw them again; None where it does not draw them."""
+
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+        """Scores of several rounds, with the arm chosen in each sent back; None: each has to be chosen by itself."""
+
+    def restart(self, sums: Moments) -> None:
+        """Forget everything, and know what these sums say."""
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+
+
+@runtime_checkable
+class EstimatesFromSums(LearnsFromSums, Protocol):
+    """A learner that estimates the means of arms besides."""
+
+    def estimates(self, features: Array) -> tuple[Array, Array]:
+        """Estimated mean (K,) of arms (K, d) and its standard deviation (K,), infinite while the noise is unknown."""

@@ -20,8 +20,6 @@ from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 class ReleasedLinUCB(LinUCB):
     """LinUCB whose first arm is drawn uniformly, as the released code has the base learners of Dynamic Balancing.
 
-    Parameters are those of `LinUCB`.
-
     Examples
     --------
     >>> import adadim, numpy as np
@@ -44,8 +42,6 @@ class ReleasedLinUCB(LinUCB):
 class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
     """LinUCB++ that divides the truncated features by the largest norm among them.
 
-    Parameters are those of `LinUCBPlusPlus`.
-
     Examples
     --------
     >>> import adadim
@@ -65,8 +61,6 @@ class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
 @dataclass(frozen=True)
 class ReleasedDynamicBalancing(DynamicBalancing):
     """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too.
-
-    Parameters are those of `DynamicBalancing`.
 
     Examples
     --------

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, like
+from adadim.core.checks import instance_of
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 
 
@@ -35,17 +37,9 @@ class SingleLearner(Protocol):
 
     def select(self) -> int:
         """Arm to pull next."""
-        ...
 
     def update(self, arm: int, reward: float) -> None:
         """Learn from a reward."""
-        ...
-
-
-def check_make(value: Any, name: str) -> None:
-    """Raise unless `value` can be called."""
-    if not callable(value):
-        raise InvalidTypeError(f"{name} must be callable as make(problem, rng), got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -76,13 +70,13 @@ class Single(Policy):
     array([30, 30])
     """
 
-    make: Annotated[Callable[[SingleProblem, np.random.Generator], SingleLearner], check_make]
+    make: Annotated[
+        Callable[[SingleProblem, np.random.Generator], SingleLearner],
+        partial(instance_of, kind=Callable, wanted="callable as make(problem, rng)"),
+    ]
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return LiftedLearner(self, problem, streams)
 
-
-class LiftedLearner(Learner):
+class LiftedLearner(Learner, of=Single):
     """A learner of the user's own for each replication."""
 
     takes_late_rewards = False

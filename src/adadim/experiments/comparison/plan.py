@@ -15,8 +15,8 @@ from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
+from adadim.policies.linear.evidence import RECOMMENDED
 from adadim.policies.names import with_kind
-from adadim.policies.recommended import RECOMMENDED
 from adadim.policies.released import ReleasedLinUCBPlusPlus
 from adadim.study import Study, to_spec
 

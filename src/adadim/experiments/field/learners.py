@@ -23,7 +23,7 @@ from adadim.core.rows import Rows
 from adadim.experiments.field.masters import masters
 from adadim.models.context import ContextPosterior
 from adadim.policies import UCB
-from adadim.policies.arms.ucb import UCBStatistics
+from adadim.policies.arms import UCBStatistics
 from adadim.policies.base import Learner, Memo, Policy
 
 RIDGE = 1.0

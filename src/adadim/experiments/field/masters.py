@@ -22,9 +22,9 @@ from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.policies import D3RB, ED2RB, Corral
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.masters.balancing import DataDriven, DataDrivenLearner
 from adadim.policies.masters.base import CountingMasterLearner, Master
 from adadim.policies.masters.corral import CorralLearner, LogBarrier
-from adadim.policies.masters.data_driven import DataDriven, DataDrivenLearner
 
 INDEX_DELTA = 0.1
 LARGEST_INDEX = 1.0
@@ -54,7 +54,7 @@ class ReleasedCorral(Corral):
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
         eta = self.eta or 0.1 / math.sqrt(problem.horizon)
-        return FedBackBarrier(len(problem), len(policies), eta, problem.horizon, problem.reference)
+        return FedBackBarrier(problem.reference, len(policies), eta, problem.horizon)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return RawRewardLearner(self, problem, streams)

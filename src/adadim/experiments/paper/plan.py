@@ -12,7 +12,7 @@ from typing import Any, Literal
 from adadim.core.checks import one_of, shown, suggestion
 from adadim.errors import StudyError
 from adadim.policies import DynamicBalancing, LinUCB, LinUCBPlusPlus, LinUCBPlusPlusCorral, Policy, SmoothCorral
-from adadim.policies.confidence import Bonus
+from adadim.policies.parameters import Bonus
 from adadim.policies.released import ReleasedDynamicBalancing, ReleasedLinUCB, ReleasedLinUCBPlusPlus
 from adadim.study import Results, Study, to_spec
 

@@ -15,8 +15,7 @@ from adadim.core.checks import positive, require
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import oful_radius
+from adadim.policies.base import Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.masters.base import nested_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge
@@ -43,18 +42,10 @@ class EpochBalancing(Policy):
 
     Parameters
     ----------
-    ambient : bool
-        Add a base in all d features.
-    ridge : float
-        Regularisation lambda of the bases.
     theta_norm, arm_norm : float
         Bounds S on the norm of theta and L on those of the arms.
     reward_bound : float, optional
         Bound Rmax on mean rewards; S times L by default.
-    scale : float
-        Factor on the bases' OFUL radius.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     c : float
         Factor on the slack sqrt(t ln(max(ln t, 1) / delta)) of the test.
 
@@ -107,11 +98,8 @@ class EpochBalancing(Policy):
         t = np.asarray(t, dtype=float)
         return self.c * np.sqrt(t * np.log(np.maximum(np.log(t), 1.0) / delta))
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return EpochBalancingLearner(self, problem, streams)
 
-
-class EpochBalancingLearner(RoundLearner):
+class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
     """State of `EpochBalancing`: the bases' regressions, and what this epoch has earned and was sure of."""
 
     def __init__(self, policy: EpochBalancing, problem: Problem, streams: Streams) -> None:
@@ -143,9 +131,7 @@ class EpochBalancingLearner(RoundLearner):
         proposed, lower, width = [], [], []
         for regression in self.regressions:
             mean, width2 = regression.predict(features, rows)
-            radius = self.policy.scale * oful_radius(
-                self.problem.noise, self.policy.ridge, self.policy.theta_norm, self.delta, regression.logdet(rows)
-            )
+            radius = self.policy.scale * regression.radius(self.policy.theta_norm, self.delta, rows)
             bonus = radius * np.sqrt(width2)
             arms = self.pick(mean + bonus, rows, ties)
             proposed.append(arms)

@@ -1,34 +1,46 @@
-"""Evidence LinUCB: one tapered LinUCB in all features, which learns its prior and the noise as it goes."""
+"""Policies that learn their prior and the noise as they go, by the evidence of the data.
+
+The prior says that importance fades with the index (`EvidenceLinUCB`), or that features stop mattering
+(`PrefixLinUCB`); or the likelier of the two is taken (`TwoPriorLinUCB`). One of them is the policy to start with.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, zeros
+from adadim.core.checks import positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
-from adadim.errors import InvalidValueError
-from adadim.models import Form
-from adadim.models.evidence import Tuned, TunedContextModel, TunedFixedModel, tuned_model
+from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.models.averaged import PrefixModel, prefix_model
+from adadim.models.evidence import (
+    ShapedFixedModel,
+    Tuned,
+    TunedContextModel,
+    TunedFixedModel,
+    shaped_model,
+    tuned_model,
+)
 from adadim.models.forgetting import tuned_forgetting_model
 from adadim.models.moments import Moments
-from adadim.models.shaped import ShapedFixedModel, shaped_model
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
-from adadim.policies.parameters import BayesFactor, HalfLife, Probes, RadiusScale, Tapers
-from adadim.policies.player import Clock
+from adadim.policies.parameters import BayesFactor, Decay, Form, HalfLife, Probes, RadiusScale, Taper, Tapers, Ties
+from adadim.policies.player import Clock, choice_like
 
 FIRST_PROBES = 8  # pulls
+EVEN = 1e-9  # a difference of log evidences that is rounding
 
 
 @dataclass(frozen=True)
@@ -48,13 +60,6 @@ class EvidenceLinUCB(Policy):
     taper : float or tuple of float
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
         several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
-    scale : float
-        Factor on the radius.
-    factor : float
-        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
-        would trust the likeliest.
-    form, ties
-        As in `LinUCB`.
     intercept : bool
         Whether the rewards have a constant of their own, about which nothing is believed beforehand. Adding a number to
         all rewards then changes none of its choices. Several exponents need it.
@@ -125,21 +130,15 @@ class EvidenceLinUCB(Policy):
             return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
         return tuned_model(problem, self.taper, self.factor, self.form)
 
-    def linucb(self) -> LinUCB:
-        """The LinUCB inside, whose learner scales the features and widens the radius itself."""
-        return LinUCB(ridge=1.0, radius=0.0, form=self.form, ties=self.ties)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return EvidenceLearner(self, problem, streams)
-
-
-class EvidenceLearner(LinUCBLearner):
+class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
     """State of `EvidenceLinUCB`: LinUCB over a model that learns its prior and the noise."""
 
     model: Tuned
 
     def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy.linucb(), problem, streams, policy.model(problem))
+        # The model scales the features, and the radius comes from its noise.
+        super().__init__(LinUCB(ridge=1.0, radius=0.0, ties=policy.ties), problem, streams, policy.model(problem))
         self.scale, self.probes = policy.scale, policy.probes
         self.radii = zeros(self.model.reference, len(problem), 1) + 1.0
         self.probing: list[int] = []  # replications that probe in their next round
@@ -160,11 +159,11 @@ class EvidenceLearner(LinUCBLearner):
         return rows.of(self.radii) * noise_radius(1.0, t, self.problem.arms)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.model.absorb(arms, rewards, rows, memo)
+        super().absorb(arms, rewards, rows, memo)
         on_host(self._update_radii)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.model.answer(arms, rewards, rows, memo)
+        super().answer(arms, rewards, rows, memo)
         on_host(self._update_radii)
 
     def _update_radii(self) -> None:
@@ -209,11 +208,202 @@ class EvidenceLearner(LinUCBLearner):
 
 
 def probes_next(pulls: int, probes: int) -> bool:
-    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls.
+    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls."""
+    return pulls >= FIRST_PROBES and pulls - (1 << (pulls.bit_length() - 1)) < probes
+
+
+@dataclass(frozen=True)
+class PrefixLinUCB(Policy):
+    """Learn in all prefixes of the features at once and weigh each by how likely it is that d* is its length.
+
+    Like `EvidenceLinUCB` it need not be told d*, the noise or the range of the means. It is better where the signal
+    ends after few features, d* = 1 above all, and worse where it fades slowly or hides; docs/which-policy.md has both.
+
+    Parameters
+    ----------
+    rule : {"optimism", "thompson"}
+        Pull the arm with the largest mean plus radius times width; or draw d* and the parameters from their posterior
+        and pull the arm that is best for them.
+    taper : float
+        Exponent s of the ridge lambda j^s inside every prefix.
+    decay : float
+        P(d* = m) is m^-decay beforehand, up to a constant.
+    scale : float, optional
+        Factor on the radius, by default 0.35; for "thompson" on the standard deviation of the draw, by default 0.7.
+
+    Notes
+    -----
+    With L the Cholesky factor of V, z = L^-1 a, w = L^-1 b and tail_j = P(d* >= j | data), the average over all
+    prefixes of an arm's mean is sum_j tail_j z_j w_j, its variance given d* sigma^2 sum_j tail_j z_j^2, and the
+    variance of the mean between prefixes is added to that. One factor holds all of it, and features whose tail has
+    vanished cost nothing. If each arm has a parameter of its own, they share d*, the ridge and the noise, and the
+    evidence of a prefix is prod_k det(V_k / Lambda)^(-1/2) (sum_k S_k)^(-n/2) over the arms k. Nothing is proved about
+    its regret.
 
     Examples
     --------
-    >>> [n for n in range(40) if probes_next(n, 3)]
-    [8, 9, 10, 16, 17, 18, 32, 33, 34]
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=100, dim=40, intrinsic_dim=1, horizon=300, replications=range(4))
+    >>> averaged = adadim.simulate(adadim.PrefixLinUCB(), instance)
+    >>> bool(averaged.final.mean() < adadim.simulate(adadim.LinUCB(), instance).final.mean() / 3)
+    True
     """
-    return pulls >= FIRST_PROBES and pulls - (1 << (pulls.bit_length() - 1)) < probes
+
+    rule: Literal["optimism", "thompson"] = "optimism"
+    taper: Taper = 0.0
+    decay: Decay = 0.0
+    scale: RadiusScale | None = None
+    factor: BayesFactor = 20.0
+    ties: Ties = "random"
+
+
+class PrefixLearner(LinUCBLearner, of=PrefixLinUCB):
+    """State of `PrefixLinUCB`: LinUCB over a model that averages over the prefixes, or draws from its posterior."""
+
+    model: PrefixModel
+
+    def __init__(self, policy: PrefixLinUCB, problem: Problem, streams: Streams) -> None:
+        thompson = policy.rule == "thompson"
+        self.scale = policy.scale if policy.scale is not None else 0.7 if thompson else 0.35
+        radius = self.scale * noise_radius(1.0, problem.horizon, problem.arms)
+        model = prefix_model(problem, policy.taper, policy.factor, policy.decay)
+        super().__init__(LinUCB(ridge=1.0, radius=radius, ties=policy.ties), problem, streams, model)
+        self.normal_streams = streams.child(0) if thompson else None
+
+    def scores(self, rows: Rows) -> Array:
+        if self.normal_streams is None:
+            return super().scores(rows)
+        return self.model.sample(rows, self.normal_streams.generators, self.scale)
+
+
+@dataclass(frozen=True)
+class TwoPriorLinUCB(Policy):
+    """Hold two beliefs about the features, both learned from all data, and choose by the one of larger evidence.
+
+    `EvidenceLinUCB` believes that importance fades with the index, `PrefixLinUCB` that it ends after the first d*
+    features. Each is good where it is right. This one compares both after 1, 2, 4, 8, ... rounds, and until the next
+    time pulls what the likelier would pull.
+
+    Parameters
+    ----------
+    taper : float
+        How fast importance fades, as in `EvidenceLinUCB`.
+    decay : float
+        Prior of d*, as in `PrefixLinUCB`.
+    odds : float
+        How much likelier it is beforehand that importance ends than that it fades.
+
+    Notes
+    -----
+    Evidences are averaged over all ridges, and over all lengths of a prefix. Nothing is proved about its regret.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=200, dim=30, intrinsic_dim=15, horizon=300, noise=0.02)
+    >>> outcome = adadim.simulate(adadim.TwoPriorLinUCB(), instance)
+    >>> outcome.learner.describe()[0]["belief"]
+    'prefix'
+    """
+
+    taper: Taper = 1.75
+    decay: Decay = 1.0
+    odds: Annotated[float, partial(positive, meaning="prior odds of features that stop mattering, e.g. 1")] = 1.0
+    scale: RadiusScale = 0.35
+    factor: BayesFactor = 20.0
+    ties: Ties = "random"
+
+    def beliefs(self) -> tuple[EvidenceLinUCB, PrefixLinUCB]:
+        """The two policies inside."""
+        shared: dict[str, Any] = {"scale": self.scale, "factor": self.factor, "ties": self.ties}
+        return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
+
+
+def told_to_both(name: str) -> Any:
+    """The method of that name of `TwoPriorLearner`, which calls that of both learners inside."""
+
+    def tell(self: TwoPriorLearner, *what: Any) -> None:
+        for learner in self.both:
+            getattr(learner, name)(*what)
+
+    return tell
+
+
+class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
+    """State of `TwoPriorLinUCB`: the learners of both beliefs."""
+
+    no_contexts = ""
+    no_disjoint = ""
+    contexts_on_devices = True
+    takes_new_arms = True
+
+    def __init__(self, policy: TwoPriorLinUCB, problem: Problem, streams: Streams) -> None:
+        super().__init__(problem, streams)
+        fading, prefix = policy.beliefs()
+        self.advantage = math.log(policy.odds)
+        self.fading = EvidenceLearner(fading, problem, streams.child(0))
+        self.prefix = PrefixLearner(prefix, problem, streams.child(1))
+        self.both = (self.fading, self.prefix)
+        self.takes_any_arm = not problem.contextual
+
+    def ends(self) -> np.ndarray[Any, np.dtype[np.bool]]:
+        """Whether the features more likely stop mattering than fade, in each replication."""
+        return self.prefix.model.totals + self.advantage > self.fading.model.totals + EVEN
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        here = rows.to_numpy()
+        if here.features is not None:  # one of them chooses, and both have to know what was offered
+            for learner in self.both:
+                assert isinstance(learner.model, TunedContextModel)
+                learner.model.notice(here.features, here)
+        arms = rows.positions * 0
+        for end, part, at in rows.split(here.of(self.ends()).astype(np.int64)):
+            arms[at], _ = self.both[end].choose(part)
+        return choice_like(*self.prefix.model.decided(as_numpy(arms), here), self.problem.reference)
+
+    absorb, expect, answer = told_to_both("absorb"), told_to_both("expect"), told_to_both("answer")
+    drop_expected, arms_added = told_to_both("drop_expected"), told_to_both("arms_added")
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        if self.problem.disjoint or not self.problem.contextual:
+            super().learn(arms, rewards)
+            return
+        for learner in self.both:
+            learner.learn(arms, rewards)
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return self.prefix.pull_sums()
+
+    def context_sums(self) -> list[Moments] | None:
+        return self.prefix.context_sums()
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """What the likelier belief says, and which it is."""
+        said = zip(self.ends().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
+        return [
+            {"belief": "prefix", **prefix} if ends else {"belief": "fading", **fading} for ends, fading, prefix in said
+        ]
+
+
+RECOMMENDED = EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)
+
+
+def recommended(problem: Problem) -> Policy:
+    """Policy for `problem` that a practitioner should start with: `EvidenceLinUCB`, which learns the order's worth too.
+
+    It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
+    order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
+    before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) the same rule
+    chose `EvidenceLinUCB` with its default parameters.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> features = np.random.default_rng(0).normal(size=(200, 50)) / 10
+    >>> problem = adadim.Problem(features, horizon=1000)  # the noise is unknown
+    >>> learner = adadim.recommended(problem).start(problem)
+    >>> learner.update(learner.select(), 1000.3)  # rewards need not be centred
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
+    return EvidenceLinUCB() if problem.disjoint else RECOMMENDED

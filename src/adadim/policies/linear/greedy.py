@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.ties import Ties
 from adadim.policies.base import Learner, Policy
-from adadim.policies.linear.linucb import LinUCB
-from adadim.policies.parameters import Dim, HalfLife, Ridge
+from adadim.policies.linear.linucb import linucb_of
+from adadim.policies.parameters import Dim, HalfLife, Ridge, Ties
 
 
 @dataclass(frozen=True)
@@ -19,17 +18,6 @@ class Greedy(Policy):
 
     A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
     sublinear guarantee).
-
-    Parameters
-    ----------
-    ridge : float
-        Regularisation lambda of the least squares.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
-    memory : float, optional
-        Half-life in decisions, as in `LinUCB`.
 
     Notes
     -----
@@ -49,5 +37,4 @@ class Greedy(Policy):
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        linucb = LinUCB(ridge=self.ridge, dim=self.dim, radius=0.0, ties=self.ties, memory=self.memory)
-        return linucb.learner(problem, streams)
+        return linucb_of(self, radius=0.0).learner(problem, streams)

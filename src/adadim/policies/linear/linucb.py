@@ -1,34 +1,37 @@
-"""LinUCB: optimism with ridge regression (Chu et al. 2011), in all features or the first few."""
+"""Policies that are one rule over one linear model, in all features or the first few.
+
+LinUCB is optimism with ridge regression (Chu et al. 2011). Two policies differ from it in one thing: the prior
+(`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`, Abbasi-Yadkori, Pacchiano and Phan 2020). `LinTS` is
+Thompson sampling (Agrawal and Goyal 2013).
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, like
-from adadim.core.checks import integer
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace
+from adadim.core.checks import between, integer, positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
-from adadim.models import Form
 from adadim.models.context import ContextPosterior
-from adadim.models.forgetting import forgetting_model
-from adadim.models.linear import ContextModel, FixedModel, MakePosterior, Model, linear_model
+from adadim.models.evidence import taper_weights
+from adadim.models.forgetting import ForgettingModel, forgetting_model
+from adadim.models.linear import ContextModel, FactorModel, Model, linear_model
 from adadim.models.moments import Moments
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import Bonus, Radius, fixed_radius, oful_radius, optimism
+from adadim.policies.confidence import fixed_radius, oful_radius, optimism
 from adadim.policies.inputs import logged_features
-from adadim.policies.parameters import Dim, HalfLife, RadiusScale, Ridge, ThetaNorm
-from adadim.policies.player import Clock
-from adadim.policies.sums import deviations
+from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
+from adadim.policies.player import Clock, choice_like, on_numpy
 
 
 @dataclass(frozen=True)
@@ -41,32 +44,9 @@ class LinUCB(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of the least squares.
-    bonus : {"norm", "squared"}
-        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
-    dim : int, optional
-        Learn in the first `dim` features; all of them by default.
-    radius : {"noise", "full", "paper", "oful"} or float
-        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times
-        `theta_norm`, the bound for a fixed design. "paper": the constants of the paper's corollary, which assume
-        ridge 1 and unit noise. "oful": the self-normalised bound, valid for adaptive designs. On a problem without end
-        (``horizon=None``) the number t of the round takes the place of T, so that the radius grows with it.
-    scale : float
-        Factor on the radius.
-    theta_norm : float
-        Bound on the norm of theta, for "full" and "oful".
     only_supported : bool
         On an expressive set with `dim` < d: use only the arms that are zero after the first `dim` features, for which
         the model is still linear, instead of all arms that differ in those.
-    form : {"auto", "gram", "feature"}
-        How the posterior is held; the choices are the same.
-    ties : {"random", "lowest"}
-        How equal scores are resolved.
-    memory : float, optional
-        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
-        The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a
-        learner that forgets. By default it forgets nothing.
 
     Notes
     -----
@@ -119,18 +99,16 @@ class LinUCB(Policy):
 
     def model(self, problem: Problem, weights: Array | None = None) -> Model:
         """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
-        dim, supported = self.checked_dim(problem), self.only_supported
+        seen = {"dim": self.checked_dim(problem), "weights": weights}
         if self.memory is None:
-            return linear_model(problem, self.ridge, dim=dim, form=self.form, supported=supported, weights=weights)
-        return forgetting_model(problem, self.ridge, self.memory, dim=dim, supported=supported, weights=weights)
+            return linear_model(problem, self.ridge, self.form, self.only_supported, **seen)
+        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **seen)
 
-    def fixed_model(self, problem: Problem, make: MakePosterior) -> FixedModel:
-        """Its model of fixed arms, over a posterior that `make` makes."""
-        dim = self.checked_dim(problem)
-        return FixedModel(problem, self.ridge, dim=dim, supported=self.only_supported, make=make)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return LinUCBLearner(self, problem, streams)
+def linucb_of(policy: Policy, **others: Any) -> LinUCB:
+    """The LinUCB inside a policy that has some of its parameters."""
+    shared = {entry.name: getattr(policy, entry.name) for entry in fields(LinUCB) if hasattr(policy, entry.name)}
+    return LinUCB(**{**shared, **others})
 
 
 class LinearLearner(Learner):
@@ -167,15 +145,22 @@ class LinearLearner(Learner):
         chosen = self.largest(self.scores(here), masked, self.policy.ties)
         if self.clock is not None:
             self.clock.tick(here)
-        return model.decided(chosen, here)
+        decided = model.decided(chosen, here)
+        return choice_like(*decided, self.problem.reference) if model.converts else decided
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
         self.model.absorb(arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, _, rows, memo = on_numpy(arms, arms, rows, memo)
         self.model.expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
         self.model.answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
@@ -221,10 +206,14 @@ class LinearLearner(Learner):
             self.clock.set(self.everyone, decided)
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
-        """Estimated mean (K,) of arms (K, d) and its standard deviation."""
-        model = self._context_model
+        """Estimated mean (K,) of arms (K, d) and its standard deviation, by the noise that is given or else seen."""
+        model, pulls = self._context_model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
-        return mean, deviations(width2, self.problem, model.residual(), int(model.pulls[0]))
+        if self.problem.noise_known:
+            return mean, self.problem.noise * np.sqrt(width2)
+        if not pulls:
+            return mean, np.full(len(width2), math.inf)
+        return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
 
     @property
     def _context_model(self) -> ContextModel:
@@ -232,7 +221,7 @@ class LinearLearner(Learner):
         return self.model
 
 
-class LinUCBLearner(LinearLearner):
+class LinUCBLearner(LinearLearner, of=LinUCB):
     """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
@@ -297,3 +286,189 @@ class LinUCBLearner(LinearLearner):
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
+
+
+@dataclass(frozen=True)
+class TaperedLinUCB(Policy):
+    """Learn in all features at once, with a ridge that grows with the index: lambda_j = ridge * j^taper.
+
+    A soft truncation: feature j is shrunk harder the later it comes, so late features cost little until the data speak
+    for them, and nothing is thrown away. It needs no schedule, no restarts and no mixture-arms. Use it when features
+    are ordered by importance, d* is unknown and a guarantee is wanted; `EvidenceLinUCB`, which learns the ridge, has
+    less regret. When late features matter as much as early ones, plain `LinUCB` is the better prior.
+
+    Parameters
+    ----------
+    taper : float
+        Exponent s of the ridge. 0 is `LinUCB`; larger values favour small d*.
+    ridge : float
+        Ridge of the first feature.
+    size : float, optional
+        Size tau of a leading coefficient of theta. If given, the ridge is (noise / tau)^2 instead of `ridge`, the
+        prior in units of the noise, so that one setting serves quiet and noisy rewards.
+    theta_norm : float
+        Bound on the norm of theta after the taper, sum_j j^taper theta_j^2 under the root, which is at most
+        d*^(taper/2) if the norm of theta is at most 1.
+
+    Notes
+    -----
+    It is LinUCB after multiplying feature j by j^(-taper/2), so the bounds of LinUCB hold with the effective dimension
+    of the tapered design, ln det(V / Lambda), and the tapered norm of theta; ``radius="oful"`` uses exactly those. The
+    effective dimension grows as T^(1 / (1 + taper)) however large d is (`adadim.theory.tapered_information`), which
+    gives the rate `adadim.theory.tapered_rate`; docs/which-policy.md has the proof. That rate is not Pareto optimal.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=300, dim=150, intrinsic_dim=3, horizon=600, replications=range(4))
+    >>> published = adadim.simulate(adadim.LinUCBPlusPlus(), instance)
+    >>> tapered = adadim.simulate(adadim.TaperedLinUCB(), instance)
+    >>> bool(tapered.final.mean() < published.final.mean())
+    True
+    """
+
+    taper: Taper = 1.5
+    ridge: Ridge = 0.1
+    size: Annotated[float, partial(between, low=1e-100, high=1e100)] | None = None
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
+    form: Form = "auto"
+    ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        ridge = self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
+        policy = linucb_of(self, ridge=ridge)
+        weights = like(taper_weights(self.taper, problem.dim), problem.reference)
+        return LinUCBLearner(policy, problem, streams, policy.model(problem, weights))
+
+
+@dataclass(frozen=True)
+class RegretBalancingLinear(Policy):
+    """Pull the arm whose gap to the optimistic best value is smallest in units of its squared width.
+
+    With b the largest upper value of any arm, the arm with the least (b - mean) / width^2 is pulled: 1 / width^2 plays
+    the part of a number of pulls, so this balances the empirical regrets of the arms. It explores more evenly than
+    `LinUCB`, which has the better bound; use it to compare.
+
+    Parameters
+    ----------
+    radius
+        As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
+
+    Notes
+    -----
+    Regret O~(d^(3/2) sqrt(T)) for rewards linear in the features used, norms of at most 1 and sub-Gaussian noise of
+    known scale.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> policy = adadim.RegretBalancingLinear(ridge=1.0, radius=1.0)
+    >>> learner = policy.start(adadim.Problem([[1.0, 0.0], [0.0, 0.9]], horizon=9, noise=0.1))
+    >>> learner.select()  # (1 - 0) / 1 is less than (1 - 0) / 0.81
+    0
+    """
+
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
+    radius: Radius = "oful"
+    scale: RadiusScale = 1.0
+    theta_norm: ThetaNorm = 1.0
+    form: Form = "auto"
+    ties: Ties = "random"
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        # All its parameters are LinUCB's, and so is it but for the score of an arm.
+        return _Balanced(**vars(self)).learner(problem, streams)
+
+
+def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:
+    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K); an arm of width 0 has much."""
+    xp = namespace(mean)
+    best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
+    return best, (best[:, None] - mean) / clamp(width2, 1e-300)
+
+
+@dataclass(frozen=True)
+class _Balanced(LinUCB):
+    """LinUCB whose score is minus the empirical regret."""
+
+    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
+        return -empirical_regrets(mean, width2, radius)[1]
+
+
+@dataclass(frozen=True)
+class LinTS(Policy):
+    """Draw a parameter from the posterior in every round, and pull the arm that is best for it.
+
+    Use it where many arms are nearly as good as the best, since it spreads its choices over them, or where rewards come
+    late and in batches; `LinUCB` has less regret in most of the problems measured here. Of the adaptive policies,
+    prefer `EvidenceLinUCB` when the number of features that matter is unknown.
+
+    Parameters
+    ----------
+    ridge : float
+        Regularisation lambda of the least squares: theta ~ N(0, sigma^2 / lambda) beforehand.
+    scale : float
+        Factor on the standard deviation of the draw. 1 is the posterior itself; the proof below needs more.
+    memory : float, optional
+        Half-life in decisions, as in `LinUCB`: the draw is that of the posterior of the weighted data.
+
+    Notes
+    -----
+    The draw is theta_hat + scale sigma L^-T xi with V = L L^T and xi standard normal. Agrawal and Goyal prove regret
+    O~(d^(3/2) sqrt(T)) for a scale of order sqrt(d ln T), which is far too wide in practice; with scale 1 the Bayesian
+    regret is O~(d sqrt(T)) if theta comes from the prior (Russo and Van Roy 2014).
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=60, dim=10, intrinsic_dim=2, horizon=300, replications=range(4))
+    >>> sampled = adadim.simulate(adadim.LinTS(dim=2), instance)
+    >>> bool(sampled.final.mean() < adadim.simulate(adadim.Random(), instance).final.mean() / 5)
+    True
+    """
+
+    ridge: Ridge = 0.1
+    scale: Annotated[float, partial(positive, meaning="a factor on the standard deviation of the draw")] = 1.0
+    dim: Dim | None = None
+    ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+
+class LinTSLearner(LinearLearner, of=LinTS):
+    """State of `LinTS`: a model from which parameters can be drawn."""
+
+    model: FactorModel
+
+    def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
+        self.policy, self.deviation = policy, policy.scale * problem.noise
+        dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
+        if policy.memory is None:
+            model = FactorModel(problem, policy.ridge, dim=dim)
+        else:
+            model = ForgettingModel(policy.memory, problem, policy.ridge, dim=dim)
+        super().__init__(problem, streams, model)
+        self.normal_streams = streams.child(0)
+
+    def sample(self, rows: Rows) -> Array:
+        """Parameters drawn from the posteriors, (n, d); (n * K, d) if each arm has one."""
+        generators, dim = self.normal_streams.generators, self.model.dim
+        count = self.model.blocks * dim
+        drawn = np.array([generators[r].standard_normal(count) for r in rows.ids.tolist()]).reshape(-1, dim)
+        return self.model.sample(self.deviation * like(drawn, self.problem.reference)[:, None], rows)[:, 0]
+
+    def scores(self, rows: Rows) -> Array:
+        return self.model.means(self.sample(rows), rows)
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        super().resume(decided, streams)
+        self.normal_streams = streams.child(0)
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        assert rows.features is not None
+        spread = self.deviation * self.normal_streams.generators[0].standard_normal((draws, self.model.dim))
+        return self.model.sample(spread[None], rows)[0] @ rows.features[0, :, : self.model.dim].T

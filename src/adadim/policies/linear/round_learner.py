@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.core.checks import integer, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -23,7 +23,9 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
+from adadim.policies.confidence import oful_radius
 from adadim.policies.masters.base import nested_dims
+from adadim.policies.player import choice_like, on_numpy
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
@@ -67,16 +69,15 @@ class Offers:
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, it is the posterior on a fixed set. Three learners cannot use that: those that leave features out
-    (`reweighted`), those that need no widths (`widths`), and those on an expressive set, whose arms look alike in fewer
-    features. They have V^-1 itself, and where arms stay their means and widths are kept up to date by one product with
-    the features per pull.
+    Where arms stay, it is the posterior on a fixed set, but for learners that leave features out (`reweighted`), need
+    no widths, or play on an expressive set, whose arms look alike in fewer features. These have V^-1 itself, and where
+    arms stay, means and widths are kept up to date by one product with the features per pull.
     """
 
     def __init__(
         self, problem: Problem, offers: Offers, dim: int, ridge: float, widths: bool = True, reweighted: bool = False
     ) -> None:
-        self.dim, self.offers, self.ridge = dim, offers, ridge
+        self.dim, self.offers, self.ridge, self.noise = dim, offers, ridge, problem.noise
         self.state: Posterior | None = None
         self.kept = widths and offers.fixed is not None
         if self.kept and not reweighted and not problem.actions.expressive:
@@ -135,10 +136,11 @@ class RoundRegression:
         self.context.forget(r)
         self._start_row(r)
 
-    def logdet(self, rows: Rows) -> FloatArray:
-        """ln det(V / ridge), as a column (n, 1)."""
-        values: FloatArray = rows.of(self.context.logdet if self.state is None else self.state.logdet)[:, None]
-        return values
+    def radius(self, theta_norm: float, delta: float, rows: Rows) -> FloatArray:
+        """Radius of OFUL, as a column (n, 1)."""
+        logdet = rows.of(self.context.logdet if self.state is None else self.state.logdet)[:, None]
+        radius: FloatArray = oful_radius(self.noise, self.ridge, theta_norm, delta, logdet)
+        return radius
 
     def solution(self, r: int) -> tuple[FloatArray, float]:
         """theta_hat of replication r, and the largest eigenvalue of its V^-1."""
@@ -179,24 +181,19 @@ class RoundLearner(Learner):
         features = self.offers.of(here)
         arms, memo = self.decide(features, here)
         memo = {"features": features[np.arange(len(arms)), arms], **memo}
-        return self._shared(arms), {key: self._shared(values) for key, values in memo.items()}
+        return choice_like(arms, memo, self.problem.reference)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        here, told = rows.to_numpy(), {key: as_numpy(values) for key, values in memo.items()}
+        arms, rewards, here, told = on_numpy(arms, rewards, rows, memo)
         self.clock[here.ids] += 1
-        self.learned(told["features"], as_numpy(arms), as_numpy(rewards), here, told)
+        self.learned(told["features"], arms, rewards, here, told)
 
     def offered_mask(self, features: FloatArray, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Which arms may be chosen, (n, K)."""
         count = features.shape[1]
-        return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else as_numpy(rows.allowed)
+        return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else rows.allowed
 
     def pick(self, scores: FloatArray, rows: Rows, uniforms: FloatArray | None) -> IntArray:
         """The largest score among the arms allowed; `uniforms` settle ties."""
-        if rows.allowed is not None:
-            scores = np.where(as_numpy(rows.allowed), scores, -np.inf)
-        chosen: IntArray = argmax(scores, uniforms)
+        chosen: IntArray = argmax(rows.judged(scores), uniforms)
         return chosen
-
-    def _shared(self, values: Any) -> Array:
-        return values if is_numpy(self.problem.reference) else like(values, self.problem.reference)

@@ -17,13 +17,13 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.state import saved_keys
-from adadim.core.ties import TOLERANCE, Ties, argmax
+from adadim.core.ties import TOLERANCE, argmax
 from adadim.errors import InvalidValueError
-from adadim.models import Form, context_posterior, posterior
+from adadim.models import context_posterior, posterior
 from adadim.models.fixed import check_precision
 from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import Radius, fixed_radius
-from adadim.policies.parameters import Dim, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.confidence import fixed_radius
+from adadim.policies.parameters import Dim, Form, Radius, RadiusScale, Ridge, ThetaNorm, Ties
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class SupLinUCB(Policy):
     ----------
     ridge : float
         Regularisation lambda of each level's least squares (1 in the analysis).
-    dim, radius, theta_norm, form, ties
-        As in `LinUCB`, but for the radius "oful".
+    radius : {"noise", "full", "paper"} or float
+        As in `LinUCB`.
     scale : float
         Factor on the radius: with constants from the theory a level takes very long to leave.
 
@@ -76,11 +76,8 @@ class SupLinUCB(Policy):
         """Radius in force on a sub-problem."""
         return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return SupLinUCBLearner(self, problem, streams)
 
-
-class SupLinUCBLearner(Learner):
+class SupLinUCBLearner(Learner, of=SupLinUCB):
     """State of `SupLinUCB`: its levels."""
 
     no_contexts = ""
@@ -124,10 +121,7 @@ class SupLinUCBLearner(Learner):
 
 
 class AccuracyLevels(ABC):
-    """The levels s = 1..S of SupLinUCB, a regression for each, and the climb of every round through them.
-
-    A level that was never explored is the prior: its regression is made on the first pull.
-    """
+    """The levels s = 1..S of SupLinUCB and the climb of a round through them; a regression is made on first use."""
 
     def __init__(self, problem: Problem, horizon: int, ridge: float) -> None:
         self.problem, self.ridge = problem, ridge
@@ -200,10 +194,9 @@ class AccuracyLevels(ABC):
 
     def arms_added(self) -> None:
         """Let arms that were added enter with what each level knows."""
-        everyone = Rows.all(self.problem.reference)
         for state in self._posteriors:
             if state is not None:
-                state.rebuild(state.counts + 0, state.sums + 0.0, everyone, state.squares + 0.0)
+                state.refactor(state.everyone)
 
 
 class ArmLevels(AccuracyLevels):

@@ -7,19 +7,19 @@ regret coefficients learned from the data (`D3RB` and `ED2RB`, Pacchiano, Dann a
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, like, namespace
-from adadim.core.checks import numbers, shown
+from adadim.core.checks import numbers, positive, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import TOLERANCE
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner
 from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
@@ -33,6 +33,9 @@ from adadim.policies.masters.base import (
     per_base,
 )
 from adadim.policies.parameters import Beta, Delta, WidthScale
+
+RELEASED_DELTA = 0.01  # of the authors' code of D3RB and ED2RB
+LARGEST_RELEASED = 1e4  # coefficient, at which that code stops doubling
 
 BoundFunction = Callable[[FloatArray, FloatArray, int], FloatArray]
 
@@ -60,8 +63,6 @@ class DynamicBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : {"log", "sqrt"} or callable
         Candidate bounds R_i(n) for a base in d_i features. "log", the paper's:
         max(sqrt(d_i n ln(max(K n^1.5 ln n, 1))^3), 1). "sqrt": max(sqrt(d_i), T^(beta - 1/2)) sqrt(n). A callable gets
@@ -70,8 +71,6 @@ class DynamicBalancing(Master):
         Place on the Pareto frontier, for ``bound="sqrt"``.
     scalings, biases : tuple of float, optional
         v_i (default 1) and b_i (default 0): how often each base is tried, and how much better it must look to count.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     c : float
         Factor on the width, 1 for rewards within an interval of length 1.
     reference : {"lower", "upper"}
@@ -121,9 +120,6 @@ class DynamicBalancing(Master):
         """Bases to draw from, given those whose potential is least among the active ones', and which are active."""
         return tied & active
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BalancingLearner(self, problem, streams)
-
 
 class ClaimsLearner(CountingMasterLearner):
     """Besides plays and rewards the claims (`potential`) and who is active, of whom the one that claims least plays."""
@@ -141,7 +137,7 @@ class ClaimsLearner(CountingMasterLearner):
         return self.describe_counts(active=self.active)
 
 
-class BalancingLearner(ClaimsLearner):
+class BalancingLearner(ClaimsLearner, of=DynamicBalancing):
     """State of `DynamicBalancing`."""
 
     policy: DynamicBalancing
@@ -187,21 +183,10 @@ class BoundBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : Bound
         Candidate bounds R_i(n) for rewards in [0, 1]; used as min(R_i(n), n).
-    complexities : tuple of float, optional
-        d_i in the bounds; by default the dimension of each base.
     beta : float in [0.5, 1)
         Bounds below T^(beta - 1/2) sqrt(n) are raised to that, which gives the cheap bases less to try.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
-    c : float
-        Factor on the width of a mean.
-    reward_scale : float, optional
-        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
-        1 where it is unknown).
 
     Notes
     -----
@@ -226,18 +211,15 @@ class BoundBalancing(Master):
     c: WidthScale = 1.0
     reward_scale: RewardScale | None = None
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BoundBalancingLearner(self, problem, streams)
 
-
-class BoundBalancingLearner(ClaimsLearner):
+class BoundBalancingLearner(ClaimsLearner, of=BoundBalancing):
     """State of `BoundBalancing`."""
 
     policy: BoundBalancing
 
     def __init__(self, policy: BoundBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
-        self.dims = self.complexities(policy.complexities)
+        self.dims = self.complexities(policy.complexities, self.policies)
         self.floor = problem.horizon ** (policy.beta - 0.5)
 
     def claims(self, rows: Rows) -> Array:
@@ -271,13 +253,9 @@ class RegretBalancing(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     bound : Bound
         U(n), the same function for all bases: it is evaluated at complexity 1. Too small a U holds on to an early
         winner, too large a U plays the bases in turn; it must grow at least as sqrt(n).
-    reward_scale : float, optional
-        Factor on U, as in `BoundBalancing`.
 
     Notes
     -----
@@ -297,11 +275,8 @@ class RegretBalancing(Master):
     bound: RegretBound = field(default_factory=SqrtBound)
     reward_scale: RewardScale | None = None
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return RegretBalancingLearner(self, problem, streams)
 
-
-class RegretBalancingLearner(CountingMasterLearner):
+class RegretBalancingLearner(CountingMasterLearner, of=RegretBalancing):
     """State of `RegretBalancing`."""
 
     policy: RegretBalancing
@@ -319,3 +294,156 @@ class RegretBalancingLearner(CountingMasterLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         return self.describe_counts(empirical_regret_of_each_base=self.regrets(self.everyone)[1])
+
+
+@dataclass(frozen=True)
+class DataDriven(Master):
+    """Hyper-parameters of D3RB and ED2RB.
+
+    Parameters
+    ----------
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    reward_scale : float, optional
+        As in `BoundBalancing`, and a factor on `d_min` too.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test
+        (of ED2RB in the estimate), no doubling above 10^4. The released one is far quicker to give up a base, and
+        nothing is proved of it.
+    """
+
+    d_min: Annotated[float, partial(positive, meaning="the least coefficient, e.g. 1")] = 1.0
+    delta: Delta | None = None
+    c: WidthScale = 1.0
+    reward_scale: RewardScale | None = None
+    variant: Literal["printed", "released"] = "printed"
+
+
+class DataDrivenLearner(CountingMasterLearner):
+    """Coefficients dhat_i and potentials phi_i; the base with the least is played, and only its own change."""
+
+    policy: DataDriven
+
+    def __init__(self, policy: DataDriven, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        default = RELEASED_DELTA if policy.variant == "released" else 1 / math.sqrt(problem.horizon)
+        self.delta = policy.delta or default
+        self.least = policy.d_min * self.scale  # in units of regret / sqrt(n)
+        self.coefficients = self.zeros(len(self.bases)) + self.least
+        self.potential = self.coefficients + 0.0
+
+    @abstractmethod
+    def updated(self, rows: Rows) -> tuple[Array, Array]:
+        """Coefficients and potentials as they are if every base has just been played."""
+
+    def scores(self, rows: Rows) -> Array:
+        return -rows.of(self.potential)
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        coefficients, potential = self.updated(rows)
+        own = chosen[:, None] == self.numbers
+        rows.put(self.coefficients, self.xp.where(own, coefficients, rows.of(self.coefficients)))
+        rows.put(self.potential, self.xp.where(own, potential, rows.of(self.potential)))
+
+    def known(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
+        """n_i (at least 1), mean_i, width g(n_i), and the largest mean_j - g(n_j) as a column."""
+        n, mean = clamp(rows.of(self.plays), 1.0), self.means(rows)
+        width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
+        best = self.xp.max(self.only(rows.of(self.plays) > 0, mean - width), axis=-1)
+        return n, mean, width, best[:, None]
+
+    def released_estimate(self, rows: Rows) -> tuple[Array, Array]:
+        """n_i (at least 1), and the regret estimate of the authors' code: sums are divided by sqrt(n), not n."""
+        xp, n = self.xp, clamp(rows.of(self.plays), 1.0)
+        # Their width has n + 1 in the logarithm, and no number of bases.
+        slack = self.policy.c * rows.of(self.scale) * xp.sqrt(n * xp.log((n + 1) / self.delta))
+        earned, root = rows.of(self.rewards), xp.sqrt(n)
+        # A base never played counts with 0 in their maximum.
+        best = xp.max(xp.where(rows.of(self.plays) > 0, (earned - slack) / root, 0.0 * root), axis=-1)
+        return n, n * (best[:, None] - (earned + slack) / root)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        return self.describe_counts(regret_coefficient_of_each_base=self.coefficients)
+
+
+@dataclass(frozen=True)
+class D3RB(DataDriven):
+    """Balance the regrets of base learners by coefficients that are doubled when the data refute them.
+
+    Base i is believed to have regret dhat_i sqrt(n_i), and the base with the least is played; when its rewards fall
+    short of what another base is sure to have achieved, dhat_i doubles. Use it when no regret bounds are known, or when
+    bases do better in some runs than in others: what counts is the regret realised. `ED2RB` estimates the coefficient
+    instead of doubling it. With bounds that can be trusted, `DynamicBalancing` drops bases sooner.
+
+    Notes
+    -----
+    With d_min >= 1, on a fixed set or i.i.d. ones, the regret is O~(d M sqrt(T) + d^2 sqrt(M T)) with probability
+    1 - delta at all times, d being the least realised coefficient (its running maximum). Nothing but the scale of the
+    rewards must be known. The largest potential is never above three times the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.D3RB(), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+
+class D3RBLearner(DataDrivenLearner, of=D3RB):
+    """State of `D3RB`."""
+
+    def updated(self, rows: Rows) -> tuple[Array, Array]:
+        xp, dhat = self.xp, rows.of(self.coefficients)
+        if self.policy.variant == "released":
+            n, estimate = self.released_estimate(rows)
+            doubled = clamp(2.0 * dhat, None, LARGEST_RELEASED)
+            dhat = xp.where(estimate > dhat * xp.sqrt(n), doubled, dhat)
+        else:
+            n, mean, width, best = self.known(rows)
+            # The misspecification test of Algorithm 1: even dhat sqrt(n) more reward would not be enough.
+            dhat = xp.where(mean + dhat / xp.sqrt(n) + width < best, 2.0 * dhat, dhat)
+        return dhat, dhat * xp.sqrt(n)
+
+
+@dataclass(frozen=True)
+class ED2RB(DataDriven):
+    """Balance the regrets of base learners by coefficients estimated from the data.
+
+    As `D3RB`, but dhat_i is the regret per sqrt(n_i) that the rewards prove, and a potential at most doubles from one
+    play to the next. It follows a base that recovers, which D3RB's doubled coefficients do not; otherwise the two
+    differ little.
+
+    Notes
+    -----
+    The guarantee is that of `D3RB`, d being the least realised coefficient at the end. The largest potential is never
+    above twice the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.ED2RB(variant="released"), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    200
+    """
+
+
+class ED2RBLearner(DataDrivenLearner, of=ED2RB):
+    """State of `ED2RB`."""
+
+    def updated(self, rows: Rows) -> tuple[Array, Array]:
+        xp, phi, least = self.xp, rows.of(self.potential), rows.of(self.least)
+        if self.policy.variant == "released":
+            n, estimate = self.released_estimate(rows)
+            root = xp.sqrt(n)
+            phi = xp.maximum(xp.maximum(xp.minimum(estimate, 2.0 * phi), phi), least * root)
+            return phi / root, phi
+        n, mean, width, best = self.known(rows)
+        root = xp.sqrt(n)
+        dhat = xp.maximum(least, root * (best - mean - width))
+        # Clipped to [phi, 2 phi], so that potentials stay balanced.
+        return dhat, xp.minimum(xp.maximum(dhat * root, phi), 2.0 * phi)

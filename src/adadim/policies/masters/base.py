@@ -75,10 +75,9 @@ class Master(Policy):
 class Bases:
     """Base learners under a master, each round asking and teaching one of them in each replication.
 
-    NumPy: the replications of each base are a group of their own, so that nobody pays for a base not chosen. Torch:
-    every base computes for all replications under a mask, or, for LinUCB in nested dimensions, one `Lanes` does for the
-    chosen one; either way the operations do not depend on the choices. Bases whose operations are not fixed are asked
-    in groups there too.
+    NumPy, and bases whose operations are not fixed: the replications of each base are a group of their own, so that
+    nobody pays for a base not chosen. Torch: every base computes for all replications under a mask, so that the
+    operations do not depend on the choices.
     """
 
     def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
@@ -163,10 +162,8 @@ class NestedLinUCB(Bases):
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
-        if rows.allowed is not None:
-            scores = xp.where(rows.allowed, scores, xp.full_like(scores, -np.inf))
         uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
-        return argmax(scores, uniforms), {"base": chosen}
+        return argmax(rows.judged(scores), uniforms), {"base": chosen}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
@@ -181,28 +178,25 @@ class MasterLearner(Learner):
 
     takes_any_arm = False
     takes_late_rewards = False  # which base comes next depends on what the last one earned
+    no_contexts = ""
     contexts_on_devices = True
     policy: Any
     bases: Bases
+    teaches_several = False  # in one round
 
-    def __init__(
-        self,
-        policy: Any,
-        problem: Problem,
-        streams: Streams,
-        policies: Sequence[Policy] | None = None,
-        separate: bool = False,
-    ) -> None:
-        """`policies` are the bases, by default the master's own; `separate` is for a master that teaches several."""
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
-        self.policy = policy
-        self.policies = tuple(policy.policies(problem) if policies is None else policies)
+        self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
-        alone = separate or problem.contextual or problem.endless  # without end each has its own clock
+        alone = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
         if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             self.bases = Bases(self.base_learners(problem, children), problem.reference)
+
+    def base_policies(self, policy: Any, problem: Problem) -> tuple[Policy, ...]:
+        """The policies of all bases."""
+        return tuple(policy.policies(problem))
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
         """The learners of all bases, each with its streams."""
@@ -360,13 +354,10 @@ class CountingMasterLearner(MasterLearner):
     [0, 1]; an unknown range counts as 1.
     """
 
-    no_contexts = ""
     needs_sets = "iid"
 
-    def __init__(
-        self, policy: Any, problem: Problem, streams: Streams, policies: Sequence[Policy] | None = None
-    ) -> None:
-        super().__init__(policy, problem, streams, policies)
+    def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
         self.plays, self.rewards = self.zeros(len(self.bases)), self.zeros(len(self.bases))
         self.numbers = indices(self.plays[0])
         given = getattr(policy, "reward_scale", 1.0)  # some take rewards as they are
@@ -393,10 +384,10 @@ class CountingMasterLearner(MasterLearner):
         xp = self.xp
         return xp.where(which, values, xp.full_like(values, -math.inf))
 
-    def complexities(self, given: tuple[float, ...] | None) -> Array:
+    def complexities(self, given: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
         """d_i of each base (M,): as given, or its dimension, or the problem's."""
-        values = dims_of(self.policies, self.problem) if given is None else given
-        return per_base(values, len(self.bases), "complexities", self.problem.reference)
+        values = dims_of(policies, self.problem) if given is None else given
+        return per_base(values, len(policies), "complexities", self.problem.reference)
 
     def means(self, rows: Rows) -> Array:
         """u_i / n_i, and 0 for a base never played."""

@@ -12,23 +12,15 @@ from adadim.core.checks import instance_of, integer
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.linear.evidence import recommended
 from adadim.policies.masters.base import CountingMasterLearner
-from adadim.policies.masters.linucbpp_corral import LinUCBPlusPlusCorral
 from adadim.policies.parameters import Delta
-from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
-from adadim.policies.recommended import recommended
+from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus, LinUCBPlusPlusCorral
 
 AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
 POLICY, PROBES, GUARD = range(3)  # the bases
-
-
-def check_every(value: Any, name: str) -> None:
-    """Raise unless every so many rounds can be the guard's."""
-    if integer(value, name, meaning="one round in so many is the guard's") < 2:
-        raise InvalidValueError(f"{name} must be at least 2 (one round in so many is the guard's), got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ class Guarded(Policy):
 
     policy: AnyPolicy | None = None
     guard: AnyPolicy | None = None
-    every: Annotated[int, check_every] = 64
+    every: Annotated[int, partial(integer, least=2, meaning="one round in so many is the guard's")] = 64
     delta: Delta | None = None
     reward_scale: ClassVar[float] = 1.0  # means are compared in the units of the rewards
 
@@ -99,11 +91,8 @@ class Guarded(Policy):
         guard = self.guard or usual
         return [self.policy or recommended(problem), guard, guard]
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return GuardedLearner(self, problem, streams)
 
-
-class GuardedLearner(CountingMasterLearner):
+class GuardedLearner(CountingMasterLearner, of=Guarded):
     """State of `Guarded`: plays and rewards of the policy and of the guard, and whether the policy was dropped."""
 
     no_allowed = "the guarantee of Guarded compares averages over different rounds, which needs the same arms in each"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
-from adadim.policies.base import Learner, Memo
+from adadim.policies.base import Memo
 from adadim.policies.linear.linucb import LinUCBLearner
 from adadim.policies.masters.base import Bases, Master, MasterLearner, loss
-from adadim.policies.masters.corral import HOST, LearningRate, LogBarrier
+from adadim.policies.masters.corral import LearningRate, LogBarrier
 from adadim.policies.parameters import Beta, LossRange
 from adadim.policies.player import merged, part_of, sampled, unmarked
 
@@ -46,8 +46,6 @@ class SmoothCorral(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     beta : float in [0.5, 1)
         Learning rate eta = T^-beta, which is where on the Pareto frontier the guarantee lies.
     eta : float, optional
@@ -60,13 +58,9 @@ class SmoothCorral(Master):
         with which one gain at a small probability decides the rest of the run).
     base_regret : float, optional
         c, if the bases have regret c sqrt(t): then q = T^(-1/3) (c/M)^(2/3).
-    feedback : {"step2", "mean", "sum"}
-        Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
     loss_range : (float, float)
         Rewards that count as loss 1 and loss 0. The safe (-1, 1) leaves losses close together when rewards are; a
         tighter range discriminates better.
-    replay : bool
-        False drops the second step of every round: Stochastic Corral, without the guarantee.
 
     Notes
     -----
@@ -95,26 +89,21 @@ class SmoothCorral(Master):
     loss_range: LossRange = (-1.0, 1.0)
     replay: bool = True
 
-    def distribution(self, bases: int, horizon: int, reference: Array) -> MasterDistribution:
+    def distribution(self, bases: int, horizon: int, reference: Array) -> LogBarrier | Exp3P:
         """Fresh master probabilities for a run of `horizon` steps, in the library of `reference` (R, ...)."""
-        replications = int(reference.shape[0])
         rounds = rounds_of(horizon, self.replay)
         if self.master == "exp3p":
             if self.tuning == "textbook":
-                return Exp3P(replications, bases, rounds, reference=reference)
+                return Exp3P(reference, bases, rounds)
             q = exploration_rate(rounds, bases, self.base_regret)
-            return Exp3P(replications, bases, rounds, self.eta or q / bases, q, q / 2, reference)
-        return LogBarrier(replications, bases, self.eta or horizon**-self.beta, rounds, reference)
-
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return SmoothCorralLearner(self, problem, streams)
+            return Exp3P(reference, bases, rounds, (self.eta or q / bases, q, q / 2))
+        return LogBarrier(reference, bases, self.eta or horizon**-self.beta, rounds)
 
 
-class SmoothCorralLearner(MasterLearner):
+class SmoothCorralLearner(MasterLearner, of=SmoothCorral):
     """State of `SmoothCorral`."""
 
     needs_sets = "iid"
-    no_contexts = ""
     no_allowed = (
         "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
         "DynamicBalancing or adadim.recommended(problem) with allowed="
@@ -146,10 +135,7 @@ class SmoothCorralLearner(MasterLearner):
 
 
 def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) -> float:
-    """The single rate q of EXP3.P in Pacchiano et al. (2020): T^(-1/3), T being the rounds of the master.
-
-    With a known base regret c sqrt(t) it is T^(-1/3) M^(-2/3) c^(2/3).
-    """
+    """The single rate of EXP3.P: T^(-1/3) for T rounds, times (c/M)^(2/3) if bases have regret c sqrt(t)."""
     rate: float = rounds ** (-1 / 3)
     if base_regret is not None:
         rate *= (base_regret / bases) ** (2 / 3)
@@ -157,27 +143,14 @@ def exploration_rate(rounds: int, bases: int, base_regret: float | None = None) 
 
 
 class Exp3P:
-    """EXP3.P: exponential weights on optimistic gain estimates, mixed with the uniform distribution.
+    """EXP3.P: exponential weights on optimistic gains, mixed with the uniform; by default rates of the textbook."""
 
-    Learning rate `eta`, uniform mass `gamma` and `bias` of the estimates are by default those of the textbook, for
-    `horizon` rounds of the master.
-    """
-
-    def __init__(
-        self,
-        replications: int,
-        bases: int,
-        horizon: int,
-        eta: float | None = None,
-        gamma: float | None = None,
-        bias: float | None = None,
-        reference: Array = HOST,
-    ) -> None:
+    def __init__(self, reference: Array, bases: int, horizon: int, rates: tuple[float, ...] | None = None) -> None:
         rate = math.sqrt(math.log(max(bases, 2)) / (horizon * bases))
-        self.eta = 0.95 * rate if eta is None else eta
-        self.gamma = min(1.0, 1.05 * bases * rate) if gamma is None else gamma
-        self.bias = rate if bias is None else bias
-        self.gains = like(np.zeros((replications, bases)), reference)
+        textbook = 0.95 * rate, min(1.0, 1.05 * bases * rate), rate
+        # Learning rate, mass of the uniform distribution, bias of the estimates.
+        self.eta, self.gamma, self.bias = textbook if rates is None else rates
+        self.gains = zeros(reference, len(reference), bases)
 
     def probabilities(self, rows: Rows) -> Array:
         xp, weights = namespace(self.gains), self.eta * rows.of(self.gains)
@@ -197,23 +170,14 @@ def rounds_of(steps: int, replay: bool) -> int:
     return math.ceil(steps / 2) if replay else steps
 
 
-class MasterDistribution(Protocol):
-    """Probabilities (n, M) of the bases, moved by the losses in [0, 1] (or sums of two) of those that were sampled."""
-
-    def probabilities(self, rows: Rows) -> Array: ...
-
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None: ...
-
-
 class SmoothedBases:
-    """Bases wrapped by smoothing under a master; plays the part of a `Solver`.
+    """Bases wrapped by smoothing under a master for `horizon` steps; plays the part of a `Solver`.
 
-    `horizon` is the number of steps that will be played; the streams are the master's own, two draws a round. The
-    policy's `replay`, `feedback` and `loss_range` say whether there is a step 2, and which losses the master sees.
-    `counts` (R, M) are the rounds given to each base, `history` (R, M, n) the arms that each has played.
+    The streams are the master's own, two draws a round. `counts` (R, M) are the rounds given to each base, `history`
+    (R, M, n) the arms that each has played.
     """
 
-    def __init__(self, policy: Any, bases: Bases, master: MasterDistribution, horizon: int, streams: Streams) -> None:
+    def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         self.bases, self.master = bases, master
         self.replay, self.feedback, self.loss_range = policy.replay, policy.feedback, policy.loss_range
         reference, count = bases.reference, int(bases.reference.shape[0])
@@ -229,7 +193,11 @@ class SmoothedBases:
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         parts = []
         for again, members, at in rows.split(self.replaying[rows.ids]):
-            arms, memo = self._repeat(members) if again else self._propose(members)
+            if again:
+                arms, memo = self._repeat(members)
+            else:  # step 1: what a base drawn by the master proposes
+                base = sampled(self.master.probabilities(members), self._draw(members))
+                arms, memo = self.bases.choose(base, members)
             parts.append((at, {"arms": arms, **memo}))
         memo = dict(merged(parts, len(rows)))
         return memo.pop("arms"), memo
@@ -280,10 +248,6 @@ class SmoothedBases:
         """Keep the policies that have just been played."""
         self.history[rows.positions, base, rows.at(self.counts, base)] = arms
 
-    def _propose(self, rows: Rows) -> tuple[Array, Memo]:
-        """Step 1: what a base drawn by the master proposes."""
-        return self.bases.choose(sampled(self.master.probabilities(rows), self._draw(rows)), rows)
-
     def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
         base = memo["base"]
         self.bases.absorb(base, arms, rewards, rows, memo)
@@ -304,11 +268,7 @@ class SmoothedBases:
 
 
 class PastRegression:
-    """The regression of one base as it was after each number of pulls, in every replication.
-
-    The pulls are kept, and V^-1 and theta after every `EVERY` of them: a past regression is then made exactly, by at
-    most `EVERY` - 1 rank-one steps.
-    """
+    """The regression of one base after each number of pulls, from V^-1 and theta kept after every `EVERY` of them."""
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.dim, self.ridge = dim, ridge
@@ -353,12 +313,9 @@ class PastRegression:
 
 
 class StoredPolicies(SmoothedBases):
-    """`SmoothedBases` where features come with each round, and an arm of an earlier one means nothing.
+    """`SmoothedBases` where features come with each round: a past policy is the regression on its first pulls."""
 
-    What a base would have done after its first n pulls is said by the regression on them, which step 2 asks.
-    """
-
-    def __init__(self, policy: Any, bases: Bases, master: MasterDistribution, horizon: int, streams: Streams) -> None:
+    def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         super().__init__(policy, bases, master, horizon, streams)
         self.history = self.history[:, :, :1]  # arms of earlier rounds are not needed
         learners = check_stored(bases.learners)

@@ -31,7 +31,9 @@ class Solver(Protocol):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None: ...
 
-    def sequence(self) -> Hashable: ...
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`, of one that always does the same operations."""
+        return type(self).__name__
 
 
 class Mixtures:
@@ -41,10 +43,8 @@ class Mixtures:
 
         q_j = phat_j[:K] + sum_{l<j} phat_j[K+l] q_l,
 
-    which has the law of drawing from phat_j until a real arm comes up, with one draw and K numbers.
-
-    `q` has the flattened distribution (R, K) of each mixture, zero in replications that have not finished it, and
-    `cumulative` (R, count, K) the cumulative sums; `count` is how many mixtures there may be.
+    which has the law of drawing from phat_j until a real arm comes up. `q` has these (R, K), zero where a mixture is
+    not finished yet, and `cumulative` (R, count, K) their cumulative sums.
     """
 
     def __init__(self, reference: Array, arms: int, count: int) -> None:
@@ -113,11 +113,10 @@ class IteratedLearner(Learner):
         """Fresh solver for an iteration, knowing the mixtures so far."""
 
     def virtual_noise(self, earlier: int) -> Array:
-        """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier).
+        """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier); the array is live.
 
-        sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of
-        the rewards that made the mixture, at least sigma. The array is live: a replication that finishes an
-        iteration after others have fills in its own.
+        sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of the
+        rewards that made the mixture, at least sigma.
         """
         return self.scales[:, :earlier]
 
@@ -201,6 +200,11 @@ class IteratedLearner(Learner):
             self.iteration[rows.ids] += 1
         if (self.iteration > i).all():
             self.solvers.pop(i)
+        if i + 1 < len(self.schedule.iterations):
+            self.begin(i + 1, rows)
+
+    def begin(self, i: int, rows: Rows) -> None:
+        """Start iteration `i` of `rows`: by default from nothing."""
 
     def descriptions(self) -> list[dict[str, Any]]:
         pulls = (as_numpy(self.drawn) + as_numpy(self.counts)[:, self.problem.arms :]).astype(int)

@@ -1,7 +1,11 @@
-"""LinUCB++ (the paper's Algorithm 1): LinUCB in ever fewer features, remembering by mixture-arms."""
+"""LinUCB++ (the paper's Algorithm 1): LinUCB in ever fewer features, remembering by mixture-arms.
+
+And LinUCB++ with Corral (Algorithm 2), which needs no expressive action set.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,14 +16,19 @@ from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
+from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
-from adadim.models import Form, posterior
+from adadim.models import posterior
 from adadim.models.fixed import check_precision
+from adadim.policies.arms import UCB, UCBStatistics
 from adadim.policies.base import Memo, Policy
-from adadim.policies.confidence import Bonus, Radius, fixed_radius, optimism
+from adadim.policies.confidence import fixed_radius, optimism
+from adadim.policies.linear.linucb import linucb_of
 from adadim.policies.linear.suplinucb import ArmLevels
-from adadim.policies.parameters import Beta, RadiusScale, Ridge, ThetaNorm
+from adadim.policies.masters.base import Bases
+from adadim.policies.masters.corral import LogBarrier
+from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
+from adadim.policies.parameters import Beta, Bonus, Form, Index, LossRange, Radius, RadiusScale, Ridge, ThetaNorm, Ties
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
 from adadim.theory import Iteration
@@ -38,17 +47,9 @@ class LinUCBPlusPlus(Policy):
 
     Parameters
     ----------
-    beta : float in [0.5, 1)
-        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha.
-        0.5 favours easy problems; (1 + alpha) / 2 is best if alpha is known.
-    ridge, bonus, scale, theta_norm, form, ties
-        As in `LinUCB`.
     radius : {"noise", "full", "paper"} or float
         Multiplier of the width, as in `LinUCB`, with the length of the iteration as the horizon. Mixture-arms use the
         same rule with their own noise scale (see Notes).
-    expressive : bool, optional
-        Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
-        truncation. By default whatever the action set allows.
     solver : {"linucb", "suplinucb"}
         What runs in an iteration; the theorem is about "suplinucb" (with ``ridge=1, radius="paper"``).
     reuse : bool
@@ -124,11 +125,8 @@ class LinUCBPlusPlus(Policy):
         """What an iteration learns from, given the truncated arms."""
         return actions
 
-    def learner(self, problem: Problem, streams: Streams) -> IteratedLearner:
-        return LinUCBPlusPlusLearner(self, problem, streams)
 
-
-class LinUCBPlusPlusLearner(IteratedLearner):
+class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
     """State of `LinUCBPlusPlus`."""
 
     no_growing = ""  # arms only come, so a mixture-arm always finds those that made it
@@ -169,28 +167,28 @@ class LinUCBPlusPlusLearner(IteratedLearner):
             for known, made in zip(self.mixture_data, (0, 1), strict=True):
                 known[rows.index, i] = self.moments[rows.index, made]
         super().finish(i, rows)
-        if self.policy.reuse and i + 1 < len(self.schedule.iterations):
-            following = self.solver(i + 1)
-            assert isinstance(following, _LinUCBSolver)
-            counts, sums = self.data
-            following.inherit(rows.of(counts), rows.of(sums), rows)
+
+    def begin(self, i: int, rows: Rows) -> None:
+        if self.policy.reuse:
+            solver, (counts, sums) = self.solver(i), self.data
+            assert isinstance(solver, _LinUCBSolver)
+            solver.inherit(rows.of(counts), rows.of(sums), rows)
 
 
-class _Modified:
+class _Modified(Solver):
     """The modified problem of one iteration: truncated real arms, and a dimension of its own for each mixture-arm."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         policy, problem = learner.policy, learner.problem
-        self.policy, self.draws, self.everyone = policy, learner.draws, learner.everyone
+        self.policy, self.draws = policy, learner.draws
         self.virtual = iteration.index - 1
         actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.actions = policy.features(actions)
         self.all_arms = actions.arms == problem.arms
         if not self.all_arms:
-            mixtures = np.arange(self.virtual)
-            choices = np.concatenate([as_numpy(self.real), problem.arms + mixtures])
+            choices = np.concatenate([as_numpy(self.real), problem.arms + np.arange(self.virtual)])
             within = np.zeros(problem.arms + self.virtual, dtype=np.int64)
-            within[choices] = np.concatenate([np.arange(actions.arms), actions.arms + mixtures])
+            within[choices] = np.arange(len(choices))
             self.choices, self.within = like(choices, actions.base), like(within, actions.base)
         self.size = (iteration.length, actions.arms + self.virtual, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, *self.size)
@@ -240,8 +238,7 @@ class _LinUCBSolver(_Modified):
 
     def arms_added(self) -> None:
         """Let the new arms enter with what is known."""
-        state = self.posterior
-        state.rebuild(state.counts + 0, state.sums + 0.0, self.everyone, state.squares + 0.0)
+        self.posterior.refactor(self.posterior.everyone)
         self.known = None
 
     def scores(self, rows: Rows) -> Array:
@@ -264,30 +261,20 @@ class _LinUCBSolver(_Modified):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
-        if not is_numpy(local):
+        if is_numpy(local):
+            parts = [(v, part, local[at] - real * v, rewards[at]) for v, part, at in rows.split(local >= real)]
+        else:
             masked, local, rewards = rows.masked(local, rewards)
-            self._absorb_real(clamp(local, None, real - 1), rewards, masked.only(local < real))
+            parts = [(0, masked.only(local < real), clamp(local, None, real - 1), rewards)]
             if self.virtual:
-                self._absorb_virtual(clamp(local - real, 0), rewards, masked.only(local >= real))
-            return
-        virtual = local >= real
-        if not virtual.any():
-            self._absorb_real(local, rewards, rows)
-            return
-        for mask, part in ((~virtual, self._absorb_real), (virtual, self._absorb_virtual)):
-            if (at := np.flatnonzero(mask)).size:
-                part(local[at] - (real if mask is virtual else 0), rewards[at], rows.pick(at))
-
-    def _absorb_real(self, local: Array, rewards: Array, rows: Rows) -> None:
-        self.known = None
-        self.posterior.absorb(local, rewards, rows)
-
-    def _absorb_virtual(self, column: Array, rewards: Array, rows: Rows) -> None:
-        rows.add(self.pulls, column, 1.0)
-        rows.add(self.sums, column, rewards)
-
-    def sequence(self) -> str:
-        return type(self).__name__
+                parts.append((1, masked.only(local >= real), clamp(local - real, 0), rewards))
+        for virtual, members, positions, gained in parts:
+            if virtual:
+                members.add(self.pulls, positions, 1.0)
+                members.add(self.sums, positions, gained)
+            else:
+                self.known = None
+                self.posterior.absorb(positions, gained, members)
 
 
 class _SupLinUCBSolver(_Modified):
@@ -321,3 +308,99 @@ class _SupLinUCBSolver(_Modified):
 
     def sequence(self) -> None:
         return None
+
+
+@dataclass(frozen=True)
+class LinUCBPlusPlusCorral(Policy):
+    """Adapt to an unknown number of relevant features, with a guarantee for every action set.
+
+    The iterations and mixture-arms are those of `LinUCBPlusPlus`, but real arms and mixture-arms are learned apart: by
+    `LinUCB` in d_i features, which may be misspecified, and by `UCB`, which is not, under a smoothed corral of the
+    two. In experiments the corral costs more than the misspecification does: prefer `LinUCBPlusPlus` in practice.
+
+    Parameters
+    ----------
+    radius : {"noise", "full", "paper", "oful"} or float
+        Of the `LinUCB` inside, whose horizon is the length of the iteration.
+    index : {"self-normalised", "subgaussian", "ucb1", "released"}
+        Index of the `UCB` on mixture-arms.
+
+    Notes
+    -----
+    Theorem 5 of the paper: the rate function theta_beta, Pareto optimal, without an expressive action set. The
+    master's learning rate is 1 / sqrt(d_i DeltaT_i). Iteration 1 has no mixture-arm and is plain `LinUCB`.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=40, intrinsic_dim=2, horizon=300)
+    >>> outcome = adadim.simulate(adadim.LinUCBPlusPlusCorral(), instance)
+    >>> outcome.learner.describe()[0]["iteration"]
+    3
+    """
+
+    beta: Beta = 0.5
+    ridge: Ridge = 0.1
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: RadiusScale = 1.0
+    index: Index = "self-normalised"
+    feedback: RoundFeedback = "step2"
+    loss_range: LossRange = (-1.0, 1.0)
+    replay: bool = True
+    expressive: bool | None = None
+    ties: Ties = "random"
+
+
+class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
+    """State of `LinUCBPlusPlusCorral`."""
+
+    def __init__(self, policy: LinUCBPlusPlusCorral, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy.beta, problem, streams)
+        self.policy = policy
+        self.expressive = check_expressive(policy.expressive, problem)
+
+    def make_solver(self, iteration: Iteration) -> Solver:
+        policy, problem, earlier = self.policy, self.problem, iteration.index - 1
+        streams = self.streams.child(iteration.index)
+        inner = problem.with_horizon(iteration.length)
+        linucb = linucb_of(policy, dim=iteration.dim, only_supported=self.expressive).learner(inner, self.streams)
+        if not earlier:
+            return linucb
+        ucb = _MixtureUCB(self, iteration, streams.child(0))
+        eta = 1 / math.sqrt(iteration.dim * iteration.length)
+        rounds = rounds_of(iteration.length, policy.replay)
+        master = LogBarrier(problem.reference, 2, eta, rounds)
+        bases = Bases([linucb, ucb], problem.reference)
+        return SmoothedBases(policy, bases, master, iteration.length, streams)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        rows = super().descriptions()
+        for r, row in enumerate(rows):
+            solver = self.solvers.get(int(self.iteration[r]))
+            if isinstance(solver, SmoothedBases):
+                row["probabilities"] = solver.master.probabilities(self.everyone)[r].tolist()
+                row["rounds_of_each_base"] = solver.counts[r].tolist()
+        return rows
+
+
+class _MixtureUCB(Solver):
+    """UCB over the mixture-arms of the finished iterations."""
+
+    fixed_operations = True
+
+    def __init__(self, learner: LinUCBPlusPlusCorralLearner, iteration: Iteration, streams: Streams) -> None:
+        policy, problem, earlier = learner.policy, learner.problem, iteration.index - 1
+        self.real, self.ties, self.streams, self.horizon = problem.arms, policy.ties, streams, iteration.length
+        self.statistics = UCBStatistics(
+            UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
+        )
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        draws = self.streams.source(self.horizon)
+        uniforms = draws.uniforms(rows) if self.ties == "random" else None
+        return self.real + argmax(self.statistics.scores(rows), uniforms), {}
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        # Outside a mask there may be a real arm.
+        self.statistics.add(clamp(arms - self.real, 0), rewards, rows)

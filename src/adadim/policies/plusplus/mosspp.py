@@ -1,23 +1,29 @@
-"""MOSS++ and empMOSS++ (Zhu and Nowak 2020): MOSS in iterations on ever fewer arms, remembering by mixture-arms."""
+"""MOSS where nobody knows how many arms are best, or how smooth they are.
+
+MOSS++ and empMOSS++ (Zhu and Nowak 2020) play MOSS in iterations on ever fewer arms, MeDZO (Hadiji 2019), the ancestor
+of the idea, on ever wider cells of [0, 1], remembering by mixture-arms. Parallel (Zhu and Nowak 2020) runs copies of
+MOSS on samples of many sizes, of which the best so far plays.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, clamp, indices, like, namespace
+from adadim.core.checks import finite
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.ties import Ties
-from adadim.policies.arms.moss import MOSSScale, moss_width, sampled_arms
-from adadim.policies.arms.statistics import ArmStatistics
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.parameters import Beta
+from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, moss_width, sampled_arms
+from adadim.policies.base import Memo, Policy
+from adadim.policies.masters.base import CountingMasterLearner
+from adadim.policies.parameters import Beta, Ties
 from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
 from adadim.theory import Iteration
@@ -27,7 +33,16 @@ FEWEST = 4  # arms in play of empMOSS++
 
 @dataclass(frozen=True)
 class IteratedMOSS(Policy):
-    """Hyper-parameters of MOSS++ and its kin."""
+    """Hyper-parameters of MOSS++ and its kin.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
+    scale : float, optional
+        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
+        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    """
 
     beta: Beta = 0.5
     scale: MOSSScale | None = None
@@ -42,16 +57,6 @@ class MOSSPlusPlus(IteratedMOSS):
     which replays what it did. Use it when there are about as many arms as rounds or more, of which an unknown share is
     best. It ignores features, so in a linear bandit it is a baseline; `EmpMOSSPlusPlus` keeps its data and does
     better in practice, and `MOSS(sample=...)` does when the share of best arms is known.
-
-    Parameters
-    ----------
-    beta : float in [0.5, 1)
-        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
-    scale : float, optional
-        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
-        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
-    ties
-        As in `MOSS`.
 
     Notes
     -----
@@ -68,12 +73,11 @@ class MOSSPlusPlus(IteratedMOSS):
     8
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return IteratedMOSSLearner(self, problem, streams)
 
-
-class IteratedMOSSLearner(IteratedLearner):
+class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
     """State of `MOSSPlusPlus`."""
+
+    in_play = "arms_in_play"  # what `describe` calls the number of those
 
     def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams, problem.arms)
@@ -98,15 +102,12 @@ class IteratedMOSSLearner(IteratedLearner):
         rows = super().descriptions()
         for row in rows:
             del row["dim"]
-            row["arms_in_play"] = self.sizes()[row["iteration"] - 1]
+            row[self.in_play] = self.sizes()[row["iteration"] - 1]
         return rows
 
 
-class MOSSSolver:
-    """MOSS on `count` sampled arms and the mixture-arms so far; the horizon in the index is `horizon`.
-
-    `sample` (R, count) are the arms; the statistics have an entry for each of them, then one for each mixture-arm.
-    """
+class MOSSSolver(Solver):
+    """MOSS on `count` sampled arms, `sample` (R, count), and the mixture-arms so far, whose statistics come after."""
 
     def __init__(self, learner: IteratedMOSSLearner, iteration: Iteration, count: int, horizon: int) -> None:
         self.policy, self.draws, self.problem_arms = learner.policy, learner.draws, learner.problem.arms
@@ -139,9 +140,6 @@ class MOSSSolver:
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         self.statistics.add(memo["local"], rewards, rows)
 
-    def sequence(self) -> str:
-        return type(self).__name__
-
 
 @dataclass(frozen=True)
 class EmpMOSSPlusPlus(IteratedMOSS):
@@ -151,15 +149,10 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     counts as 0), their statistics and those of mixture-arms are kept, and the index has the time since the start as
     its horizon. Less regret than MOSS++ in its authors' experiments, and nothing is proved of it.
 
-    Parameters
-    ----------
-    beta, scale, ties
-        As in `MOSSPlusPlus`; equal means when arms are ranked are resolved as equal scores are.
-
     Notes
     -----
     No guarantee. The ranking is of all arms, so where rewards may be negative, arms never pulled come before those
-    with a negative mean. T and the scale of the noise must be known.
+    with a negative mean; equal means are resolved as equal scores are. T and the scale of the noise must be known.
 
     Examples
     --------
@@ -170,11 +163,8 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     8
     """
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return EmpMOSSPlusPlusLearner(self, problem, streams)
 
-
-class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
+class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
     """State of `EmpMOSSPlusPlus`: besides that of MOSS++, what is known of every arm and mixture-arm."""
 
     def __init__(self, policy: EmpMOSSPlusPlus, problem: Problem, streams: Streams) -> None:
@@ -201,16 +191,10 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
         self.known.add(memo["choice"], rewards, rows)
         super().absorb(arms, rewards, rows, memo)
 
-    def finish(self, i: int, rows: Rows) -> None:
-        super().finish(i, rows)
-        if i + 1 < len(self.schedule.iterations):
-            following = self.solver(i + 1)
-            assert isinstance(following, MOSSSolver)
-            self._inherit(following, rows)
-
-    def _inherit(self, solver: MOSSSolver, rows: Rows) -> None:
-        """Start `rows` of an iteration from the arms with the best means, and all that is known of them."""
-        real = self.problem.arms
+    def begin(self, i: int, rows: Rows) -> None:
+        """Start from the arms with the best means, and all that is known of them."""
+        solver, real = self.solver(i), self.problem.arms
+        assert isinstance(solver, MOSSSolver)
         pulls, sums = rows.of(self.known.counts), rows.of(self.known.sums)
         means = as_numpy(sums[:, :real] / clamp(pulls[:, :real], 1.0))
         if self.policy.ties == "random":
@@ -226,3 +210,160 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
         each = indices(sample)[:, None]
         rows.put(solver.statistics.counts, pulls[each, kept])
         rows.put(solver.statistics.sums, sums[each, kept])
+
+
+@dataclass(frozen=True)
+class MeDZO(IteratedMOSS):
+    """Adapt to the unknown smoothness of a reward function on [0, 1], whose points the arms are, in their order.
+
+    Iterations of doubling length play MOSS on halving numbers of cells, a cell being played at a uniform point of it;
+    each leaves behind a mixture-arm, which replays what it did. Use it when neighbouring arms have similar means and
+    nobody knows how similar. For arms without an order there is `MOSSPlusPlus`, for features `LinUCBPlusPlus`.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: B = T^beta.
+    scale : float, optional
+        Factor on the width of cells and mixture-arms alike; by default twice their sub-Gaussian scale, for which the
+        spread of means counts too: sqrt(sigma^2 + (range/2)^2) with the range of all means where it is known, and the
+        spread of the rewards that made it for a mixture-arm where it is not. 1 for rewards in [0, 1].
+
+    Notes
+    -----
+    For means that are a-Hoelder with constant L the regret is at most 412 log2(B)^(3/2) max(B, T L^(1/(a+1))
+    B^(-a/(a+1))) for all a and L at once. Everything but the form of the schedule is unverified: the
+    412, the constant in MOSS (here that of `MOSSPlusPlus`), and which point of a cell is played. T must be known.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.interval(arms=500, horizon=1000)
+    >>> outcome = adadim.simulate(adadim.MeDZO(scale=1.0), instance)
+    >>> outcome.learner.describe()[0]["cells"]
+    4
+    """
+
+
+class MeDZOLearner(IteratedMOSSLearner, of=MeDZO):
+    """State of `MeDZO`."""
+
+    in_play = "cells"
+
+    def __init__(self, policy: MeDZO, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        self.point_streams = streams.child(self.schedule.p + 1)
+        if policy.scale is None and problem.reward_range is not None:
+            # A cell is played at a random point, so its rewards spread as a mixture's do.
+            spread = 2.0 * np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
+            self.noise = like(spread, problem.reference)[:, None]
+
+    def make_solver(self, iteration: Iteration) -> Solver:
+        return CellSolver(self, iteration, self.sizes()[iteration.index - 1], iteration.length)
+
+    def finish(self, i: int, rows: Rows) -> None:
+        # The memory is of cells, not of the points that happened to be played in them.
+        real, index = self.problem.arms, rows.index
+        self.counts[index, :real] = spread_over_cells(self.counts[index, :real], self.sizes()[i])
+        super().finish(i, rows)
+
+
+def cell_starts(arms: int, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """First arm of each of the cells [k/K, (k+1)/K), and `arms` after the last."""
+    return -(-np.arange(cells + 1) * arms // cells)
+
+
+def spread_over_cells(counts: Array, cells: int) -> Array:
+    """Counts of arms with those of each cell spread evenly over its arms."""
+    xp, arms = namespace(counts), counts.shape[-1]
+    starts = cell_starts(arms, cells)
+    sizes = np.diff(starts)
+    totals = xp.cumulative_sum(counts, axis=-1)
+    totals = xp.concat([totals[:, :1] * 0.0, totals], axis=-1)[:, like(starts, counts)]
+    means = (totals[:, 1:] - totals[:, :-1]) / like(sizes.astype(float), counts)
+    return means[:, like(np.repeat(np.arange(cells), sizes), counts)]
+
+
+class CellSolver(MOSSSolver):
+    """MOSS on the cells of one iteration and the mixture-arms so far."""
+
+    def __init__(self, learner: MeDZOLearner, iteration: Iteration, count: int, horizon: int) -> None:
+        super().__init__(learner, iteration, count, horizon)
+        self.point_streams, self.rounds = learner.point_streams, learner.problem.horizon
+        starts = cell_starts(learner.problem.arms, count)
+        self.starts = like(starts[:-1].copy(), learner.problem.reference)
+        self.widths = like(np.diff(starts).astype(float), learner.problem.reference)
+
+    def arms(self, local: Array, rows: Rows) -> Array:
+        """A uniform point of each cell."""
+        xp, uniforms = namespace(self.starts), self.point_streams.source(self.rounds).uniforms(rows)
+        return self.starts[local] + xp.astype(xp.floor(uniforms * self.widths[local]), xp.int64)
+
+
+@dataclass(frozen=True)
+class ParallelMOSS(Policy):
+    """Run MOSS on random samples of growing sizes, and every sqrt(T) rounds go on with the copy of least regret.
+
+    Use it when the best mean is known but not how many arms have it: without that knowledge `MOSSPlusPlus`.
+
+    Parameters
+    ----------
+    best_mean : float
+        Mean reward mu* of a best arm; what the copies have lost is measured against it.
+    scale
+        Of the copies, as in `MOSS`.
+
+    Notes
+    -----
+    There are ceil(ln T) copies; copy j plays ceil(T^(j/q) ln(sqrt(T))) arms, at most all. It is said to lose only
+    logarithms against the best sample size, which is unverified. mu*, T and the scale of the noise must be known.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.many_best(arms=500, alpha=0.2, horizon=600)
+    >>> outcome = adadim.simulate(adadim.ParallelMOSS(best_mean=0.9), instance)
+    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
+    600
+    """
+
+    best_mean: Annotated[float, partial(finite, wanted="be the mean reward of a best arm, e.g. 0.9")] = 1.0
+    scale: MOSSScale | None = None
+    ties: Ties = "random"
+
+    def policies(self, problem: Problem) -> list[MOSS]:
+        """The copies of MOSS on a problem."""
+        sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
+        return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
+
+
+def parallel_sizes(horizon: int) -> list[int]:
+    """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T)."""
+    q = max(1, math.ceil(math.log(horizon)))
+    return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
+
+
+class ParallelMOSSLearner(CountingMasterLearner, of=ParallelMOSS):
+    """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
+
+    policy: ParallelMOSS
+
+    def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
+        super().__init__(policy, problem, streams)
+        self.interval = math.ceil(math.sqrt(problem.horizon))
+        self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
+
+    def scores(self, rows: Rows) -> Array:
+        """Minus what each copy has lost so far."""
+        return rows.of(self.rewards) - self.policy.best_mean * rows.of(self.plays)
+
+    def next_base(self, rows: Rows) -> Array:
+        switch = rows.of(self.played) % self.interval == 0
+        return self.xp.where(switch, super().next_base(rows), rows.of(self.base))
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        rows.put(self.base, chosen)
+        rows.put(self.played, rows.of(self.played) + 1)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        return self.describe_counts(regret_of_each_base=-self.scores(self.everyone))

@@ -1,31 +1,44 @@
-"""Bandit Combiner (Cutkosky, Das and Purohit 2020): UCB over bases with putative regret bounds and targets."""
+"""UCB over bases: with putative regret bounds and targets, or each run in several copies whose median counts.
+
+These are Bandit Combiner (Cutkosky, Das and Purohit 2020) and UCB-C (Arora, Marinov and Mohri 2021).
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, at_each, clamp
-from adadim.core.checks import finite, positive
+from adadim.core.arrays import Array, FloatArray, at_each, clamp, is_numpy
+from adadim.core.checks import finite, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
+from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.policies.base import Learner
+from adadim.models.fixed import FewPulls
+from adadim.models.linear import FixedModel
+from adadim.policies.base import Learner, Policy
+from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
     Master,
+    RegretBound,
     RewardScale,
+    SqrtLogBound,
     check_numbers,
     dims_of,
     per_base,
 )
 from adadim.policies.parameters import Delta
+
+MOST_COPIES = 1000  # of UCB-C; each is a learner of its own; 2 ln T is 138 for T = 10^30
+RELEASED_COPIES, RELEASED_QUANTILE = 5, 0.51
 
 
 def check_exponents(value: Any, name: str) -> None:
@@ -56,8 +69,6 @@ class BanditCombiner(Master):
 
     Parameters
     ----------
-    bases, base, ambient
-        As in `Corral`.
     coefficients : tuple of float, optional
         C_i, for rewards in [0, 1]; by default the square root of the dimension of each base.
     exponents : tuple of float, optional
@@ -71,12 +82,8 @@ class BanditCombiner(Master):
         As above.
     z : float
         Factor of sqrt(L n) in the test that drops a base; at least 3/sqrt(2) for a base that keeps its promise to stay.
-    delta : float, optional
-        Confidence; 1/sqrt(T) by default.
     unplayed : float
         Mean that a base never played counts with; the source's 0 is the least reward there is in [0, 1].
-    reward_scale : float, optional
-        Scale of the rewards, as in `BoundBalancing`.
 
     Notes
     -----
@@ -124,9 +131,6 @@ class BanditCombiner(Master):
         made: FloatArray = plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h
         return made
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BanditCombinerLearner(self, problem, streams)
-
 
 def promise_factor(a: FloatArray) -> FloatArray:
     """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a)."""
@@ -134,7 +138,7 @@ def promise_factor(a: FloatArray) -> FloatArray:
     return (1 - a) ** power * (1 + a) ** (1 / a) / a**power
 
 
-class BanditCombinerLearner(CountingMasterLearner):
+class BanditCombinerLearner(CountingMasterLearner, of=BanditCombiner):
     """State of `BanditCombiner`: besides plays and rewards each base's deviation, and who is still active."""
 
     policy: BanditCombiner
@@ -190,3 +194,136 @@ class BanditCombinerLearner(CountingMasterLearner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         return self.describe_counts(deviation_of_each_base=self.deviation, active=self.active)
+
+
+@dataclass(frozen=True)
+class UCBCorral(Master):
+    """Play the base with the largest optimistic value, judged by the median of S independent copies.
+
+    A round of the master is S steps: each copy of the chosen base plays once. The median makes a bound that holds in
+    expectation hold with high probability. Use it when every base owns its arms and one of them owns the best, with
+    a gap; where bases share the best arm, as nested ones do, and at short horizons, where a copy sees 1/S of the
+    data, `DynamicBalancing` and `D3RB` do better.
+
+    Parameters
+    ----------
+    copies : int, optional
+        S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear. What makes
+        copies of a base differ is its own randomness.
+    bound : Bound
+        Rbar_i(n): the regret expected of base i after n plays, for rewards in [0, 1]. If it is 0 at n = 1, as
+        sqrt(d_i n ln n) is, a base played once has next to no bonus, and whichever is played twice first is kept.
+    factor : float
+        Factor on Rbar_i: 2 is what the lemma about the median gives; sqrt(2) is what the proof of the theorem uses.
+    variant : {"proved", "printed", "released"}
+        "proved": `factor` Rbar_i. "printed": sqrt(2 Rbar_i), as the pseudo-code has it. "released": the authors' code,
+        index median + 8 sqrt(d_i ln(t + 1)) / n with t counting rounds of the master, 5 copies, and the value
+        nearest to the 51st percentile as the median.
+
+    Notes
+    -----
+    With gaps Delta_i between the bases' best arms, regret O(sum_i d_i ln^2(T) / Delta_i + ln(T) R_best(T)); without,
+    O(ln(T) sqrt(M T ln(T) max_i d_i)). Known beforehand: the bounds, and T for the number of copies. The last round
+    stops at T, whatever copy it has reached.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> outcome = adadim.simulate(adadim.UCBCorral(copies=4), instance)
+    >>> sum(outcome.learner.describe()[0]["steps_of_each_base"])
+    200
+    """
+
+    copies: Annotated[int, partial(integer, most=MOST_COPIES, meaning="or None for 2 ln T of them")] | None = None
+    bound: RegretBound = field(default_factory=SqrtLogBound)
+    complexities: BaseNumbers | None = None
+    factor: Annotated[float, partial(positive, meaning="2, or the square root of 2")] = 2.0
+    variant: Literal["proved", "printed", "released"] = "proved"
+    reward_scale: RewardScale | None = None
+
+    def copies_for(self, horizon: int) -> int:
+        """Number S of copies."""
+        usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
+        return usual if self.copies is None else self.copies
+
+    def median(self, means: Array, xp: Any) -> Array:
+        """Median over the last axis, the copies."""
+        ordered, count = xp.sort(means, axis=-1), means.shape[-1]
+        if self.variant == "released":
+            return ordered[..., round(RELEASED_QUANTILE * (count - 1))]
+        return 0.5 * (ordered[..., (count - 1) // 2] + ordered[..., count // 2])
+
+    def bonus(self, complexity: Array, plays: Array, steps: Array, rounds: Array, xp: Any) -> Array:
+        """Optimism for a base after `plays` (at least 1) rounds of its own, for rewards in [0, 1]."""
+        if self.variant == "released":
+            return 8.0 * xp.sqrt(complexity * xp.log(rounds + 1.0)) / plays
+        bound = self.bound(complexity, plays)
+        regret = xp.sqrt(2.0 * bound) if self.variant == "printed" else self.factor * bound
+        return (regret + xp.sqrt(2.0 * plays * xp.log(steps))) / plays
+
+
+class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
+    """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
+
+    policy: UCBCorral
+
+    def __init__(self, policy: UCBCorral, problem: Problem, streams: Streams) -> None:
+        self.originals, self.copies = policy.policies(problem), policy.copies_for(problem.horizon)
+        super().__init__(policy, problem, streams)
+        self.dims = self.complexities(policy.complexities, self.originals)
+        # The base of the round that is on, and its copy that plays next.
+        self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
+
+    def base_policies(self, policy: Any, problem: Problem) -> tuple[Policy, ...]:
+        # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.
+        lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
+        return tuple(base for base in lean for _ in range(self.copies))
+
+    def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
+        """The copies; those of a LinUCB share what they know before the first pull (NumPy)."""
+        if problem.contextual or not is_numpy(problem.reference):
+            return super().base_learners(problem, children)
+        makers = [FewPulls(problem.horizon, self.copies) for _ in self.originals]
+        learners: list[Learner] = []
+        for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
+            base, make = self.originals[i // self.copies], makers[i // self.copies]
+            if type(base) is LinUCB and base.form == "auto" and base.memory is None:
+                dim, supported = base.checked_dim(problem), base.only_supported
+                model = FixedModel(problem, base.ridge, dim=dim, supported=supported, make=make)
+                learners.append(LinUCBLearner(base, problem, streams, model))
+            else:
+                learners.append(policy.learner(problem, streams))
+        return learners
+
+    def scores(self, rows: Rows) -> Array:
+        """Index of every base (n, M), as it is between two rounds; infinite for one never played."""
+        xp, shape = self.xp, (len(rows), len(self.originals), self.copies)
+        plays = xp.reshape(rows.of(self.plays), shape)
+        median = self.policy.median(xp.reshape(rows.of(self.rewards), shape) / clamp(plays, 1.0), xp)
+        n = clamp(plays[:, :, 0], 1.0)
+        rounds = xp.sum(plays[:, :, 0], axis=-1)[:, None]
+        steps = 1.0 + self.copies * rounds  # the number of the step that comes next
+        index = median + rows.of(self.scale) * self.policy.bonus(self.dims, n, steps, rounds, xp)
+        return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
+
+    def next_base(self, rows: Rows) -> Array:
+        copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
+        base = rows.of(self.base) + 0
+        if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
+            base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
+        return base * self.copies + copy
+
+    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+        rows.put(self.base, chosen // self.copies)
+        rows.put(self.copy, (chosen % self.copies + 1) % self.copies)
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        xp, shape = self.xp, (len(self.problem), len(self.originals), self.copies)
+        steps = xp.sum(xp.reshape(self.plays, shape), axis=-1)
+        earned = xp.sum(xp.reshape(self.rewards, shape), axis=-1)
+        rows = self.describe_bases(
+            steps_of_each_base=xp.astype(steps, xp.int64), mean_reward_of_each_base=earned / clamp(steps, 1.0)
+        )
+        names = [repr(policy) for policy in self.originals]
+        return [{**row, "bases": names, "copies": self.copies} for row in rows]

@@ -1,1 +1,0 @@
-"""Algorithms for arms that have nothing to do with each other: features are ignored."""
