@@ -11,8 +11,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
-from adadim.core.design import Design
-from adadim.core.features import in_like_units, interactions
+from adadim.core.design import Design, in_like_units, interactions
 from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -113,11 +112,9 @@ def read_log(
         features = [name for name in table.names if name not in taken]
     else:
         features = checked_names(features, "features")
-    covariates = np.empty((len(rewards), 0))
-    if features:
-        covariates = np.stack([table.numbers(name, rows) for name in features], axis=1)
-        if flag(standardise, "standardise"):
-            covariates = in_like_units(covariates)
+    covariates = table.matrix(features, rows)
+    if features and flag(standardise, "standardise"):
+        covariates = in_like_units(covariates)
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
     plain = (chosen, rewards, propensities, sizes, dim)
