@@ -75,7 +75,7 @@ class Processes(Engine):
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         if self.jobs == 1:
-            yield from ((unit, compute(self.store, unit, self.rounds)) for unit in units)
+            yield from ((unit, compute(self.store, unit, self.rounds)[1]) for unit in units)
             return
         # At least two: joblib would do the work of one in this process, which must survive what a policy does to one.
         count = min(self.jobs, max(2, len(units)))
@@ -84,7 +84,7 @@ class Processes(Engine):
             options = {"initializer": begin, "initargs": (os.getpid(),)}
         pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None, **options)
         store, by_id = self.store.absolute(), {unit.id: unit for unit in units}
-        tasks = (joblib.delayed(_compute_in_worker)(store, unit, self.rounds) for unit in units)
+        tasks = (joblib.delayed(compute)(store, unit, self.rounds) for unit in units)
         try:
             with warnings.catch_warnings(), _environment("PYTHONSAFEPATH", "1"):
                 warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
@@ -97,20 +97,16 @@ class Processes(Engine):
             raise WorkersDiedError from error
 
 
-def _compute_in_worker(store: Store, unit: Unit, rounds: Path | None) -> tuple[str, UnitStatus]:
-    return unit.id, compute(store, unit, rounds)
-
-
-def compute(store: Store, unit: Unit, rounds: Path | None = None) -> UnitStatus:
+def compute(store: Store, unit: Unit, rounds: Path | None = None) -> tuple[str, UnitStatus]:
     """Compute and store a unit, unless it is stored by now or another process is computing it; see `reporter`."""
     ((_, status),) = store.claim([unit])
     if status is not None:  # another run was faster, perhaps with other blocks
-        return status
+        return unit.id, status
     try:
         store.write(unit, encoded(unit, regret_of(unit, lambda: _instance(unit), reporter(rounds, unit))))
     finally:
         store.claims.drop(unit.block)
-    return "computed"
+    return unit.id, "computed"
 
 
 def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
@@ -181,8 +177,6 @@ class _OneThread:
 
 
 one_blas_thread = _OneThread()
-
-
 _last: tuple[str, Instance] | None = None
 
 
@@ -286,7 +280,7 @@ class GpuEngine(Engine):
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         for together in _batches(units, self.batch):
             made: dict[InstanceKey, Instance] = {}
-            for of_one_policy in _grouped(together, _policy_key):
+            for of_one_policy in _grouped(together, lambda unit: (str(unit.cell.identity["policy"]), unit.cell.times)):
                 claimed = self.store.claim(of_one_policy)
                 wanted = [unit for unit, status in claimed if status is None]
                 try:
@@ -326,10 +320,6 @@ def _batches(units: Iterable[Unit], batch: int | None) -> Iterator[list[Unit]]:
         yield together
 
 
-def _policy_key(unit: Unit) -> Hashable:
-    return str(unit.cell.identity["policy"]), unit.cell.seed, unit.cell.times
-
-
 def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[list[Unit]]:
     """Units with equal keys together, in the order in which these come first."""
     groups: dict[Hashable, list[Unit]] = {}
@@ -356,9 +346,9 @@ def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: 
 
 def _instance_on(device: str, unit: Unit) -> Any:
     """The unit's instance on the device, made by all cores."""
-    starts = range(unit.start, unit.stop, CHUNK)
+    whole = range(unit.start, unit.stop)
     with one_blas_thread(), ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        chunks = [range(start, min(start + CHUNK, unit.stop)) for start in starts]
+        chunks = (whole[at : at + CHUNK] for at in range(0, len(whole), CHUNK))
         parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
     if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
         return unit.make().to(device)
