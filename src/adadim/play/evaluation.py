@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
-from adadim.core.checks import between, require, shown
+from adadim.core.checks import between, require
 from adadim.core.frames import Frame
 from adadim.core.problem import Problem
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
@@ -204,9 +205,8 @@ def evaluate(
         if isinstance(policy, Policy) or callable(policy):
             told = (float(log.rewards.std()) or None) if noise is None else noise
             problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=told)
-            made = policy if isinstance(policy, Policy | type) else policy(problem)
-            if not isinstance(made, Policy):
-                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
+            made: Any = policy if isinstance(policy, Policy | type) else policy(problem)
+            require(isinstance(made, Policy), "policy", "be an adadim policy such as LinUCB()", made, InvalidTypeError)
             chances = _chances(_walk(made, problem, log, seed, True), log)
             alone = _walk(made, problem, log, seed, False) if log.uniform else None
             first = int(warmup * len(log))
@@ -284,10 +284,8 @@ def _chances(choices: IntArray, log: Log) -> FloatArray:
 def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
     """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
     choices = as_numpy(rule)
-    if choices.dtype.kind not in "biuf":
-        raise InvalidTypeError(
-            f"policy must be a Policy, a function that makes one, arms (n,) or probabilities (n, K), got {shown(rule)}"
-        )
+    wanted = "be a Policy, a function that makes one, arms (n,) or probabilities (n, K)"
+    require(choices.dtype.kind in "biuf", "policy", wanted, rule, InvalidTypeError)
     n, arms = len(log), log.arms
     if choices.shape == (n,) and choices.dtype.kind in "iu":
         if (choices < 0).any() or (choices >= log.sizes).any():

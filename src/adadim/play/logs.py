@@ -95,18 +95,12 @@ def read_log(
     if by_row:
         chosen, offers = _row_offers(table, arm, rows)
         sizes = np.array([len(offer.own) for offer in offers])
-        propensities = _probabilities(table, propensity, rows, sizes)
-        return Log(
-            chosen,
-            rewards,
-            propensities,
-            sizes,
-            offers[0].dim,
-            lambda start, stop: [offer.features for offer in offers[start:stop]],
-        )
-    names, chosen = distinct(table.column(arm)[rows], arm)
-    sizes = np.full(len(rewards), len(names))
-    propensities = _probabilities(table, propensity, rows, sizes)
+    else:
+        names, chosen = distinct(table.column(arm)[rows], arm)
+        sizes = np.full(len(rewards), len(names))
+    choices = (chosen, rewards, _probabilities(table, propensity, rows, sizes), sizes)
+    if by_row:
+        return Log(*choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]])
     if features is None:
         taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
         features = [name for name in table.names if name not in taken]
@@ -117,8 +111,7 @@ def read_log(
         covariates = in_like_units(covariates)
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
-    plain = (chosen, rewards, propensities, sizes, dim)
-    return Log(*plain, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
+    return Log(*choices, dim, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
 
 
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:

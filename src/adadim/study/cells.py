@@ -150,11 +150,7 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
     where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
-        learner = _started(cell, probes[cell.instance].problem)
-        try:
-            check_takes_late(learner, probes[cell.instance].delay)
-        except ValueError as error:
-            raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+        learner = _started(cell, probes[cell.instance])
         kind = type(cell.policy_object).__name__
         names = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")
@@ -164,14 +160,16 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
         warn_about_sets(lacking and f"policies.{policy}: {lacking}")
 
 
-def _started(cell: Cell, problem: Problem) -> Learner:
+def _started(cell: Cell, probe: Probe) -> Learner:
     """A learner on the problem of a probe, or else on that of the whole instance."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return cell.policy_object.start(problem)
-        except Exception:  # perhaps only because the probe has few arms
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             try:
-                return cell.policy_object.start(cell.make([0]).problem)
-            except Exception as error:
-                raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+                learner = cell.policy_object.start(probe.problem)
+            except Exception:  # perhaps only because the probe has few arms
+                learner = cell.policy_object.start(cell.make([0]).problem)
+        check_takes_late(learner, probe.delay)
+    except Exception as error:
+        raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+    return learner

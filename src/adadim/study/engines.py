@@ -31,7 +31,7 @@ from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
 from adadim.models.cost import replication_bytes
-from adadim.play.simulate import simulate
+from adadim.play.simulate import Report, simulate
 from adadim.policies.assumptions import without_warning_about_sets
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded
@@ -109,7 +109,7 @@ def compute(store: Store, unit: Unit, rounds: Path | None = None) -> tuple[str, 
     return unit.id, "computed"
 
 
-def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
+def reporter(folder: Path | None, unit: Unit) -> Report:
     """What `simulate` takes as `progress` to write the rounds of a unit now and then into a file of `folder`."""
     if folder is None:
         return False
@@ -127,16 +127,13 @@ def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bo
 
 
 def regret_of(
-    unit: Unit, make: Callable[[], Instance], progress: Callable[[int, int], None] | bool = False
+    unit: Unit, make: Callable[[], Instance], progress: Report = False, device: str = "", count: int = 0
 ) -> FloatArray:
-    """Regret of the replications of a unit, on the instance that is made for it; `progress` is that of `simulate`."""
-    # The instance too is built with one thread, or its last bits might depend on the number of workers.
-    with _failures_explained(unit), one_blas_thread():
-        return _simulate(unit.cell, make(), progress)
-
-
-def _simulate(cell: Cell, instance: Instance, progress: Callable[[int, int], None] | bool = False) -> FloatArray:
-    with without_warning_about_sets():  # `Study.check` has warned
+    """Regret of a unit's policy on the instance that is made; on a device it has `count` replications."""
+    # The instance too is built with one thread, or its last bits might depend on the number of workers. `Study.check`
+    # has warned about sets.
+    with _failures_explained(unit, device, count), one_blas_thread(), without_warning_about_sets():
+        cell, instance = unit.cell, make()
         return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=progress).regret
 
 
@@ -248,9 +245,7 @@ def gpu_memory(device: str) -> tuple[int, int]:
 
 def device_regret(unit: Unit, device: str) -> Any:
     """Regret of the replications of one unit, computed on the device."""
-    made: dict[InstanceKey, Instance] = {}
-    (group,) = _joinable([unit], made, device)
-    return _regret_on(device, group, made)
+    return regret_of(unit, lambda: _instance_on(device, unit), device=device, count=unit.stop - unit.start)
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
@@ -297,8 +292,9 @@ class GpuEngine(Engine):
 
 def _regret_on(device: str, group: Sequence[Unit], made: Mapping[InstanceKey, Instance]) -> Any:
     """Regret of all replications of the group, one unit after the other."""
-    with _failures_explained(group[0], device, sum(unit.stop - unit.start for unit in group)):
-        return _simulate(group[0].cell, Instance.join([made[_instance_key(unit)] for unit in group]))
+    count = sum(unit.stop - unit.start for unit in group)
+    instances = [made[_instance_key(unit)] for unit in group]
+    return regret_of(group[0], lambda: Instance.join(instances), device=device, count=count)
 
 
 def _instance_key(unit: Unit) -> InstanceKey:

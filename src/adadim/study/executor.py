@@ -22,7 +22,7 @@ import joblib
 
 from adadim.core.arrays import check_device
 from adadim.core.checks import flag, integer, machine_bytes
-from adadim.core.display import Bar, somebody_looks
+from adadim.core.display import Bar, is_interactive
 from adadim.core.files import Place
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
@@ -152,7 +152,7 @@ def run(
         manifest = store.open(study, fresh, keep)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
-        elif progress is False or not somebody_looks():
+        elif progress is False or not is_interactive():
             _compute_missing(study, store, engine, lambda done, total, unit: None)
         else:
             count = stack.enter_context(RoundCount(study.name, progress, engine.pace))

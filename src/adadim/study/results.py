@@ -114,8 +114,11 @@ class Results(Tabular):
     ...     numbers = results.common_trials()
     ...     gained = results.final("easy", "random", trials=numbers) - results.final("easy", "LinUCB", trials=numbers)
     ...     times, regret = results.curves("easy", "LinUCB", trials=[3])
+    ...     columns = results.frame().columns
     >>> numbers.tolist(), gained.shape, regret.shape == (1, len(times))
     ([0, 1, 2, 3], (4,), True)
+    >>> columns
+    ['instance', 'policy', 'replication', 'time', 'regret']
     >>> results.labels["instances"]["easy"]["alpha"]
     0.17
     """
