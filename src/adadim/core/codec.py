@@ -31,7 +31,6 @@ REQUIRED = inspect.Parameter.empty
 # Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
 # identity or text, and results keep their names.
 ADDED_LATER = {"added later": True}
-MOST_TEXT = 500  # characters of what a reader of TOML says
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 POLICY_NAME = re.compile(r"\w[\w+, -]*")  # of a class, or as figures have it: LinUCB++ with Corral
 # What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
@@ -234,7 +233,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # no TOML, no text, or a number of thousands of digits
-        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+        raise StudyError(f"{file}: not valid TOML: {error}") from error
     except RecursionError:
         raise StudyError(f"{file}: not valid TOML: nested too deeply") from None
 

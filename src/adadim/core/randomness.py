@@ -53,10 +53,9 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
 
 
 class Streams:
-    """Independent streams, one for each replication of a batch.
+    """Independent streams, one for each replication of a batch, for the library and device of `reference` (`source`).
 
-    `path` is a further key, for the parts of a composite policy (see `child`); the numbers are for the library and
-    device of `reference`, by default NumPy's (see `source`).
+    `path` is a further key, for the parts of a composite policy (see `child`).
     """
 
     def __init__(

@@ -312,17 +312,16 @@ def _checked_model(model: Array, log: Log) -> FloatArray:
 
 
 def predictions(log: Log) -> FloatArray:
-    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows before it; 0 in the first.
+    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows of the blocks before it.
 
-    The ridge weighs as much as one row. It is fitted anew for blocks of rows, so that what a row is predicted by
-    does not depend on it: the doubly robust estimator stays unbiased however wrong the model is.
+    No row has a part in what it is predicted by: the doubly robust estimator is unbiased however wrong the model is.
     """
     predicted = np.zeros((len(log), log.arms))
     second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
     for start, stop in _blocks(len(log)):
         offers = log.offers(start, stop)
         if start and trace:
-            ridge = trace / (start * log.dim)
+            ridge = trace / (start * log.dim)  # weighs as much as one row
             theta = cho_solve(cho_factor(second + ridge * np.eye(log.dim)), moment)
             for row, offer in enumerate(offers, start):
                 predicted[row, : len(offer)] = offer @ theta
@@ -351,10 +350,7 @@ def mean_of(terms: FloatArray, level: float) -> Estimate:
 
 
 def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
-    """IPS divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
-
-    Its error is that of the ratio, by the delta method.
-    """
+    """IPS divided by the mean weight: a little biased, but steadier; its error is that of a ratio (delta method)."""
     n, total = len(weights), float(weights.sum())
     if total == 0:
         return _estimate(math.nan, math.nan, level, n)

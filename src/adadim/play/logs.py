@@ -70,14 +70,7 @@ def read_log(
     features: Sequence[str] | None = None,
     standardise: bool = True,
 ) -> Log:
-    """A log, from a file or a table; the parameters are those of `evaluate`.
-
-    Examples
-    --------
-    >>> log = read_log({"arm": ["a", "b", "a"], "reward": [1, 0, 0], "age": [30, 50, 41]}, propensity="uniform")
-    >>> log, log.propensities
-    (Log(3 rows, up to 2 arms, dim=5), array([0.5, 0.5, 0.5]))
-    """
+    """A log, from a file or a table; the parameters are those of `evaluate`."""
     if isinstance(source, Log):
         return source
     table = Table(source, "the log")

@@ -277,10 +277,7 @@ class _Pulls(NamedTuple):
 
 
 class LateRewards:
-    """Takes the place of a learner's `absorb` where rewards come late.
-
-    A pull counts when it is decided (`expect`), and its reward when it has come (`answer`), in the order of the rounds.
-    """
+    """Takes the place of a learner's `absorb` where rewards come late, and answers in the order of the rounds."""
 
     def __init__(self, learner: Learner, delay: Delay, seed: int) -> None:
         self.learner, self.delay, self.everyone = learner, delay, learner.everyone
@@ -371,10 +368,9 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Show a learner the rows of a log, from which it learns where it chooses what was chosen.
+    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses what was chosen.
 
-    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives each row with what the
-    learner chooses in place of the features. With `every` and R = 1 it learns from all rows, if it can.
+    Gives each row with what it chooses in place of the features. With `every` and R = 1 it learns from all, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone.offering(features, None)
