@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from adadim import errors, instances, policies, theory
 from adadim.core.actions import ActionSet
-from adadim.core.design import Features
-from adadim.core.features import interaction_levels, interactions
+from adadim.core.design import Features, interaction_levels, interactions
 from adadim.core.on_demand import on_demand as _on_demand
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension, dimension

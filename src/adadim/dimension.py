@@ -17,15 +17,13 @@ from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
 from adadim.core.display import card
-from adadim.core.frames import to_pandas, to_polars, without_frame
+from adadim.core.frames import Tabular, without_frame
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.factor import log_evidence
 from adadim.models.moments import Moments
 from adadim.models.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from matplotlib.axes import Axes
 
 Levels = Mapping[str, int] | Sequence[int] | None
@@ -38,10 +36,11 @@ LITTLE_CHANGE = 0.1  # total variation between prior and posterior below which t
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dimension:
+class Dimension(Tabular):
     """What is known about d*, the number of leading features that matter.
 
-    Arrays have a first axis of R replications if they come from a learner of R replications.
+    Arrays have a first axis of R replications if they come from a learner of R replications. As a table it has a row
+    for each possible d*: its value and name if it has one, probability, prior, and the tail P(d* >= m).
 
     Attributes
     ----------
@@ -163,14 +162,6 @@ class Dimension:
         low, high = self.interval(0.9)
         rows = {"answer": str(self), "most likely d*": self.mode, "90% interval": f"{low} to {high}"}
         return card("Dimension", {"answer": str(self)} if several else rows)
-
-    def to_polars(self) -> polars.DataFrame:
-        """A row for each possible d*: its value and name if it has one, probability, prior, and the tail P(d* >= m)."""
-        return to_polars(self._columns())
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same for pandas."""
-        return to_pandas(self._columns())
 
     def _columns(self) -> dict[str, Any]:
         rows = np.atleast_2d(self.probabilities)

@@ -44,10 +44,11 @@ class AdadimError(Exception):
 
     def __init__(self, *arguments: object) -> None:
         # A name or value of megabytes, from a damaged file for instance, is not echoed whole.
-        super().__init__(*(_cut(text) if isinstance(text, str) else text for text in arguments))
+        super().__init__(*(shortened(text) if isinstance(text, str) else text for text in arguments))
 
 
-def _cut(text: str) -> str:
+def shortened(text: str) -> str:
+    """A message, cut in the middle where it is long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adadim.core.arrays import FloatArray, real_array
-from adadim.core.checks import check_fits, flag, integer, number, one_of, require, shown
+from adadim.core.checks import check_fits, flag, integer, number, one_of, require
 from adadim.errors import ConditionError, InvalidTypeError, InvalidValueError
 
 __all__ = [
@@ -196,8 +196,7 @@ def dominates(
 
 
 def _rates(rate: Callable[[FloatArray], ArrayLike], name: str, points: FloatArray) -> FloatArray:
-    if not callable(rate):
-        raise InvalidTypeError(f"{name} must be a function of an array of alphas, got {shown(rate)}")
+    require(callable(rate), name, "be a function of an array of alphas", rate, InvalidTypeError)
     try:
         rates = rate(points)
     except (TypeError, ValueError) as error:

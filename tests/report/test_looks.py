@@ -136,3 +136,14 @@ def test_intervals_cover_the_mean_of_few_trials(trials):
     low, high = bootstrap.mean_interval(values)
     assert 0.92 <= ((low <= 0) & (high >= 0)).mean() <= 0.985
     assert (low < values.mean(axis=0)).all()
+
+
+def test_intervals_in_numbers():
+    """The bootstrap's, taken further out, of ten trials; Student's of two; none of one."""
+    for values, ends in (
+        (np.arange(10.0), (2.4, 6.6)),
+        (np.array([1.0, 3.0]), (-10.7, 14.7)),
+        (np.ones(1), (1.0, 1.0)),
+    ):
+        low, high = bootstrap.mean_interval(values[:, None])
+        assert (low.round(1).item(), high.round(1).item()) == ends

@@ -78,7 +78,7 @@ def test_what_others_compute_or_have_computed_is_left_alone(torch, tmp_path, sim
     plan = device_study(policies={"LinUCB": adadim.LinUCB()})
     store = opened(plan, tmp_path)
     units = {unit.cell.instance: unit for unit in executor.plan(plan, {}, jobs=1, batch=5)}
-    assert engines.compute(store, units["easy"]) == "computed"
+    assert engines.compute(store, units["easy"]) == (units["easy"].id, "computed")
     engines.compute(store, Unit(units["loud"].cell, 0, 2))  # a part of it
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), units["hard"].cell.id], **pipes)

@@ -40,3 +40,11 @@ def test_what_is_no_policy_has_no_table():
 def test_an_instance_parameter_needs_an_instance():
     with pytest.raises(StudyError, match=r"policy\.dim: '@dim' stands for a parameter .*there is none here"):
         from_spec({"kind": "LinUCB", "dim": "@dim"})
+
+
+def test_a_parameter_that_came_later_is_written_where_it_is_used():
+    plain, forgets = adadim.Greedy(), adadim.Greedy(memory=100)
+    assert repr(plain) == "Greedy(ridge=0.1, dim=None, ties='random')"
+    assert repr(forgets) == "Greedy(ridge=0.1, dim=None, ties='random', memory=100)"
+    assert "memory" not in to_spec(plain)
+    assert to_spec(forgets)["memory"] == 100

@@ -18,7 +18,7 @@ from adadim.cli import kit
 from adadim.core.checks import suggestion
 from adadim.core.codec import finite, parse_policy
 from adadim.core.files import write_atomic
-from adadim.core.frames import number_columns, read_frame
+from adadim.core.frames import Table
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as how_many
@@ -58,13 +58,13 @@ def dimension(
 
     Example: adadim dimension choices.csv --reward sales --features constant,price,age,clicks --out picture.png
     """
-    frame = read_frame(file)
+    table = Table(file)
     if features is None:
-        names = [name for name in frame.columns if name != reward]
+        names = [name for name in table.names if name != reward]
     else:
         names = [name.strip() for name in features.split(",")]
-    table = number_columns(frame, [reward, *names], str(file))
-    answer = how_many(table[:, 1:], table[:, 0], levels=_levels(levels), ridge=ridge)
+    rewards = table.numbers(reward)
+    answer = how_many(table.matrix(names), rewards, levels=_levels(levels), ridge=ridge)
     if out_file is not None:
         _draw(answer, out_file)
     if as_json:

@@ -25,13 +25,12 @@ from rich.text import Text
 from adadim import study
 from adadim.core.codec import finite, parse_policy
 from adadim.core.files import Place, as_place, exists, is_folder, names, write_atomic
-from adadim.errors import RunError, StoreError, StoreWarning
+from adadim.errors import RunError, StoreError, StoreWarning, shortened
 from adadim.report import Band
 from adadim.study.kinds import policy_table
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 MENDABLE = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)
-MOST_TEXT = 2000  # characters of an error that a command shows
 MANIFEST = "manifest.json"  # which every folder with a study has
 VERDICT_COLOURS = {
     **dict.fromkeys(["holds", "agrees"], "green"),
@@ -134,10 +133,7 @@ def errors() -> Iterator[None]:
         panic = type(error).__name__ == "PanicException"  # how polars ends where the system refuses it something
         if not panic and not isinstance(error, MENDABLE):
             raise
-        text = str(error) or type(error).__name__
-        if len(text) > MOST_TEXT:
-            text = f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
-        notice(stderr(), "error", "red", text)
+        notice(stderr(), "error", "red", shortened(str(error) or type(error).__name__))
         raise typer.Exit(EXIT_FAILED if isinstance(error, RunError) else EXIT_INPUT) from error
 
 

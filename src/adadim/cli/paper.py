@@ -21,7 +21,7 @@ from adadim.core.codec import parse_value
 from adadim.core.files import Place, as_place
 from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments import field
-from adadim.experiments.paper import analysis, more_claims, plan
+from adadim.experiments.paper import analysis, plan
 from adadim.experiments.paper.analysis import Verdict
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
 from adadim.report import draw_and_save
@@ -205,13 +205,13 @@ def footnote(
 
     Example: adadim study footnote --horizon 625 --horizon 2500 --trials 8
     """
-    variants, horizons = _variants(variant), horizon or more_claims.HORIZONS
-    plans = [more_claims.footnote_study(v, horizons, trials, seed) for v in variants]
+    variants, horizons = _variants(variant), horizon or analysis.HORIZONS
+    plans = [analysis.footnote_study(v, horizons, trials, seed) for v in variants]
     studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
-    points = {v: more_claims.footnote_points(results) for v, results in studies.items()}
-    ends = {v: more_claims.overtaking(line) for v, line in points.items()}
+    points = {v: analysis.footnote_points(results) for v, results in studies.items()}
+    ends = {v: analysis.overtaking(line) for v, line in points.items()}
     at_paper_size = studies.values() if HORIZON in horizons else ()
-    verdicts = [more_claims.footnote_claim(results) for results in at_paper_size]
+    verdicts = [analysis.footnote_claim(results) for results in at_paper_size]
     table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
     paths = kit.write_rows(out_folder, "footnote.csv", table.write_csv(), verdicts)
     if how.quiet:
@@ -244,7 +244,7 @@ def parameter(
 
     Example: adadim study parameter --trials 8
     """
-    judged = [more_claims.learned_claim(v, trials, seed) for v in _variants(variant)]
+    judged = [analysis.learned_claim(v, trials, seed) for v in _variants(variant)]
     verdicts = [verdict for verdict, _ in judged]
     table = pl.DataFrame({verdict.variant: errors for verdict, errors in judged})
     paths = kit.write_rows(out_folder, "parameter.csv", table.write_csv(), verdicts)

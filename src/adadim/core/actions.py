@@ -23,7 +23,7 @@ from adadim.core.arrays import (
     squared_lengths,
     to_torch,
 )
-from adadim.core.checks import integer, shown
+from adadim.core.checks import integer, require, shown
 from adadim.core.frames import without_frame
 from adadim.core.state import unchanging
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
@@ -47,10 +47,8 @@ class ActionSet:
 
     Attributes
     ----------
-    base : array (R, K_0, d)
-        The rows given.
-    levels : tuple of int
-        ``(d,)`` unless the set is an expressive closure.
+    base, levels : array (R, K_0, d), tuple of int
+        The rows given, and the truncation levels: ``(d,)`` unless the set is an expressive closure.
     single : bool
         Whether `features` had no replication axis.
 
@@ -101,23 +99,19 @@ class ActionSet:
         there are none, the shortest level stands in.
         """
         dim = integer(dim, "dim", most=self.dim, meaning="the number of features")
-        if not self.expressive:
-            kept, blocks = None, [0]
-        elif supported:
+        if supported:
             blocks = [b for b, level in enumerate(self.levels) if level <= dim] or [0]
-            kept = [min(self.levels[b], dim) for b in blocks]
         else:
             blocks = [b for b, level in enumerate(self.levels) if level < dim]
             if self.levels[-1] >= dim:
                 blocks.append(len(self.levels) - 1)
-            kept = [min(self.levels[b], dim) for b in blocks]
         index = (np.asarray(blocks)[:, None] * self.base_arms + np.arange(self.base_arms)).ravel()
         pull = like(index, self.base)
         if dim == self.dim and len(blocks) == len(self.levels):
             return self, pull
         cut = copy.copy(self)
         cut.dim = dim
-        cut.levels = (dim,) if kept is None else tuple(kept)
+        cut.levels = tuple(min(self.levels[b], dim) for b in blocks)
         cut.base = self.base[:, :, :dim]
         cut.arms = cut.base_arms * len(cut.levels)
         cut._cuts = None
@@ -138,8 +132,7 @@ class ActionSet:
 
     def weighted(self, weights: Array) -> ActionSet:
         """The same arms with feature j multiplied by ``weights[j]``."""
-        if not bool(self.xp.all(self.xp.isfinite(weights))):
-            raise InvalidValueError(f"weights must be finite, got {shown(weights)}")
+        require(bool(self.xp.all(self.xp.isfinite(weights))), "weights", "be finite", weights)
         return self.with_base(self.base * weights)
 
     def in_like_units(self, factor: float, among: Any = None) -> ActionSet:
@@ -200,12 +193,8 @@ class ActionSet:
 
     def squared_norms(self) -> Array:
         """Squared length of every arm, (R, K)."""
-        xp = self.xp
-        pieces = [self.base[:, :, lo:hi] for lo, hi in self.segments()]
-        parts = [squared_lengths(piece) for piece in pieces]
-        for b in range(1, len(parts)):
-            parts[b] = parts[b] + parts[b - 1]
-        return xp.concat(parts, axis=-1)
+        parts = (squared_lengths(self.base[:, :, lo:hi]) for lo, hi in self.segments())
+        return self.xp.concat(list(itertools.accumulate(parts)), axis=-1)
 
     def segments(self) -> list[tuple[int, int]]:
         """Feature ranges between successive levels."""
@@ -254,16 +243,13 @@ class ActionSet:
 
         Truncations share their prefix, so an expressive set costs one pass over its base arms.
         """
-        xp = self.xp
         if is_numpy(self.base):
             out = np.empty((self.replications, self.arms))
             for r in range(self.replications):
                 self.project_row(r, vectors[r], out[r])
             return out
-        parts = [xp.matmul(self.base[:, :, lo:hi], vectors[:, lo:hi, None])[..., 0] for lo, hi in self.segments()]
-        for b in range(1, len(parts)):
-            parts[b] = parts[b] + parts[b - 1]
-        return xp.concat(parts, axis=-1)
+        parts = ((self.base[:, :, lo:hi] @ vectors[:, lo:hi, None])[..., 0] for lo, hi in self.segments())
+        return self.xp.concat(list(itertools.accumulate(parts)), axis=-1)
 
     def project_row(self, replication: int, vector: Array, out: Array) -> None:
         """Write `project` of a single replication into `out` (NumPy only)."""
@@ -281,8 +267,7 @@ class ActionSet:
 def _checked(features: Array) -> Array:
     array = real_array(features, "features", copy=hasattr(features, "detach"))
     xp = namespace(array)
-    if array.ndim not in (2, 3):
-        raise InvalidValueError(f"features must have shape (K, d) or (R, K, d), got {tuple(array.shape)}")
+    require(array.ndim in (2, 3), "features", "have shape (K, d) or (R, K, d)", tuple(array.shape))
     if array.ndim == 2:
         array = array[None]
     if 0 in tuple(array.shape):
@@ -290,7 +275,7 @@ def _checked(features: Array) -> Array:
             f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
         )
     if is_numpy(array):
-        array = read_only(_owned(_feature_major(array), features))  # policies share it
+        array = read_only(_feature_major(array))  # policies share it
     with np.errstate(over="ignore"):
         squared = as_numpy(squared_lengths(array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
@@ -312,23 +297,14 @@ def _checked(features: Array) -> Array:
 
 
 def _feature_major(array: Array) -> Array:
-    """The same (R, K, d) values, each feature's column contiguous: A u then streams through memory in order.
+    """A copy of (R, K, d) values with each feature's column contiguous: A u then streams through memory in order.
 
     A prefix of the features is one block, so truncations share the memory and need no copy, and the features between
     two levels are contiguous too. Replications that share one set of features go on sharing it.
     """
     if array.strides[0] == 0 and len(array) > 1:
         return np.broadcast_to(_feature_major(array[:1]), array.shape)
-    return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
-
-
-def _owned(array: Array, given: Array) -> Array:
-    """`array`, copied if it shares memory with what was given."""
-    if not isinstance(given, np.ndarray) or not np.may_share_memory(array, given):
-        return array
-    if array.strides[0] == 0 and len(array) > 1:
-        return np.broadcast_to(_owned(array[:1], given), array.shape)
-    return array.copy(order="K")
+    return np.array(array.swapaxes(1, 2), order="C").swapaxes(1, 2)
 
 
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
@@ -339,6 +315,5 @@ def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
         raise InvalidValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
     for level in given:
         integer(level, "levels", most=dim, meaning="the number of features")
-    if any(b <= a for a, b in itertools.pairwise(given)):
-        raise InvalidValueError(f"levels must increase, got {list(given)}")
+    require(all(a < b for a, b in itertools.pairwise(given)), "levels", "increase", list(given))
     return tuple(int(level) for level in given)

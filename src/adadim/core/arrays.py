@@ -90,10 +90,7 @@ def to_torch(array: Array, device: str) -> Array:
 
 
 def _writable(array: Array) -> Array:
-    """An array that may only be read, for callers that want to be allowed to write and do not.
-
-    A view of it where it is itself a view of memory that may be written, as features are; otherwise a copy.
-    """
+    """A read-only array as one that may be written: a view, where it is one of memory that may be, else a copy."""
     view = array.view()
     try:
         view.setflags(write=True)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.errors import AdadimError, InvalidTypeError, InvalidValueError
 
 T = TypeVar("T")
 
@@ -65,15 +65,16 @@ def is_number(value: object) -> bool:
 
 def number(value: float, name: str) -> float:
     """A real number as it is, NaN and infinity included."""
-    if not is_number(value):
-        raise InvalidTypeError(f"{name} must be a number, got {shown(value)}")
+    require(is_number(value), name, "be a number", value, InvalidTypeError)
     return value
 
 
-def require(ok: bool | np.bool, name: str, wanted: str, value: object) -> None:
+def require(
+    ok: bool | np.bool, name: str, wanted: str, value: object, error: type[AdadimError] = InvalidValueError
+) -> None:
     """Raise an error that names the value unless `ok`."""
     if not ok:
-        raise InvalidValueError(f"{name} must {wanted}, got {shown(value)}")
+        raise error(f"{name} must {wanted}, got {shown(value)}")
 
 
 def integer(value: Any, name: str, least: int = 1, most: int | None = None, meaning: str = "") -> int:
@@ -90,8 +91,7 @@ def integer(value: Any, name: str, least: int = 1, most: int | None = None, mean
 
 def positive(value: Any, name: str, meaning: str) -> float:
     """A positive finite number."""
-    if not is_number(value) or not 0 < value < np.inf:
-        raise InvalidValueError(f"{name} must be a positive finite number ({meaning}), got {shown(value)}")
+    require(is_number(value) and 0 < value < np.inf, name, f"be a positive finite number ({meaning})", value)
     return float(value)
 
 
@@ -142,27 +142,24 @@ def instance_of(value: Any, name: str, kind: type, wanted: str) -> None:
 
 def flag(value: Any, name: str) -> bool:
     """True or False, and nothing that merely counts as such."""
-    if not isinstance(value, bool | np.bool):
-        raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}")
+    require(isinstance(value, bool | np.bool), name, "be True or False", value, InvalidTypeError)
     return bool(value)
 
 
 def file_name(value: Any, name: str) -> str:
     """A text that can be the name of a file in a folder, and of none anywhere else."""
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidValueError(f"{name} must be a non-empty string, got {shown(value)}")
-    if {"/", os.sep, os.altsep} & set(value) or value in (".", ".."):
-        raise InvalidValueError(f"{name} must be the name of a file, without folders, got {shown(value)}")
+    require(isinstance(value, str) and value.strip() != "", name, "be a non-empty string", value)
+    inside = not {"/", os.sep, os.altsep} & set(value) and value not in (".", "..")
+    require(inside, name, "be the name of a file, without folders", value)
     printable(value, name)
-    if len(value.encode()) > NAME_BYTES:
-        raise InvalidValueError(f"{name} must have at most {NAME_BYTES} bytes, got {shown(value)}")
-    return value
+    require(len(value.encode()) <= NAME_BYTES, name, f"have at most {NAME_BYTES} bytes", value)
+    return str(value)
 
 
 def printable(value: str, name: str) -> str:
     """A text without control characters and halves of characters, which terminals and files choke on."""
-    if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
-        raise InvalidValueError(f"{name} must have no control characters, got {shown(value)}")
+    fits = all(unicodedata.category(c) not in ("Cc", "Cs") for c in value)
+    require(fits, name, "have no control characters", value)
     return value
 
 
@@ -179,7 +176,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def check_fields(value: object) -> None:
-    """Raise unless every field of a dataclass is what its annotation says.
+    """Raise unless the fields of a dataclass are what their annotations say.
 
     ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
     ``| None`` None is possible too. Other annotations say nothing here.

@@ -31,7 +31,6 @@ REQUIRED = inspect.Parameter.empty
 # Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
 # identity or text, and results keep their names.
 ADDED_LATER = {"added later": True}
-MOST_TEXT = 500  # characters of what a reader of TOML says
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 POLICY_NAME = re.compile(r"\w[\w+, -]*")  # of a class, or as figures have it: LinUCB++ with Corral
 # What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
@@ -41,10 +40,9 @@ GENERATED = frozenset(
 
 
 def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
-    """A dataclass as a table: its class name as `kind`, then its fields; `defaults=False` leaves out usual values.
+    """A dataclass as a table: its class name as `kind`, then its fields as `plain` has them, or without usual ones.
 
-    Dataclasses inside it become tables too, arrays and tuples lists. What is none of these, a function for instance,
-    stays as it is: whoever writes the table to a file refuses it there.
+    What cannot be written, a function for instance, stays as it is: who writes the table to a file refuses it there.
     """
     kept = fields(value)
     if "kind" in kept:
@@ -87,10 +85,7 @@ def from_table(
 def check_table(
     table: Any, kinds: Kinds, where: str, noun: str = "policy", reserved: Collection[str] = ()
 ) -> Callable[..., Any]:
-    """The kind that a table names; raises unless it is known and the table has the keys it takes.
-
-    `reserved` are parameters that are not for the table to set; `noun` is what the kinds are, for messages.
-    """
+    """The kind (a `noun`) that a table names; raises unless it is known and the table has its keys, none `reserved`."""
     if not isinstance(table, Mapping):
         raise InvalidValueError(f"{where}: expected a table with the key 'kind', got {shown(table)}")
     name = table.get("kind")
@@ -153,14 +148,7 @@ def fields(value: Any) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """A dataclass instance as it is printed: as `dataclasses` would, less what was `ADDED_LATER` and is not used.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> adadim.Greedy(), adadim.Greedy(memory=100)
-    (Greedy(ridge=0.1, dim=None, ties='random'), Greedy(ridge=0.1, dim=None, ties='random', memory=100))
-    """
+    """A dataclass instance as `dataclasses` would print it, less what was `ADDED_LATER` and is not used."""
     parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in _written(value) if entry.repr)
     return f"{type(value).__qualname__}({', '.join(parts)})"
 
@@ -245,7 +233,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # no TOML, no text, or a number of thousands of digits
-        raise StudyError(f"{file}: not valid TOML: {str(error)[:MOST_TEXT]}") from error
+        raise StudyError(f"{file}: not valid TOML: {error}") from error
     except RecursionError:
         raise StudyError(f"{file}: not valid TOML: nested too deeply") from None
 
@@ -295,10 +283,7 @@ def _toml_value(value: Any, where: str) -> str:
 
 
 def identity(value: Any, where: str, kinds: Kinds) -> Any:
-    """What decides a result, as plain JSON: equal values give equal text, whoever wrote them and how.
-
-    Code that is not in `kinds`, which are adadim's own, counts with its source, see `source_digest`.
-    """
+    """What decides a result, as JSON that is equal for equal values; code that is not in `kinds` by its source."""
     if _is_dataclass_instance(value):
         kind: type = type(value)
         params = {key: identity(item, f"{where}.{key}", kinds) for key, item in fields(value).items()}
@@ -323,11 +308,7 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
 
 
 def source_digest(value: Any) -> str:
-    """Hash of the source text behind a class or function.
-
-    Covers the text of the functions of the class, and of the functions, classes and constants of the same module that
-    they use, directly or through one another. Other modules are taken to stay as they are.
-    """
+    """Hash of the source text of a class or function, and of all that it uses, also indirectly, of the same module."""
     reader = _SourceReader(getattr(value, "__module__", None))
     reader.add("", value)
     return hashlib.sha256("\n".join(reader.parts).encode()).hexdigest()[:16]

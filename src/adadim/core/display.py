@@ -17,7 +17,7 @@ LONGEST_VALUE = 300  # characters of a value in HTML
 REST = 33  # characters of a line for a short bar, both times and what is between them
 
 
-def somebody_looks() -> bool:
+def is_interactive() -> bool:
     """Whether standard error is a terminal, or the output of a notebook's cell."""
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
@@ -35,7 +35,7 @@ class Bar:
     def __init__(self, name: str, wanted: bool | None = None) -> None:
         self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
         self.shown = False
-        self._possible = wanted is not False and somebody_looks()
+        self._possible = wanted is not False and is_interactive()
         self._from = time.monotonic() + (0.0 if wanted else AFTER)
         self._progress: Any = None
         self._task: Any = None

@@ -90,13 +90,10 @@ def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
 
 
 def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
-    """Write a file so that what has its name is complete, and make its folder if need be; returns the path.
-
-    Several processes may write the same file at once. It survives a power cut, where the system can promise that.
-    """
+    """Write a file whole or not at all, to survive a power cut and others who write it too; makes its folder."""
     with _errors(path, error):
         if isinstance(path, Url):
-            _write_object(*_system(path), data)
+            _write_object(path, data)
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(_partial(path.name))
@@ -119,13 +116,12 @@ def write_objects(contents: Mapping[Url, bytes], error: type[FileError] = FileEr
     if not contents:
         return
     with _errors(next(iter(contents)), error):
-        systems = {url: _system(url) for url in contents}
-        system = next(iter(systems.values()))[0]
+        system = _system(next(iter(contents)))[0]
         if _is_atomic(system):
-            system.pipe({path: contents[url] for url, (_, path) in systems.items()})
+            system.pipe({_system(url)[1]: data for url, data in contents.items()})
             return
-        for url, (_, path) in systems.items():
-            _write_object(system, path, contents[url])
+        for url, data in contents.items():
+            _write_object(url, data)
 
 
 def read(path: Place, error: type[FileError] = FileError) -> bytes:
@@ -133,8 +129,7 @@ def read(path: Place, error: type[FileError] = FileError) -> bytes:
     with _errors(path, error):
         if isinstance(path, Url):
             system, name = _system(path)
-            data: bytes = system.cat_file(name)
-            return data
+            return bytes(system.cat_file(name))
         with open(path, "rb") as file:
             return file.read()
 
@@ -223,12 +218,11 @@ def _partial(name: str) -> str:
     return f"{name}.{secrets.token_hex(4)}.tmp"
 
 
-def _system(url: Url) -> tuple[Any, str]:
+def _system(url: Url) -> Any:
     """The file system of a URL, and the path in it."""
     from fsspec.core import url_to_fs
 
-    system, path = url_to_fs(str(url))
-    return system, path
+    return url_to_fs(str(url))
 
 
 def _is_atomic(system: Any) -> bool:
@@ -236,7 +230,8 @@ def _is_atomic(system: Any) -> bool:
     return bool(ATOMIC & set(protocols))
 
 
-def _write_object(system: Any, path: str, data: bytes) -> None:
+def _write_object(url: Url, data: bytes) -> None:
+    system, path = _system(url)
     if _is_atomic(system):
         system.pipe_file(path, data)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import shown, suggestion
+from adadim.core.checks import require, shown, suggestion
 from adadim.core.files import explained
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
@@ -50,14 +50,21 @@ class Table:
         elif isinstance(source, Sequence) and source and all(isinstance(record, Mapping) for record in source):
             records, names = source, dict.fromkeys(name for record in source for name in record)
             source = {name: np.fromiter((record.get(name) for record in records), object) for name in names}
-        self.frame, self.what, self.names = source, what, column_names(source, what)
+        self.frame, self.what, self.names = source, what, _column_names(source, what)
 
     def __str__(self) -> str:
         return self.what
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
-        """A column as an array (n,), of whatever type it has."""
-        return column(self.frame, name, self.what)
+        """A column as an array (n,), of whatever type it has; an error names what the table has instead."""
+        require(isinstance(name, str), "the name of a column", "be a text", name, InvalidTypeError)
+        if name not in self.names:
+            raise InvalidValueError(f"{self} has no column {shown(name)}; {suggestion(name, self.names)}")
+        given = self.frame[name]
+        values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+        if values.ndim != 1:
+            raise InvalidValueError(f"column {name!r} of {self} must have one value per row, got shape {values.shape}")
+        return values
 
     def filled(self, name: str) -> np.ndarray[Any, np.dtype[np.bool]]:
         """Which rows have something in a column: neither null nor NaN."""
@@ -67,9 +74,29 @@ class Table:
         return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
 
     def numbers(self, name: str, rows: Any = slice(None)) -> FloatArray:
-        """Numbers of a column, in all rows or some, all of them finite."""
-        values: FloatArray = number_columns({name: self.column(name)[rows]}, [name], self.what)[:, 0]
-        return values
+        """Numbers of a column, in all rows or some; a missing value is refused with its row."""
+        values = self.column(name)[rows]
+        if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
+            missing = [value is None or value != value for value in values.tolist()]
+            try:
+                values = np.where(missing, np.nan, values).astype(np.float64)
+            except (TypeError, ValueError):
+                raise InvalidValueError(
+                    f"column {name!r} of {self} must hold numbers, got {shown(values[0])}"
+                ) from None
+        if values.dtype.kind not in "biuf":
+            raise InvalidValueError(f"column {name!r} of {self} must hold numbers, but is {values.dtype}")
+        numbers: FloatArray = values.astype(np.float64)
+        for row in np.flatnonzero(~np.isfinite(numbers))[:1].tolist():
+            raise InvalidValueError(
+                f"column {name!r} of {self} has no finite number in row {row + 1}; drop such rows or fill them in"
+            )
+        return numbers
+
+    def matrix(self, names: Sequence[str], rows: Any = slice(None)) -> FloatArray:
+        """`numbers` of several columns, or of none, side by side, (n, columns)."""
+        columns = [self.numbers(name, rows) for name in names]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self.column(self.names[0])[rows]), 0))
 
 
 def is_missing(value: Any) -> bool:
@@ -77,13 +104,12 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
-def column_names(frame: Frame, what: str = "the table") -> list[str]:
+def _column_names(frame: Frame, what: str) -> list[str]:
     """Names of the columns, in their order."""
     if isinstance(frame, Mapping):
         names = list(frame)
         sizes = {name: len(values) for name, values in frame.items() if hasattr(values, "__len__")}
-        if len(set(sizes.values())) > 1:
-            raise InvalidValueError(f"columns of {what} must have the same number of rows, got {shown(sizes)}")
+        require(len(set(sizes.values())) < 2, f"columns of {what}", "have the same number of rows", sizes)
     elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
         names = list(frame.columns)
     else:
@@ -98,25 +124,10 @@ def column_names(frame: Frame, what: str = "the table") -> list[str]:
 def checked_names(names: Any, name: str) -> list[str]:
     """A list of names of columns, each once."""
     fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
-    if not fits or not all(isinstance(one, str) for one in names):
-        raise InvalidTypeError(f"{name} must be a list of names of columns, got {shown(names)}")
-    if len(set(names)) < len(names):
-        raise InvalidValueError(f"{name} must name each column once, got {shown(list(names))}")
+    fits = fits and all(isinstance(one, str) for one in names)
+    require(fits, name, "be a list of names of columns", names, InvalidTypeError)
+    require(len(set(names)) == len(names), name, "name each column once", list(names))
     return list(names)
-
-
-def column(frame: Frame, name: str, what: str = "the table") -> np.ndarray[Any, Any]:
-    """One column as an array (n,), of whatever type it has; an error names what the table has instead."""
-    known = column_names(frame, what)
-    if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a column must be a text, got {shown(name)}")
-    if name not in known:
-        raise InvalidValueError(f"{what} has no column {shown(name)}; {suggestion(name, known)}")
-    given = frame[name]
-    values = given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
-    if values.ndim != 1:
-        raise InvalidValueError(f"column {name!r} of {what} must have one value per row, got shape {values.shape}")
-    return np.asarray(values)
 
 
 def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
@@ -130,67 +141,48 @@ def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.nda
         raise InvalidTypeError(
             f"column {name!r} must hold values of one kind, all numbers or all texts, got {shown(values.tolist())}"
         ) from None
-    if len(found) < 2:
-        raise InvalidValueError(f"column {name!r} must have at least two different values, got {shown(found.tolist())}")
+    require(len(found) > 1, f"column {name!r}", "have at least two different values", found.tolist())
     return found.tolist(), which.astype(np.int64)
 
 
-def number_columns(frame: Frame, names: Sequence[str], what: str = "the table") -> FloatArray:
-    """Columns as numbers, (n, columns); a missing value is refused with its row."""
-    numbers: list[FloatArray] = []
-    for name in names:
-        values = column(frame, name, what)
-        if values.dtype.kind == "O":  # pandas columns of whole numbers with a gap, say
-            missing = [value is None or value != value for value in values.tolist()]
-            try:
-                values = np.where(missing, np.nan, values).astype(np.float64)
-            except (TypeError, ValueError):
-                raise InvalidValueError(
-                    f"column {name!r} of {what} must hold numbers, got {shown(values[0])}"
-                ) from None
-        if values.dtype.kind not in "biuf":
-            raise InvalidValueError(f"column {name!r} of {what} must hold numbers, but is {values.dtype}")
-        values = values.astype(np.float64)
-        for row in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-            raise InvalidValueError(
-                f"column {name!r} of {what} has no finite number in row {row + 1}; drop such rows or fill them in"
-            )
-        numbers.append(values)
-    return np.stack(numbers, axis=1)
-
-
-def without_frame(value: Any, what: str = "features") -> tuple[Any, tuple[str, ...] | None]:
+def without_frame(value: Any) -> tuple[Any, tuple[str, ...] | None]:
     """A DataFrame as its numbers and the names of its columns; anything else as it is, without names."""
     kind = type(value)
     if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] not in ("pandas", "polars"):
         return value, None
     names = tuple(map(str, value.columns))
     if len(set(names)) < len(names):
-        raise InvalidTypeError(f"{what}: the columns of a table must have different names, got {list(names)}")
+        raise InvalidTypeError(f"features: the columns of a table must have different names, got {list(names)}")
     columns = []
     for position, name in enumerate(names):
         column = value.iloc[:, position] if hasattr(value, "iloc") else value[name]
         numbers = column.to_numpy()
         if numbers.dtype.kind not in "fiub":
             raise InvalidTypeError(
-                f"{what}: column {name!r} must hold numbers without gaps, but is {column.dtype}; drop it, fill it in "
+                f"features: column {name!r} must hold numbers without gaps, but is {column.dtype}; drop it, fill it in "
                 "or turn it into numbers first"
             )
         columns.append(numbers.astype(np.float64))
     return np.stack(columns, axis=1) if columns else np.empty((len(value), 0)), names
 
 
-def to_polars(columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Columns as a polars table."""
-    import polars
+class Tabular:
+    """What can be had as a table; its class says what a row is."""
 
-    return polars.DataFrame(dict(columns))
+    def _columns(self) -> dict[str, Any]:
+        """The columns by name."""
+        raise NotImplementedError
 
+    def to_polars(self) -> pl.DataFrame:
+        """The table for polars."""
+        import polars
 
-def to_pandas(columns: Mapping[str, Any]) -> pandas.DataFrame:
-    """Columns as a pandas table; an `ImportError` that says what to do where there is no pandas."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("to_pandas() needs pandas: pip install pandas; or use to_polars()") from error
-    return pandas.DataFrame(dict(columns))
+        return polars.DataFrame(self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table for pandas; an `ImportError` that says what to do where there is none."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas: pip install pandas; or use to_polars()") from error
+        return pandas.DataFrame(self._columns())

@@ -10,7 +10,7 @@ import numpy as np
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
-from adadim.core.checks import flag, integer, one_of, positive, shown
+from adadim.core.checks import flag, integer, one_of, positive, require
 from adadim.core.display import card
 from adadim.core.randomness import check_replications
 from adadim.core.state import unchanging
@@ -56,11 +56,6 @@ class Problem:
         Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
         independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
         it starts. Sets that are given are "fixed", or "growing" if arms arrive.
-
-    Attributes
-    ----------
-    sets : str or None
-        "fixed", "growing", "iid" or "adversarial"; None if nobody has said.
 
     Examples
     --------
@@ -267,11 +262,9 @@ def _growing(actions: ActionSet, arms: int | None, arrives: Any) -> tuple[Action
         rounds = np.ones((count, rows), dtype=np.int64)
     else:
         rounds = np.asarray(as_numpy(arrives))
-        if rounds.shape not in ((rows,), (count, rows)) or rounds.dtype.kind not in "iu" or (rounds < 1).any():
-            raise InvalidValueError(
-                f"arrives must say from which round on each of the {rows} arms is there, 1 or later: integers of shape "
-                f"({rows},) or ({count}, {rows}), got {shown(arrives)}"
-            )
+        shaped = rounds.shape in ((rows,), (count, rows)) and rounds.dtype.kind in "iu"
+        wanted = f"say from which round on each of the {rows} arms is there, 1 or later: integers of shape ({rows},) or"
+        require(shaped and bool((rounds >= 1).all()), "arrives", f"{wanted} ({count}, {rows})", arrives)
         rounds = np.broadcast_to(rounds, (count, rows)).astype(np.int64)
         if not (rounds == 1).any(axis=1).all():
             raise InvalidValueError("arrives leaves no arm to choose in round 1; let at least one arrive in round 1")
@@ -286,9 +279,8 @@ def _growing(actions: ActionSet, arms: int | None, arrives: Any) -> tuple[Action
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
     given = as_numpy(real_array(reward_range, "reward_range"))
-    if given.shape not in ((), (count,)):
-        raise InvalidValueError(f"reward_range must be one number or have shape ({count},), got {given.shape}")
+    require(given.shape in ((), (count,)), "reward_range", f"be one number or have shape ({count},)", given.shape)
     values: np.ndarray[Any, Any] = read_only(np.broadcast_to(given, (count,)))
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise InvalidValueError(f"reward_range must be finite and non-negative, got {reward_range!r}")
+    possible = bool(np.isfinite(values).all() and (values >= 0).all())
+    require(possible, "reward_range", "be finite and non-negative", reward_range)
     return values

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
-from adadim.core.checks import is_integer, shown
+from adadim.core.checks import is_integer, require, shown
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -33,8 +33,7 @@ class Purpose(IntEnum):
 
 def check_seed(seed: int) -> int:
     """Return `seed` as an int, or say what is wrong with it."""
-    if not is_integer(seed) or seed < 0:
-        raise InvalidValueError(f"seed must be a non-negative integer, got {shown(seed)}")
+    require(is_integer(seed) and seed >= 0, "seed", "be a non-negative integer", seed)
     return int(seed)
 
 
@@ -46,8 +45,7 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
     if not numbers:
         raise InvalidValueError("replications is empty; give at least one replication number, e.g. range(10)")
     for r in numbers:
-        if not is_integer(r) or r < 0:
-            raise InvalidValueError(f"replications must be non-negative integers, got {shown(r)}")
+        require(is_integer(r) and r >= 0, "replications", "be non-negative integers", r)
     if len(set(numbers)) != len(numbers):
         twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
         raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
@@ -55,10 +53,9 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
 
 
 class Streams:
-    """Independent streams, one for each replication of a batch.
+    """Independent streams, one for each replication of a batch, for the library and device of `reference` (`source`).
 
-    `path` is a further key, for the parts of a composite policy (see `child`); the numbers are for the library and
-    device of `reference`, by default NumPy's (see `source`).
+    `path` is a further key, for the parts of a composite policy (see `child`).
     """
 
     def __init__(
@@ -88,10 +85,7 @@ class Streams:
         return Streams(self.seed, self.purpose, self.replications, (*self.path, index), self.everyone.positions)
 
     def source(self, draws: int, *, normal: bool = False) -> Draws:
-        """These numbers where they are needed; each replication may need `draws` of them at a time.
-
-        Whoever asks again gets the same source, which goes on where it is.
-        """
+        """These numbers where they are needed, `draws` of them at a time; who asks again gets the same source."""
         if is_numpy(self.everyone.positions):
             return self
         if self._source is None:

@@ -4,13 +4,12 @@ A generator takes keywords only. What they have in common is described at `spher
 instance whatever the other replications are.
 """
 
-from adadim.core.features import interaction_levels, interactions
+from adadim.core.design import interaction_levels, interactions
 from adadim.instances import real
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.delay import Delay
-from adadim.instances.drawn import anisotropic, ball, clicks, growing, polynomials, powers, products, sphere
-from adadim.instances.everyday import everyday
-from adadim.instances.parameters import expressive_levels, parameter
+from adadim.instances.drawn import anisotropic, ball, clicks, everyday, growing, polynomials, powers, products, sphere
+from adadim.instances.instance import expressive_levels, parameter
 from adadim.instances.published import (
     biased_arms,
     interval,

@@ -14,8 +14,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.instances.delay import DelayLike, as_delay
-from adadim.instances.instance import CLICK_NOISE, Playable, Rewards
-from adadim.instances.parameters import Theta, check_sizes, parameter, with_base_rate
+from adadim.instances.instance import CLICK_NOISE, Playable, Rewards, Theta, check_sizes, parameter, with_base_rate
 
 Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
 LAWS: tuple[Law, ...] = get_args(Law)
@@ -25,25 +24,12 @@ CORRELATION = 0.7  # share of the variance that the arms of a round have in comm
 
 
 class ContextInstance(Playable):
-    """A contextual problem together with its parameter and the law of its features.
+    """A contextual problem, which is what the policy may know, with its parameter and the law of its features.
 
-    Attributes
-    ----------
-    problem : Problem
-        What the policy may know.
-    theta : array (R, d)
-        Reward parameter; the mean reward of an arm is the inner product of its features with it.
-    law : str
-        How features are drawn.
-    biases : array (R, K) or None
-        What the mean reward of each arm has besides, where it has something.
-    noise_mean : float
-        Mean of the noise: the same for all arms and so no part of the regret, but a learner without an intercept is
-        misled by it.
-    clicks : bool
-        Whether rewards are 1 with the probability that the mean is, else 0; otherwise they have Gaussian noise.
-    delay : Delay or None
-        How many rounds a reward takes to come; None if it comes at once.
+    The mean reward of an arm is the inner product of its features with `theta` (R, d), and what `biases` (R, K) has of
+    it besides, where there are some. Rewards are `clicks`, 1 with the probability that the mean is, else 0, or have
+    Gaussian noise. Its mean, `noise_mean`, is the same for all arms and so no part of the regret, but a learner without
+    an intercept is misled by it. `delay` is how many rounds a reward takes to come, None if it comes at once.
 
     Examples
     --------

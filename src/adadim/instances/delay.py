@@ -94,17 +94,13 @@ class Delay:
     def of_uniforms(self, uniforms: FloatArray) -> IntArray:
         """D, or `NEVER`, as a function of a number drawn uniformly from [0, 1)."""
         rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, BELOW_ONE)  # uniform again
-        if self.law == "fixed":
-            rounds = np.full(rest.shape, float(self.rounds or 0))
-        elif self.mean is not None:
+        rounds = np.full(rest.shape, float(self.rounds or 0))
+        if self.mean is not None:
             # P(D >= k) = (1 - p)^k, and ln(1 - p) = -ln(1 + 1 / mean)
             rounds = np.floor(np.log1p(-rest) / -np.log1p(1.0 / self.mean))
-        else:
-            assert self.least is not None
-            assert self.most is not None
+        elif self.least is not None and self.most is not None:
             rounds = np.minimum(self.least + np.floor(rest * (self.most - self.least + 1)), self.most)
-        drawn: IntArray = np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST)).astype(np.int64)
-        return drawn
+        return np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST)).astype(np.int64)
 
 
 DelayLike = Delay | int | Mapping[str, Any] | None

@@ -26,8 +26,7 @@ from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.contexts import ContextInstance, context_problem, draw_features
 from adadim.instances.delay import DelayLike
-from adadim.instances.instance import Instance
-from adadim.instances.parameters import check_sizes, generators
+from adadim.instances.instance import Instance, check_sizes, generators
 
 
 def lower_bound(

@@ -11,22 +11,18 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.linalg import eigh
 
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, integer, one_of, require
-from adadim.core.features import in_like_units, interaction_levels
-from adadim.core.frames import column, number_columns
+from adadim.core.design import in_like_units, interaction_levels
+from adadim.core.frames import Table
 from adadim.instances.delay import DelayLike
-from adadim.instances.instance import Instance
-from adadim.instances.parameters import check_sizes, generators, linear_instance
+from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 from adadim.instances.tables import LoggedInstance, TableInstance, table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Keel = Literal["letter", "optdigits", "penbased", "satimage"]
 Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
@@ -46,20 +42,10 @@ RANK = 1e-9  # components with less than this share of the first one's variance 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RealTable:
-    """A table with its covariates in their order.
+    """A table by its name, with the columns of its frame that play a part.
 
-    Attributes
-    ----------
-    name : str
-        What it is.
-    frame : dict of str to array
-        The columns, those that play a part.
-    groups : dict of str to tuple of str
-        Columns of the covariates by group, the most basic (or cheapest to obtain) first.
-    reward, arm : str or None
-        Columns of a logged choice, where it is one.
-    classes : str, tuple of str or None
-        Column of the labels, or a column for each arm.
+    `groups` has the names of the covariates by group, the most basic (or cheapest to obtain) first; `reward` and `arm`
+    are the columns of a logged choice, where it is one, `classes` that of the labels, or a column for each arm.
     """
 
     name: str
@@ -95,8 +81,7 @@ class RealTable:
     def instance(self, **options: Any) -> TableInstance | LoggedInstance:
         """`adadim.instances.table` of it; `options` are that function's."""
         columns = {"reward": self.reward, "arm": self.arm} if self.classes is None else {"classes": self.classes}
-        made: TableInstance | LoggedInstance = table(self.frame, **{"features": self.features, **columns, **options})
-        return made
+        return table(self.frame, **{"features": self.features, **columns, **options})  # type: ignore[no-any-return]
 
     def choices(self, shared: bool = False) -> tuple[FloatArray, FloatArray]:
         """Features (n, d) of choices and their rewards (n,), as `adadim.dimension` takes them.
@@ -129,9 +114,9 @@ def actg175() -> RealTable:
     >>> actg175().levels()  # doctest: +SKIP
     {'constant': 1, 'arm': 5, 'arm x demographics': 21, 'arm x history': 53, 'arm x Karnofsky': 57, 'arm x lab': 65}
     """
-    frame = _read(_file("lifelines", "datasets", "ACTG175.csv"))
+    source = _read(_file("lifelines", "datasets", "ACTG175.csv"))
     names = [name for group in ACTG175_GROUPS.values() for name in group]
-    columns = {name: column(frame, name) for name in [*names, "arms", "cd420"]}
+    columns = {name: source.column(name) for name in [*names, "arms", "cd420"]}
     return RealTable("ACTG 175", columns, ACTG175_GROUPS, reward="cd420", arm="arms")
 
 
@@ -179,10 +164,10 @@ def yeast() -> RealTable:
     An arm is a function, and its reward is whether the gene has it. The file is in the package river:
     ``pip install --no-deps river``.
     """
-    frame = _read(_file("river", "datasets", "yeast.csv.gz"))
-    classes = tuple(name for name in frame.columns if name.startswith("Class"))
-    scores = _components(number_columns(frame, [name for name in frame.columns if name.startswith("Att")]))
-    columns = {**scores, **{name: column(frame, name).astype(np.float64) for name in classes}}
+    source = _read(_file("river", "datasets", "yeast.csv.gz"))
+    classes = tuple(name for name in source.names if name.startswith("Class"))
+    scores = _components(source.matrix([name for name in source.names if name.startswith("Att")]))
+    columns = {**scores, **{name: source.column(name).astype(np.float64) for name in classes}}
     return RealTable("yeast", columns, {"components": tuple(scores)}, classes=classes)
 
 
@@ -317,8 +302,7 @@ def _leading(products: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _signs(columns: FloatArray) -> FloatArray:
     """The sign of the largest entry of each column: eigenvectors come with either."""
-    signs: FloatArray = np.sign(columns[abs(columns).argmax(axis=0), np.arange(columns.shape[1])])
-    return signs
+    return np.asarray(np.sign(columns[abs(columns).argmax(axis=0), np.arange(columns.shape[1])]))
 
 
 @functools.cache
@@ -364,7 +348,7 @@ def _file(package: str, *parts: str, install: str | None = None) -> Path:
     return path
 
 
-def _read(path: Path) -> pl.DataFrame:
+def _read(path: Path) -> Table:
     import polars as pl
 
-    return pl.read_csv(path, null_values="NA", infer_schema_length=None)
+    return Table(pl.read_csv(path, null_values="NA", infer_schema_length=None))

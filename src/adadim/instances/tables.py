@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypedDict, Unpack, overload
 
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray
 from adadim.core.checks import flag, integer, require, shown
+from adadim.core.design import in_like_units, interactions
 from adadim.core.display import card
-from adadim.core.features import in_like_units, interactions
-from adadim.core.frames import Frame, checked_names, column, column_names, distinct, number_columns
+from adadim.core.frames import Frame, Table, checked_names, distinct
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
 from adadim.core.rows import Rows
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
-from adadim.instances.delay import DelayLike, as_delay
-from adadim.instances.instance import CLICK_NOISE
-from adadim.instances.parameters import check_sizes
-
-FRAME = "the frame"
+from adadim.instances.delay import Delay, DelayLike, as_delay
+from adadim.instances.instance import CLICK_NOISE, check_sizes
 
 
+@dataclass(eq=False, repr=False)
 class _FromTable:
     """What both kinds of tables share: rows in an order of their own for each replication."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        arms: Sequence[Any],
-        covariates: FloatArray,
-        rewards: FloatArray,
-        shared: bool,
-        seed: int,
-        delay: DelayLike = None,
-    ) -> None:
-        self.problem, self.seed, self.everyone = problem, seed, Rows.all(problem.reference)
-        self.shared, self.delay = shared, as_delay(delay)
-        self.arms, self.covariates, self.rewards = tuple(arms), covariates, rewards
+    problem: Problem
+    arms: tuple[Any, ...]
+    covariates: FloatArray
+    rewards: FloatArray
+    shared: bool
+    seed: int
+    delay: Delay | None = None
+
+    def __post_init__(self) -> None:
+        self.everyone = Rows.all(self.problem.reference)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"
@@ -58,23 +54,14 @@ class _FromTable:
 
     def features(self, rows: IntArray) -> FloatArray:
         """Features (n, K, d) of the arms in some rows of the table."""
-        made: FloatArray = interactions(self.covariates[rows], self.problem.arms, shared=self.shared)
-        return made
+        return np.asarray(interactions(self.covariates[rows], self.problem.arms, shared=self.shared))
 
 
 class TableInstance(_FromTable, ContextInstance):
     """A table in which the reward of every arm is known in every row; a round is a row.
 
-    Attributes
-    ----------
-    problem : Problem
-        What the policy may know.
-    arms : tuple
-        Names of the arms: the labels, or the columns of their rewards.
-    covariates : array (n, p)
-        What is known of each row, most basic first.
-    rewards : array (n, K)
-        Reward of every arm in each row.
+    `arms` are their names, the labels or the columns of their rewards; `covariates` (n, p) what is known of each row,
+    most basic first, and `rewards` (n, K) those of every arm in it. `problem` is what the policy may know.
 
     Examples
     --------
@@ -97,10 +84,10 @@ class TableInstance(_FromTable, ContextInstance):
 
     def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
         """Rewards of one round, one arm for each replication, as the table has them."""
-        gained: FloatArray = means[np.arange(len(means)), arms]
-        return gained
+        return np.asarray(means[np.arange(len(means)), arms])
 
 
+@dataclass(eq=False, repr=False)
 class LoggedInstance(_FromTable):
     """A table of choices that somebody made at random, with the reward of what was chosen; played by replay.
 
@@ -108,18 +95,9 @@ class LoggedInstance(_FromTable):
     learns; the other rows leave no trace. If the arms were drawn uniformly, whatever else is in the row, the rows
     that it meets in this way are what it would have met live (Li et al. 2011).
 
-    Attributes
-    ----------
-    problem : Problem
-        What the policy may know. Its horizon is the number of rows divided by that of arms, about as many as match.
-    arms : tuple
-        Names of the arms, sorted.
-    covariates : array (n, p)
-        What is known of each row, most basic first.
-    chosen : int array (n,)
-        Position in `arms` of what was chosen.
-    rewards : array (n,)
-        What it brought.
+    `arms` are their names, sorted, `covariates` (n, p) what is known of each row, most basic first, `chosen` (n,) the
+    position in `arms` of what was chosen, and `rewards` (n,) what it brought. `problem` is what the policy may know;
+    its horizon is the number of rows divided by that of arms, about as many as match.
 
     Examples
     --------
@@ -129,18 +107,7 @@ class LoggedInstance(_FromTable):
     (('a', 'b'), array([0, 1, 1, 0]))
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        arms: Sequence[Any],
-        covariates: FloatArray,
-        chosen: IntArray,
-        rewards: FloatArray,
-        shared: bool,
-        seed: int,
-    ) -> None:
-        super().__init__(problem, arms, covariates, rewards, shared, seed)
-        self.chosen = chosen
+    chosen: IntArray = field(kw_only=True)
 
     def logged(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
         """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
@@ -234,8 +201,8 @@ def table(
     True
     """
     names = checked_names(features, "features")
-    known = column_names(frame, FRAME)
-    covariates = number_columns(frame, names, FRAME) if names else np.empty((len(column(frame, known[0], FRAME)), 0))
+    source = Table(frame, "the frame")
+    covariates = source.matrix(names)
     if not len(covariates):
         raise InvalidValueError("the table has no rows")
     if flag(standardise, "standardise"):
@@ -245,19 +212,19 @@ def table(
     if (classes is None) == (reward is None and arm is None):
         raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
     if classes is not None:
-        labels, rewards = _rewards_of_classes(frame, classes)
+        labels, rewards = _rewards_of_classes(source, classes)
         told = CLICK_NOISE if noise is None else noise
         problem = _problem(covariates, len(labels), shared, horizon, told, replications)
-        return TableInstance(problem, labels, covariates, rewards, shared, seed, delay)
+        return TableInstance(problem, tuple(labels), covariates, rewards, shared, seed, as_delay(delay))
     if delay is not None:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
-    gained = number_columns(frame, [reward], FRAME)[:, 0]
-    options, chosen = distinct(column(frame, arm, FRAME), arm)
+    gained = source.numbers(reward)
+    options, chosen = distinct(source.column(arm), arm)
     rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
-    return LoggedInstance(problem, options, covariates, chosen, gained, shared, seed)
+    return LoggedInstance(problem, tuple(options), covariates, gained, shared, seed, chosen=chosen)
 
 
 def _problem(
@@ -275,14 +242,14 @@ def _problem(
     return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers, sets="iid")
 
 
-def _rewards_of_classes(frame: Frame, classes: Any) -> tuple[list[Any], FloatArray]:
+def _rewards_of_classes(source: Table, classes: Any) -> tuple[list[Any], FloatArray]:
     """Names of the arms, and the reward of each in every row, (n, K)."""
     if isinstance(classes, str):
-        labels, which = distinct(column(frame, classes, FRAME), classes)
+        labels, which = distinct(source.column(classes), classes)
         return labels, np.eye(len(labels))[which]
     names = checked_names(classes, "classes")
     require(len(names) > 1, "classes", "be a column of labels or the columns of two or more arms", names)
-    rewards = number_columns(frame, names, FRAME)
+    rewards = source.matrix(names)
     if rewards.min() < 0 or rewards.max() > 1:
         raise InvalidValueError(
             f"rewards of arms must be in [0, 1], but the columns {shown(names)} range from {rewards.min():g} to "

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
-from adadim.core.checks import between, require, shown
+from adadim.core.checks import between, require
 from adadim.core.frames import Frame
 from adadim.core.problem import Problem
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
@@ -204,9 +205,8 @@ def evaluate(
         if isinstance(policy, Policy) or callable(policy):
             told = (float(log.rewards.std()) or None) if noise is None else noise
             problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=told)
-            made = policy if isinstance(policy, Policy | type) else policy(problem)
-            if not isinstance(made, Policy):
-                raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {shown(made)}")
+            made: Any = policy if isinstance(policy, Policy | type) else policy(problem)
+            require(isinstance(made, Policy), "policy", "be an adadim policy such as LinUCB()", made, InvalidTypeError)
             chances = _chances(_walk(made, problem, log, seed, True), log)
             alone = _walk(made, problem, log, seed, False) if log.uniform else None
             first = int(warmup * len(log))
@@ -284,10 +284,8 @@ def _chances(choices: IntArray, log: Log) -> FloatArray:
 def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
     """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
     choices = as_numpy(rule)
-    if choices.dtype.kind not in "biuf":
-        raise InvalidTypeError(
-            f"policy must be a Policy, a function that makes one, arms (n,) or probabilities (n, K), got {shown(rule)}"
-        )
+    wanted = "be a Policy, a function that makes one, arms (n,) or probabilities (n, K)"
+    require(choices.dtype.kind in "biuf", "policy", wanted, rule, InvalidTypeError)
     n, arms = len(log), log.arms
     if choices.shape == (n,) and choices.dtype.kind in "iu":
         if (choices < 0).any() or (choices >= log.sizes).any():
@@ -314,17 +312,16 @@ def _checked_model(model: Array, log: Log) -> FloatArray:
 
 
 def predictions(log: Log) -> FloatArray:
-    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows before it; 0 in the first.
+    """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows of the blocks before it.
 
-    The ridge weighs as much as one row. It is fitted anew for blocks of rows, so that what a row is predicted by
-    does not depend on it: the doubly robust estimator stays unbiased however wrong the model is.
+    No row has a part in what it is predicted by: the doubly robust estimator is unbiased however wrong the model is.
     """
     predicted = np.zeros((len(log), log.arms))
     second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
     for start, stop in _blocks(len(log)):
         offers = log.offers(start, stop)
         if start and trace:
-            ridge = trace / (start * log.dim)
+            ridge = trace / (start * log.dim)  # weighs as much as one row
             theta = cho_solve(cho_factor(second + ridge * np.eye(log.dim)), moment)
             for row, offer in enumerate(offers, start):
                 predicted[row, : len(offer)] = offer @ theta
@@ -353,10 +350,7 @@ def mean_of(terms: FloatArray, level: float) -> Estimate:
 
 
 def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
-    """IPS divided by the mean weight: a little biased, steadier, and unmoved by a constant added to all rewards.
-
-    Its error is that of the ratio, by the delta method.
-    """
+    """IPS divided by the mean weight: a little biased, but steadier; its error is that of a ratio (delta method)."""
     n, total = len(weights), float(weights.sum())
     if total == 0:
         return _estimate(math.nan, math.nan, level, n)

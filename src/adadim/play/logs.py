@@ -11,8 +11,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
-from adadim.core.design import Design
-from adadim.core.features import in_like_units, interactions
+from adadim.core.design import Design, in_like_units, interactions
 from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -71,14 +70,7 @@ def read_log(
     features: Sequence[str] | None = None,
     standardise: bool = True,
 ) -> Log:
-    """A log, from a file or a table; the parameters are those of `evaluate`.
-
-    Examples
-    --------
-    >>> log = read_log({"arm": ["a", "b", "a"], "reward": [1, 0, 0], "age": [30, 50, 41]}, propensity="uniform")
-    >>> log, log.propensities
-    (Log(3 rows, up to 2 arms, dim=5), array([0.5, 0.5, 0.5]))
-    """
+    """A log, from a file or a table; the parameters are those of `evaluate`."""
     if isinstance(source, Log):
         return source
     table = Table(source, "the log")
@@ -96,32 +88,23 @@ def read_log(
     if by_row:
         chosen, offers = _row_offers(table, arm, rows)
         sizes = np.array([len(offer.own) for offer in offers])
-        propensities = _probabilities(table, propensity, rows, sizes)
-        return Log(
-            chosen,
-            rewards,
-            propensities,
-            sizes,
-            offers[0].dim,
-            lambda start, stop: [offer.features for offer in offers[start:stop]],
-        )
-    names, chosen = distinct(table.column(arm)[rows], arm)
-    sizes = np.full(len(rewards), len(names))
-    propensities = _probabilities(table, propensity, rows, sizes)
+    else:
+        names, chosen = distinct(table.column(arm)[rows], arm)
+        sizes = np.full(len(rewards), len(names))
+    choices = (chosen, rewards, _probabilities(table, propensity, rows, sizes), sizes)
+    if by_row:
+        return Log(*choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]])
     if features is None:
         taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
         features = [name for name in table.names if name not in taken]
     else:
         features = checked_names(features, "features")
-    covariates = np.empty((len(rewards), 0))
-    if features:
-        covariates = np.stack([table.numbers(name, rows) for name in features], axis=1)
-        if flag(standardise, "standardise"):
-            covariates = in_like_units(covariates)
+    covariates = table.matrix(features, rows)
+    if features and flag(standardise, "standardise"):
+        covariates = in_like_units(covariates)
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
-    plain = (chosen, rewards, propensities, sizes, dim)
-    return Log(*plain, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
+    return Log(*choices, dim, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
 
 
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:

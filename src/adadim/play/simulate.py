@@ -7,7 +7,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
 from adadim.core.display import Bar, card
-from adadim.core.frames import to_pandas, to_polars
+from adadim.core.frames import Tabular
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
 from adadim.core.rows import Rows
@@ -27,18 +27,16 @@ from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.player import merged, part_of
 
-if TYPE_CHECKING:
-    import pandas
-    import polars
-
 RECORDS = 100
+Record = int | Sequence[int] | None
 Progress = Callable[[int, int], None]
+Report = Progress | bool | None
 CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What came of running a policy on an instance.
+class Outcome(Tabular):
+    """What came of running a policy on an instance; as a table, a row for each replication and recorded round.
 
     Attributes
     ----------
@@ -70,14 +68,6 @@ class Outcome:
     def final(self) -> Any:
         """Regret after the last recorded round, (R,); a number for a single problem."""
         return self.regret[..., -1]
-
-    def to_polars(self) -> polars.DataFrame:
-        """A row for each replication and recorded round: replication, time, regret."""
-        return to_polars(self._columns())
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same for pandas."""
-        return to_pandas(self._columns())
 
     def _columns(self) -> dict[str, Any]:
         regret = np.atleast_2d(self.regret)
@@ -148,19 +138,15 @@ def simulate(
     policy: Policy,
     instance: Instance | ContextInstance,
     seed: int = 0,
-    record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    record: Record = None,
+    progress: Report = None,
     delay: DelayLike = None,
 ) -> Outcome: ...
 
 
 @overload
 def simulate(
-    policy: Policy,
-    instance: LoggedInstance,
-    seed: int = 0,
-    record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    policy: Policy, instance: LoggedInstance, seed: int = 0, record: Record = None, progress: Report = None
 ) -> Replay: ...
 
 
@@ -168,11 +154,11 @@ def simulate(
     policy: Policy,
     instance: Instance | ContextInstance | LoggedInstance,
     seed: int = 0,
-    record: int | Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    record: Record = None,
+    progress: Report = None,
     delay: DelayLike = None,
 ) -> Outcome | Replay:
-    """Run a policy on every replication of an instance.
+    """Run a policy on every replication of an instance; of logged choices it gives a `Replay`, else an `Outcome`.
 
     Parameters
     ----------
@@ -195,11 +181,6 @@ def simulate(
         How many rounds a reward takes to come, see `adadim.instances.Delay`; by default what the instance says. Regret
         counts when an arm is pulled, the noise is that of the same run without delay, and delays of replication r
         depend on (seed, r) alone. Rewards that have not come when the last round is decided are not seen.
-
-    Returns
-    -------
-    Outcome
-        Of logged choices, a `Replay`.
 
     Examples
     --------
@@ -296,10 +277,7 @@ class _Pulls(NamedTuple):
 
 
 class LateRewards:
-    """Takes the place of a learner's `absorb` where rewards come late.
-
-    A pull counts when it is decided (`expect`), and its reward when it has come (`answer`), in the order of the rounds.
-    """
+    """Takes the place of a learner's `absorb` where rewards come late, and answers in the order of the rounds."""
 
     def __init__(self, learner: Learner, delay: Delay, seed: int) -> None:
         self.learner, self.delay, self.everyone = learner, delay, learner.everyone
@@ -390,10 +368,9 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Show a learner the rows of a log, from which it learns where it chooses what was chosen.
+    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses what was chosen.
 
-    A row of the log is the features (R, K, d), what was chosen (R,) and its reward (R,). Gives each row with what the
-    learner chooses in place of the features. With `every` and R = 1 it learns from all rows, if it can.
+    Gives each row with what it chooses in place of the features. With `every` and R = 1 it learns from all, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone.offering(features, None)

@@ -32,8 +32,7 @@ def generator() -> np.random.Generator:
 
 def shares(draw: np.random.Generator, count: int, times: int = SHARES) -> FloatArray:
     """Share of each of `count` things in each of 2000 resamples, or as many as given."""
-    drawn: FloatArray = draw.multinomial(count, np.full(count, 1 / count), size=times) / count
-    return drawn
+    return np.asarray(draw.multinomial(count, np.full(count, 1 / count), size=times) / count)
 
 
 def interval(sample: FloatArray) -> tuple[float, float]:
@@ -48,15 +47,6 @@ def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     The bootstrap's percentile interval is too narrow for few trials. Its quantiles are taken further out, so far that
     it would agree with Student's t for normal values (Hesterberg's expanded percentiles). Resamples of fewer than 6
     trials do not reach that far: for these it is Student's interval itself. A single trial has none.
-
-    Examples
-    --------
-    >>> low, high = mean_interval(np.arange(10.0)[:, None])
-    >>> low.round(1), high.round(1)
-    (array([2.4]), array([6.6]))
-    >>> low, high = mean_interval(np.array([[1.0], [3.0]]))
-    >>> low.round(1), high.round(1)
-    (array([-10.7]), array([14.7]))
     """
     trials = len(values)
     mean = values.mean(axis=0)

@@ -1,19 +1,4 @@
-"""Studies: what to run (`Study`), who runs it (`run`), and where the results are kept (`load`, `status`).
-
->>> import tempfile
->>> from adadim import study
->>> plan = study.Study(
-...     name="small",
-...     instances={"easy": {"kind": "sphere", "arms": 20, "dim": 6, "intrinsic_dim": 2, "horizon": 60}},
-...     policies={"LinUCB": {"kind": "LinUCB"}, "oracle": {"kind": "LinUCB", "dim": "@intrinsic_dim"}},
-...     trials=3,
-... )
->>> with tempfile.TemporaryDirectory() as folder:
-...     results = study.run(plan, folder, jobs=1)
-...     table = results.frame()
->>> table.columns
-['instance', 'policy', 'replication', 'time', 'regret']
-"""
+"""Studies: what to run (`Study`), who runs it (`run`, with an example), and where results are (`load`, `status`)."""
 
 from adadim.errors import RunError, StoreError, StudyError
 from adadim.study.cells import Cell, Unit

@@ -39,29 +39,12 @@ UnitStatus = Literal["computed", "found", "busy"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One policy on one instance of a study, all replications.
+    """One policy on one instance of a study, by their names in it, all replications.
 
-    Attributes
-    ----------
-    id : str
-        Hash of everything that decides the result: instance, policy, seed, record points and `FORMAT`. Names and
-        the number of trials are not part of it.
-    instance, policy : str
-        Names in the study.
-    identity : dict
-        What was hashed, as plain JSON.
-    policy_object : Policy
-        The policy, with what it takes from the instance filled in.
-    times : tuple of int
-        Rounds at which the regret is recorded.
-    seed : int
-        Seed of the study.
-    base_arms, arms, dim, horizon : int
-        Size of the instance; the arms of an expressive set are truncations of the base arms.
-    generator : callable
-        What makes the instance.
-    params : mapping
-        What the generator is called with, apart from replications and seed.
+    `id` is the hash of everything that decides the result, instance, policy, seed, record points and `FORMAT` (names
+    and the number of trials do not), which `identity` has as plain JSON. `policy_object` has filled in what it takes
+    from the instance, `times` are the rounds at which the regret is recorded. Of the sizes, the arms of an expressive
+    set are truncations of the base arms. `generator` makes the instance, from `params`, replications and seed.
     """
 
     id: str
@@ -100,15 +83,7 @@ def digest(identity: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """A block of replications of a cell: what is computed and stored in one piece.
-
-    Attributes
-    ----------
-    cell : Cell
-        What is run.
-    start, stop : int
-        The replications from `start` to `stop` - 1.
-    """
+    """The replications from `start` to `stop` - 1 of a cell: what is computed and stored in one piece."""
 
     cell: Cell
     start: int
@@ -152,11 +127,10 @@ class Probe(NamedTuple):
 
 
 def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
-    """Build one replication, which shows whether the parameters fit.
+    """Build one replication, which shows whether the parameters fit, with `shrink` one of two arms.
 
-    With `shrink` it has two arms instead of `params["arms"]`. That asks for a generator, as adadim's are, whose
-    instances have a fixed number of arms for each that is asked for: one, or one per level in an expressive set.
-    Nothing is known about what a generator of the user's own makes of `arms`, so it needs ``shrink=False``.
+    That asks for a generator, as adadim's are, whose instances have a fixed number of arms for each that is asked for:
+    one, or one per level in an expressive set. Nothing is known of generators of the user's own.
     """
     wanted: Any = params.get("arms")
     small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
@@ -176,11 +150,7 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
     where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
-        learner = _started(cell, probes[cell.instance].problem)
-        try:
-            check_takes_late(learner, probes[cell.instance].delay)
-        except ValueError as error:
-            raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+        learner = _started(cell, probes[cell.instance])
         kind = type(cell.policy_object).__name__
         names = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")
@@ -190,14 +160,16 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
         warn_about_sets(lacking and f"policies.{policy}: {lacking}")
 
 
-def _started(cell: Cell, problem: Problem) -> Learner:
+def _started(cell: Cell, probe: Probe) -> Learner:
     """A learner on the problem of a probe, or else on that of the whole instance."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return cell.policy_object.start(problem)
-        except Exception:  # perhaps only because the probe has few arms
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             try:
-                return cell.policy_object.start(cell.make([0]).problem)
-            except Exception as error:
-                raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+                learner = cell.policy_object.start(probe.problem)
+            except Exception:  # perhaps only because the probe has few arms
+                learner = cell.policy_object.start(cell.make([0]).problem)
+        check_takes_late(learner, probe.delay)
+    except Exception as error:
+        raise StudyError(f"policies.{cell.policy}: cannot run on instances.{cell.instance}: {error}") from error
+    return learner

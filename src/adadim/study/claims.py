@@ -103,7 +103,7 @@ class Claims(ABC):
                 f"{self.folder}: waiting since {seconds:.0f} s for {whom}, which works in this folder; "
                 "this run goes on when that one is done or ends",
                 StoreWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 
@@ -117,14 +117,19 @@ class Locks(Claims):
     def take(self, wanted: Sequence[Block]) -> list[bool]:
         for block in wanted:
             handle = _open(self.path)
-            if _lock(handle, *_range(block), self.path):
-                self.held[block] = handle
-            else:
+            try:
+                _lock(handle, block)
+            except OSError as error:
                 _close(handle)
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    raise explained(error, self.path, StoreError) from error
+            else:
+                self.held[block] = handle
         return [block in self.held for block in wanted]
 
     def _release(self, block: Block, handle: int) -> None:
-        _unlock(handle, *_range(block))
+        with contextlib.suppress(OSError):  # what cannot lock cannot unlock
+            _lock(handle, block, unlock=True)
         _close(handle)
 
     @contextlib.contextmanager
@@ -191,28 +196,12 @@ def _close(handle: int) -> None:
             os.close(handle)
 
 
-def _range(block: Block) -> tuple[int, int]:
-    """First byte and number of bytes of a block in the lock file."""
-    cell, (start, stop) = block
-    return (int(cell[:10], 16) << LOCK_BITS) + start, stop - start
-
-
-def _lock(handle: int, start: int, length: int, path: Path) -> bool:
-    if sys.platform == "win32":
-        return True
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise explained(error, path, StoreError) from error
-        return False
-    return True
-
-
-def _unlock(handle: int, start: int, length: int) -> None:
+def _lock(handle: int, block: Block, unlock: bool = False) -> None:
+    """Lock the bytes of the lock file that belong to a block, or give them up; the system's error if it cannot."""
     if sys.platform != "win32":
-        with contextlib.suppress(OSError):  # what cannot lock cannot unlock
-            fcntl.lockf(handle, fcntl.LOCK_UN, length, start)
+        cell, (start, stop) = block
+        action = fcntl.LOCK_UN if unlock else fcntl.LOCK_EX | fcntl.LOCK_NB
+        fcntl.lockf(handle, action, stop - start, (int(cell[:10], 16) << LOCK_BITS) + start)
 
 
 def is_alive(number: str, host: str) -> bool:

@@ -57,10 +57,7 @@ QUEUED = 2.0  # seconds of work to have with the cluster at least: sending out a
 
 @contextmanager
 def connected(cluster: str | Client) -> Iterator[Client]:
-    """A client of a cluster: the one given, or one for as long as this lasts.
-
-    A cluster is a client, the address of a scheduler, or ``"local:4"``, which starts four workers on this machine.
-    """
+    """A client of a cluster, given as in `run`: that client itself, or one for as long as this lasts."""
     if isinstance(cluster, Client) and not cluster.asynchronous:
         yield cluster
     elif isinstance(cluster, str) and (local := LOCAL.fullmatch(cluster)):
@@ -86,11 +83,7 @@ def connected(cluster: str | Client) -> Iterator[Client]:
 
 
 class Cluster(Engine):
-    """The workers of a Dask cluster.
-
-    By default a block is what fits the smallest worker. On a GPU it is workers that offer Dask's resource GPU that
-    compute. With `shared` the workers write blocks themselves.
-    """
+    """The workers of a Dask cluster, on a GPU those that offer Dask's resource GPU; see `run`."""
 
     def __init__(
         self, study: Study, store: Store, client: Client, batch: int | None, device: str, shared: bool
@@ -389,9 +382,7 @@ def _cell(job: Description) -> Cell:
     return cell
 
 
-@lru_cache(8)
-def _loaded(source: PluginSource) -> dict[str, Any]:
-    return load_source(source)
+_loaded = lru_cache(8)(load_source)
 
 
 @dataclass

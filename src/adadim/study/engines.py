@@ -31,7 +31,7 @@ from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
 from adadim.models.cost import replication_bytes
-from adadim.play.simulate import simulate
+from adadim.play.simulate import Report, simulate
 from adadim.policies.assumptions import without_warning_about_sets
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded
@@ -75,7 +75,7 @@ class Processes(Engine):
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         if self.jobs == 1:
-            yield from ((unit, compute(self.store, unit, self.rounds)) for unit in units)
+            yield from ((unit, compute(self.store, unit, self.rounds)[1]) for unit in units)
             return
         # At least two: joblib would do the work of one in this process, which must survive what a policy does to one.
         count = min(self.jobs, max(2, len(units)))
@@ -84,7 +84,7 @@ class Processes(Engine):
             options = {"initializer": begin, "initargs": (os.getpid(),)}
         pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None, **options)
         store, by_id = self.store.absolute(), {unit.id: unit for unit in units}
-        tasks = (joblib.delayed(_compute_in_worker)(store, unit, self.rounds) for unit in units)
+        tasks = (joblib.delayed(compute)(store, unit, self.rounds) for unit in units)
         try:
             with warnings.catch_warnings(), _environment("PYTHONSAFEPATH", "1"):
                 warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
@@ -97,23 +97,19 @@ class Processes(Engine):
             raise WorkersDiedError from error
 
 
-def _compute_in_worker(store: Store, unit: Unit, rounds: Path | None) -> tuple[str, UnitStatus]:
-    return unit.id, compute(store, unit, rounds)
-
-
-def compute(store: Store, unit: Unit, rounds: Path | None = None) -> UnitStatus:
+def compute(store: Store, unit: Unit, rounds: Path | None = None) -> tuple[str, UnitStatus]:
     """Compute and store a unit, unless it is stored by now or another process is computing it; see `reporter`."""
     ((_, status),) = store.claim([unit])
     if status is not None:  # another run was faster, perhaps with other blocks
-        return status
+        return unit.id, status
     try:
         store.write(unit, encoded(unit, regret_of(unit, lambda: _instance(unit), reporter(rounds, unit))))
     finally:
         store.claims.drop(unit.block)
-    return "computed"
+    return unit.id, "computed"
 
 
-def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bool:
+def reporter(folder: Path | None, unit: Unit) -> Report:
     """What `simulate` takes as `progress` to write the rounds of a unit now and then into a file of `folder`."""
     if folder is None:
         return False
@@ -131,16 +127,13 @@ def reporter(folder: Path | None, unit: Unit) -> Callable[[int, int], None] | bo
 
 
 def regret_of(
-    unit: Unit, make: Callable[[], Instance], progress: Callable[[int, int], None] | bool = False
+    unit: Unit, make: Callable[[], Instance], progress: Report = False, device: str = "", count: int = 0
 ) -> FloatArray:
-    """Regret of the replications of a unit, on the instance that is made for it; `progress` is that of `simulate`."""
-    # The instance too is built with one thread, or its last bits might depend on the number of workers.
-    with _failures_explained(unit), one_blas_thread():
-        return _simulate(unit.cell, make(), progress)
-
-
-def _simulate(cell: Cell, instance: Instance, progress: Callable[[int, int], None] | bool = False) -> FloatArray:
-    with without_warning_about_sets():  # `Study.check` has warned
+    """Regret of a unit's policy on the instance that is made; on a device it has `count` replications."""
+    # The instance too is built with one thread, or its last bits might depend on the number of workers. `Study.check`
+    # has warned about sets.
+    with _failures_explained(unit, device, count), one_blas_thread(), without_warning_about_sets():
+        cell, instance = unit.cell, make()
         return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=progress).regret
 
 
@@ -181,8 +174,6 @@ class _OneThread:
 
 
 one_blas_thread = _OneThread()
-
-
 _last: tuple[str, Instance] | None = None
 
 
@@ -254,9 +245,7 @@ def gpu_memory(device: str) -> tuple[int, int]:
 
 def device_regret(unit: Unit, device: str) -> Any:
     """Regret of the replications of one unit, computed on the device."""
-    made: dict[InstanceKey, Instance] = {}
-    (group,) = _joinable([unit], made, device)
-    return _regret_on(device, group, made)
+    return regret_of(unit, lambda: _instance_on(device, unit), device=device, count=unit.stop - unit.start)
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
@@ -286,7 +275,7 @@ class GpuEngine(Engine):
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         for together in _batches(units, self.batch):
             made: dict[InstanceKey, Instance] = {}
-            for of_one_policy in _grouped(together, _policy_key):
+            for of_one_policy in _grouped(together, lambda unit: (str(unit.cell.identity["policy"]), unit.cell.times)):
                 claimed = self.store.claim(of_one_policy)
                 wanted = [unit for unit, status in claimed if status is None]
                 try:
@@ -303,8 +292,9 @@ class GpuEngine(Engine):
 
 def _regret_on(device: str, group: Sequence[Unit], made: Mapping[InstanceKey, Instance]) -> Any:
     """Regret of all replications of the group, one unit after the other."""
-    with _failures_explained(group[0], device, sum(unit.stop - unit.start for unit in group)):
-        return _simulate(group[0].cell, Instance.join([made[_instance_key(unit)] for unit in group]))
+    count = sum(unit.stop - unit.start for unit in group)
+    instances = [made[_instance_key(unit)] for unit in group]
+    return regret_of(group[0], lambda: Instance.join(instances), device=device, count=count)
 
 
 def _instance_key(unit: Unit) -> InstanceKey:
@@ -324,10 +314,6 @@ def _batches(units: Iterable[Unit], batch: int | None) -> Iterator[list[Unit]]:
             together += on_same_instance
             replications += count
         yield together
-
-
-def _policy_key(unit: Unit) -> Hashable:
-    return str(unit.cell.identity["policy"]), unit.cell.seed, unit.cell.times
 
 
 def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[list[Unit]]:
@@ -356,9 +342,9 @@ def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: 
 
 def _instance_on(device: str, unit: Unit) -> Any:
     """The unit's instance on the device, made by all cores."""
-    starts = range(unit.start, unit.stop, CHUNK)
+    whole = range(unit.start, unit.stop)
     with one_blas_thread(), ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        chunks = [range(start, min(start + CHUNK, unit.stop)) for start in starts]
+        chunks = (whole[at : at + CHUNK] for at in range(0, len(whole), CHUNK))
         parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
     if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
         return unit.make().to(device)

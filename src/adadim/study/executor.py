@@ -22,7 +22,7 @@ import joblib
 
 from adadim.core.arrays import check_device
 from adadim.core.checks import flag, integer, machine_bytes
-from adadim.core.display import Bar, somebody_looks
+from adadim.core.display import Bar, is_interactive
 from adadim.core.files import Place
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
@@ -95,10 +95,6 @@ def run(
         before 0.3): compute them again, or use them as they are. By default the run is refused, and nothing changes.
         `status` shows what computed the blocks.
 
-    Returns
-    -------
-    Results
-
     Raises
     ------
     DeviceError
@@ -143,34 +139,25 @@ def run(
         raise StudyError("fresh, keep: blocks of another source are computed again or kept, not both; leave out one")
     study.check()
     store = Store(folder)
-    with _FOLDER_LOCKS.setdefault(store.key, threading.Lock()):
+    with _FOLDER_LOCKS.setdefault(store.key, threading.Lock()), contextlib.ExitStack() as stack:
+        engine: Engine = Processes(store, jobs or joblib.cpu_count(), batch)
         if cluster is not None:
             from adadim.study.cluster import Cluster, connected
 
-            with connected(cluster) as client:
-                engine: Engine = Cluster(study, store, client, batch, device, shared)
-                return _run(study, store, engine, progress, fresh, keep)
-        if device != "cpu":
+            engine = Cluster(study, store, stack.enter_context(connected(cluster)), batch, device, shared)
+        elif device != "cpu":
             engine = GpuEngine(store, device, batch or device_batch(study.cells, device))
-        else:
-            engine = Processes(store, jobs or joblib.cpu_count(), batch)
-        return _run(study, store, engine, progress, fresh, keep)
-
-
-def _run(
-    study: Study, store: Store, engine: Engine, progress: Progress | bool | None, fresh: bool, keep: bool
-) -> Results:
-    store.prepare(study)
-    with store.claims.registered():
+        store.prepare(study)
+        stack.enter_context(store.claims.registered())
         manifest = store.open(study, fresh, keep)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
-        elif progress is False or not somebody_looks():
+        elif progress is False or not is_interactive():
             _compute_missing(study, store, engine, lambda done, total, unit: None)
         else:
-            with RoundCount(study.name, progress, engine.pace) as count:
-                engine.rounds = count.folder
-                _compute_missing(study, store, engine, count.progress, count.plan)
+            count = stack.enter_context(RoundCount(study.name, progress, engine.pace))
+            engine.rounds = count.folder
+            _compute_missing(study, store, engine, count.progress, count.plan)
     return Results(store.folder, manifest)
 
 
@@ -260,11 +247,10 @@ def rounds_of(units: Iterable[Unit]) -> int:
 
 
 class RoundCount:
-    """Counts the rounds of a run, those of blocks under way included, and shows them in a bar while it lasts.
+    """Counts the rounds of a run, and shows them in a bar while it lasts.
 
-    Workers write the rounds of blocks under way into small files of a temporary folder (`engines.reporter`). It is
-    removed in the end, or after a kill by the next run. Where a worker writes none, being on another machine, its
-    rounds are counted when its block is finished.
+    Workers of this machine write the rounds of blocks under way into small files of a temporary folder
+    (`engines.reporter`), which is removed in the end, or after a kill by the next run.
     """
 
     def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:

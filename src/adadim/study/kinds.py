@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from adadim import instances, policies
 from adadim.core import codec
@@ -81,23 +81,12 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
 
 
 def load_plugin(path: str | Path) -> dict[str, Any]:
-    """Run a Python file and collect the policies and instance generators it defines.
+    """Run a Python file and collect the policies and instance generators it defines, by name: ``plugins`` of a `Study`.
 
-    This executes the file: load only files you would run yourself. Nothing else in a study does.
+    This executes the file: load only files you would run yourself. Nothing else in a study does. It defines subclasses
+    of `adadim.Policy` (frozen dataclasses), functions that take `replications` (and, if they draw anything, `seed`) and
+    return an `adadim.Instance`, or both.
 
-    Parameters
-    ----------
-    path : path
-        A Python file that defines subclasses of `adadim.Policy` (frozen dataclasses), functions that take
-        `replications` (and, if they draw anything, `seed`) and return an `adadim.Instance`, or both.
-
-    Returns
-    -------
-    dict
-        Name to class or function: what `Study` and `Study.from_toml` take as ``plugins``.
-
-    Notes
-    -----
     Results of a plugin are filed under its name, its hyper-parameters and the text of what its class or function
     uses in its own file: an edited policy is computed anew, a new comment elsewhere in the file is not.
 
@@ -274,8 +263,7 @@ def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, 
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}
-    instance: Instance = generator(**params, **seeded, replications=tuple(replications))
-    return instance
+    return cast(Instance, generator(**params, **seeded, replications=tuple(replications)))
 
 
 def identity(value: Any, where: str) -> Any:

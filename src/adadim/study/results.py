@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,29 +15,18 @@ from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
 from adadim.core.display import card
 from adadim.core.files import Place
-from adadim.core.frames import to_pandas
+from adadim.core.frames import Tabular
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.study.cells import Span
 from adadim.study.source import MadeBy
 from adadim.study.store import Store, covered
-
-if TYPE_CHECKING:
-    import pandas
 
 MOST_SHOWN = 20  # cells in a notebook
 
 
 @dataclass(frozen=True)
 class CellStatus:
-    """How far one policy on one instance has come.
-
-    Attributes
-    ----------
-    instance, policy : str
-        Names in the study.
-    done, trials : int
-        Replications stored, and wanted.
-    """
+    """How far one policy on one instance of a study has come: replications done, and wanted (`trials`)."""
 
     instance: str
     policy: str
@@ -47,19 +36,10 @@ class CellStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a study has come.
+    """How far a study has come, with every policy on every instance in the order of the study.
 
-    Attributes
-    ----------
-    name : str
-        The study.
-    cells : tuple of CellStatus
-        Every policy on every instance, in the order of the study.
-    unused : int
-        Blocks in the folder that the study, as last run, does not use.
-    made_by : dict
-        Blocks that the study uses, by what computed them: a pair (version, digest of the source), the digest None in
-        results from before 0.3.
+    `unused` counts blocks in the folder that the study, as last run, does not use; `made_by` those that it uses by what
+    computed them, a pair (version, digest of the source), the digest None in results from before 0.3.
     """
 
     name: str
@@ -88,7 +68,7 @@ class Status:
         return all(by.current for by in self.made_by)
 
 
-class Results:
+class Results(Tabular):
     """The results of a study, read from its folder when asked for.
 
     Replications come in order of their number, each once, whatever blocks they were computed in. Reading needs
@@ -134,8 +114,11 @@ class Results:
     ...     numbers = results.common_trials()
     ...     gained = results.final("easy", "random", trials=numbers) - results.final("easy", "LinUCB", trials=numbers)
     ...     times, regret = results.curves("easy", "LinUCB", trials=[3])
+    ...     columns = results.frame().columns
     >>> numbers.tolist(), gained.shape, regret.shape == (1, len(times))
     ([0, 1, 2, 3], (4,), True)
+    >>> columns
+    ['instance', 'policy', 'replication', 'time', 'regret']
     >>> results.labels["instances"]["easy"]["alpha"]
     0.17
     """
@@ -151,7 +134,8 @@ class Results:
         self.trials: int = self.study["trials"]
         self.instances: tuple[str, ...] = tuple(self.study["instances"])
         self.policies: tuple[str, ...] = tuple(self.study["policies"])
-        self._cells = {(cell["instance"], cell["policy"]): cell for cell in manifest["cells"]}
+        cells: list[dict[str, Any]] = manifest["cells"]
+        self._cells = {(cell["instance"], cell["policy"]): cell for cell in cells}
         self._read: dict[str, tuple[IntArray, FloatArray]] = {}
 
     def __repr__(self) -> str:
@@ -177,15 +161,10 @@ class Results:
         return self._arrays(instance, policy)[0]
 
     def common_trials(self, cells: Iterable[tuple[str, str]] | None = None) -> IntArray:
-        """Numbers of the replications that are stored for every one of several cells.
+        """Numbers of the replications that are stored for every one of several cells, by default all of the study.
 
         Policies meet the same instance and the same noise in a replication of the same number, so on these
         they can be compared pair by pair, however far a study has come.
-
-        Parameters
-        ----------
-        cells : iterable of (instance, policy), optional
-            The cells; by default all of the study.
         """
         chosen = list(self._cells if cells is None else cells)
         require(bool(chosen), "cells", "hold at least one pair (instance, policy)", chosen)
@@ -194,21 +173,15 @@ class Results:
     def curves(
         self, instance: str, policy: str, trials: Sequence[int] | IntArray | None = None
     ) -> tuple[IntArray, FloatArray]:
-        """Rounds recorded (n,), and the regret after them, (replications, n).
+        """Rounds recorded (n,), and the regret after them, (replications, n), of a policy on an instance.
 
-        Parameters
-        ----------
-        instance, policy : str
-            Names in the study.
-        trials : sequence of int, optional
-            Numbers of the replications wanted, in this order; by default all that are stored.
+        `trials` are the numbers of the replications wanted, in this order; by default all that are stored.
         """
         return np.array(self._cell(instance, policy)["spec"]["times"]), self._regret(instance, policy, trials)
 
     def final(self, instance: str, policy: str, trials: Sequence[int] | IntArray | None = None) -> FloatArray:
         """Regret after the last recorded round, (replications,), of what `curves` takes."""
-        last: FloatArray = self._regret(instance, policy, trials)[:, -1]
-        return last
+        return self._regret(instance, policy, trials)[..., -1]
 
     def frame(self) -> pl.DataFrame:
         """All results as a table: instance, policy, replication, time, regret."""
@@ -224,13 +197,10 @@ class Results:
             parts.append(pl.DataFrame(columns).select(*named, "replication", "time", "regret"))
         return pl.concat(parts)
 
-    def to_polars(self) -> pl.DataFrame:
-        """All results as a table: instance, policy, replication, time, regret."""
-        return self.frame()
+    def _columns(self) -> dict[str, Any]:
+        return {column.name: column.to_numpy() for column in self.frame()}
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same for pandas."""
-        return to_pandas({column.name: column.to_numpy() for column in self.frame()})
+    to_polars = frame
 
     def _repr_html_(self) -> str:
         means = {
@@ -249,8 +219,7 @@ class Results:
             raise StoreError(
                 f"policy {policy!r} does not run on instance {instance!r} in this study (see its key 'only')"
             )
-        cell: Mapping[str, Any] = self._cells[instance, policy]
-        return cell
+        return self._cells[instance, policy]
 
     def _check_name(self, key: str, name: str, names: Collection[str]) -> None:
         if not isinstance(name, str):
@@ -268,12 +237,8 @@ class Results:
             raise InvalidValueError(f"trials must be a list of replication numbers, got {shown(trials)}") from error
         if wanted.size == 0:
             return regret[:0]
-        require(
-            wanted.ndim == 1 and np.issubdtype(wanted.dtype, np.integer),
-            "trials",
-            "be a list of replication numbers",
-            trials,
-        )
+        listed = wanted.ndim == 1 and np.issubdtype(wanted.dtype, np.integer)
+        require(listed, "trials", "be a list of replication numbers", trials)
         absent = wanted[~np.isin(wanted, numbers)]
         if absent.size:
             raise StoreError(
@@ -292,7 +257,7 @@ class Results:
             regret = np.full((len(present), width), np.nan)
             for span in spans:
                 if span[0] < self.trials:
-                    block = self._store.read(identifier, span)[: self.trials - span[0]]
+                    block = self._store.read_block(identifier, span)[0][: self.trials - span[0]]
                     if block.shape[1] != width:
                         path = self._store.path(identifier, span)
                         raise StoreError(f"{path}: recorded other rounds than the manifest says; delete it")

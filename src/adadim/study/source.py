@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
-ROOMS = ("core", "instances", "models", "play", "policies", "theory.py")
+ROOMS = ("core/", "instances/", "models/", "play/", "policies/", "theory.py")
 # What only shows, stores or evaluates from logs; all else in these rooms counts.
 WITHOUT = (
     "core/display.py",
@@ -61,12 +61,8 @@ def digest_of(files: Iterable[Path], folder: Path) -> str:
 
 def source_files(package: Path = PACKAGE) -> list[Path]:
     """The files that can change a number."""
-    found = [file for room in ROOMS for file in _python_files(package / room)]
-    return [file for file in found if file.relative_to(package).as_posix() not in WITHOUT]
-
-
-def _python_files(place: Path) -> list[Path]:
-    return [place] if place.suffix == ".py" else list(place.rglob("*.py"))
+    rooms = (file.relative_to(package).as_posix() for file in package.rglob("*.py"))
+    return [package / name for name in rooms if name.startswith(ROOMS) and name not in WITHOUT]
 
 
 # Taken when the rooms have just been imported: a file that is edited while a study runs does not count.

@@ -38,7 +38,7 @@ from adadim.core.checks import file_name, is_integer, printable, shown
 from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StoreWarning
 from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
-from adadim.study.claims import Claims, Leases, Locks
+from adadim.study.claims import Block, Claims, Leases, Locks
 from adadim.study.kinds import identity
 from adadim.study.source import PRESENT, MadeBy
 from adadim.study.study import Study
@@ -46,7 +46,6 @@ from adadim.study.study import Study
 BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
-Block = tuple[str, Span]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
@@ -68,7 +67,7 @@ class Store:
         self.blocks = self.folder / "blocks"
         self.manifest = self.folder / "manifest.json"
         self.claims: Claims = Leases(self.folder) if isinstance(self.folder, Url) else Locks(self.folder)
-        self._parsed: dict[str, tuple[str, Span]] = {}
+        self._parsed: dict[str, Block] = {}
 
     def absolute(self) -> Store:
         """The same folder for processes that may have been started elsewhere; their claims count as this run's."""
@@ -98,7 +97,12 @@ class Store:
         damaged, made = self._survey(study)
         other = {block: by for block, by in made.items() if not by.current}
         if other and not fresh and not keep:
-            raise StoreError(self._other_source(len(made), other))
+            makers = "; ".join(sorted({str(by) for by in other.values()}))
+            raise StoreError(
+                f"{self.folder}: {len(other)} of {len(made)} blocks were computed by another source than this "
+                f"({PRESENT}): {makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep "
+                "(keep=True) uses them as they are"
+            )
         content = manifest_of(study)
         data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
         if not exists(self.manifest, StoreError) or read(self.manifest, StoreError) != data:
@@ -114,7 +118,7 @@ class Store:
                         remove(self.blocks / name, StoreError)
         for block, message in damaged.items():
             self._remove(block)
-            warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=4)
+            warnings.warn(f"{message}; it is computed again", StoreWarning, stacklevel=3)
         for block in other if fresh else ():
             self._remove(block)
         return content
@@ -136,7 +140,7 @@ class Store:
                 spans.setdefault(cell, []).append(span)
         return spans
 
-    def _block_of(self, name: str) -> tuple[str, Span]:
+    def _block_of(self, name: str) -> Block:
         """Cell and replications that the name of a block says."""
         if match := BLOCK.fullmatch(name):
             cell, span = match[1], _span(match)
@@ -149,12 +153,8 @@ class Store:
         """File of a block."""
         return self.blocks / f"{cell}-{span[0]:06d}-{span[1]:06d}.parquet"
 
-    def read(self, cell: str, span: Span) -> FloatArray:
-        """Regret of a block, (replications, record points); raises unless it is whole and what its name says."""
-        return self.read_block(cell, span)[0]
-
     def read_block(self, cell: str, span: Span) -> tuple[FloatArray, MadeBy]:
-        """Regret of a block as `read` gives it, and who computed it."""
+        """Regret of a block and who computed it, see `decode_block`."""
         path = self.path(cell, span)
         return decode_block(path, read(path, StoreError), span)
 
@@ -167,8 +167,7 @@ class Store:
     def claim(self, units: Sequence[Unit]) -> list[tuple[Unit, UnitStatus | None]]:
         """Claim units; gives each with what became of it, None for those to be computed, whose claims are now held.
 
-        One is "found" if all of it is stored, "busy" if another process computes a part of it or has stored it in
-        blocks of another size.
+        One is "busy" too if another process has stored a part of it in blocks of another size.
         """
         taken = self.claims.take([unit.block for unit in units])
         try:
@@ -200,15 +199,6 @@ class Store:
                 except DamagedBlockError as error:
                     damaged[cell, span] = str(error).partition(";")[0]
         return damaged, made
-
-    def _other_source(self, count: int, other: Mapping[Block, MadeBy]) -> str:
-        """What is said where blocks are another source's."""
-        makers = "; ".join(str(by) for by in sorted(set(other.values()), key=str))
-        return (
-            f"{self.folder}: {len(other)} of {count} blocks were computed by another source than this ({PRESENT}): "
-            f"{makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep (keep=True) uses them as "
-            "they are"
-        )
 
     def _remove(self, block: Block) -> None:
         """Remove a block, unless another process is at work on it."""
@@ -315,8 +305,7 @@ def check_metadata(content: Any, path: Place) -> dict[str, Any]:
     if "source" in content:  # not in results from before there was one
         check.get(content, "source", str)
     _check_cell(check, check.get(content, "cell", dict), "cell")
-    checked: dict[str, Any] = content
-    return checked
+    return dict(content)
 
 
 def _check_cell(check: _Checker, spec: dict[str, Any], where: str) -> None:

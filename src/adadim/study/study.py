@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from adadim.core import codec
-from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, shown, suggestion
+from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, require, shown, suggestion
 from adadim.core.display import card
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
@@ -139,16 +139,11 @@ class Study:
 
     @classmethod
     def from_toml(cls, path: str | Path, plugins: Plugins | None = None) -> Study:
-        """Read a study from a TOML file; this runs no code (`load_plugin` is what does).
+        """Read a study from a TOML file; this runs no code (`load_plugin`, which makes `plugins`, is what does).
 
-        Parameters
-        ----------
-        path : path
-            File with the keys `name` (by default the name of the file), `trials`, `seed`, `record`, a table
-            ``[instances.NAME]`` and ``[policies.NAME]`` for each, with the key `kind`, and optionally ``[only]`` and
-            ``[labels]``.
-        plugins : mapping, optional
-            Policies and generators of your own that the file names.
+        It has the keys `name` (by default the name of the file), `trials`, `seed`, `record`, a table
+        ``[instances.NAME]`` and ``[policies.NAME]`` for each, with the key `kind`, and optionally ``[only]`` and
+        ``[labels]``.
         """
         file = Path(path)
         table = codec.read_toml(file)
@@ -191,12 +186,7 @@ class Study:
         return card(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
 
     def check(self) -> Study:
-        """Try the study out: build a small instance of each kind, and start every policy on it.
-
-        Returns
-        -------
-        Study
-            The study itself.
+        """Try the study out: build a small instance of each kind, start every policy on it, and return the study.
 
         Raises
         ------
@@ -226,11 +216,9 @@ class Study:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every policy on every instance."""
-        if self.trials > LARGEST:
-            raise StudyError(f"trials: must be at most {LARGEST}, got {self.trials}")
+        require(self.trials <= LARGEST, "trials:", f"be at most {LARGEST}", self.trials, StudyError)
         points = self.record if isinstance(self.record, int) else len(self.record)
-        if points > MOST_POINTS:
-            raise StudyError(f"record: must be at most {MOST_POINTS} rounds, got {points}")
+        require(points <= MOST_POINTS, "record:", f"be at most {MOST_POINTS} rounds", points, StudyError)
         return tuple(self._cell(instance, policy) for instance, policy in self._pairs())
 
     @cached_property
@@ -301,11 +289,11 @@ class Study:
 
 
 def _check_names(table: Mapping[str, Any], key: str) -> None:
-    if not isinstance(table, Mapping) or not table:
-        raise StudyError(f"{key}: must be a non-empty table of names, e.g. [{key}.mine] in TOML, got {shown(table)}")
+    wanted = f"be a non-empty table of names, e.g. [{key}.mine] in TOML"
+    require(isinstance(table, Mapping) and len(table) > 0, f"{key}:", wanted, table, StudyError)
     for name in table:
-        if not isinstance(name, str) or not name.strip():
-            raise StudyError(f"{key}: names must be non-empty strings, got {shown(name)}")
+        named = isinstance(name, str) and name.strip() != ""
+        require(named, f"{key}: names", "be non-empty strings", name, StudyError)
         with study_errors():
             printable(name, f"{key}: names")
 
@@ -313,8 +301,7 @@ def _check_names(table: Mapping[str, Any], key: str) -> None:
 def _check_only(
     only: Mapping[str, Sequence[str]], instances: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> dict[str, tuple[str, ...]]:
-    if not isinstance(only, Mapping):
-        raise StudyError(f"only: must be a table of policy = [instances], got {shown(only)}")
+    require(isinstance(only, Mapping), "only:", "be a table of policy = [instances]", only, StudyError)
     for policy, names in only.items():
         if not isinstance(policy, str) or policy not in policies:
             raise StudyError(f"only.{policy}: there is no such policy; {suggestion(str(policy), policies)}")
@@ -327,15 +314,14 @@ def _check_only(
 def _as_tuple(values: Any, where: str) -> tuple[Any, ...]:
     if hasattr(values, "tolist"):
         values = values.tolist()
-    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        raise StudyError(f"{where}: must be a non-empty list, got {shown(values)}")
+    listed = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
+    require(listed, f"{where}:", "be a non-empty list", values, StudyError)
     return tuple(values)
 
 
 def _with_classes_of(policies: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     """Plugins together with the classes of policy objects that are not adadim's own."""
-    if not isinstance(plugins, Mapping):
-        raise StudyError(f"plugins: must be a table of name = class or function, got {shown(plugins)}")
+    require(isinstance(plugins, Mapping), "plugins:", "be a table of name = class or function", plugins, StudyError)
     with_classes = dict(plugins)
     for kind in _classes(policies):
         if with_classes.setdefault(kind.__name__, kind) is not kind:
@@ -359,35 +345,32 @@ def _classes(value: Any) -> Iterator[type[Policy]]:
 
 def _check_labels(labels: Any) -> dict[str, Any]:
     """A copy of the labels in plain dicts, lists, numbers, strings and booleans; raises if they hold anything else."""
-    if not isinstance(labels, Mapping):
-        raise StudyError(f"labels: must be a table, e.g. [labels.instances.NAME] in TOML, got {shown(labels)}")
+    wanted = "be a table, e.g. [labels.instances.NAME] in TOML"
+    require(isinstance(labels, Mapping), "labels:", wanted, labels, StudyError)
 
     def copied(value: Any, where: str) -> Any:
         if isinstance(value, Mapping):
             for key in value:
-                if not isinstance(key, str) or not key:
-                    raise StudyError(f"{where}: keys must be non-empty strings, got {key!r}")
+                named = isinstance(key, str) and key != ""
+                require(named, f"{where}: keys", "be non-empty strings", key, StudyError)
             return {key: copied(item, f"{where}.{key}") for key, item in value.items()}
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, list | tuple):
             return [copied(item, f"{where}[{i}]") for i, item in enumerate(value)]
-        if isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value)):
-            return value
-        raise StudyError(
-            f"{where}: must be a finite number, a string, a boolean, a list or a table, got {shown(value)}"
-        )
+        fits = isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value))
+        wanted = "be a finite number, a string, a boolean, a list or a table"
+        require(fits, f"{where}:", wanted, value, StudyError)
+        return value
 
-    plain: dict[str, Any] = copied(labels, "labels")
-    return plain
+    return dict(copied(labels, "labels"))
 
 
 def _check_memory(cells: Sequence[Cell], trials: int) -> None:
     """Raise unless a replication of every cell, the plan and the results of one cell fit into this machine's memory."""
     for cell in cells:
         where = f"instances.{cell.instance}"
-        if cell.horizon > LARGEST:
-            raise StudyError(f"{where}.horizon: must be at most {LARGEST}, got {cell.horizon}")
+        require(cell.horizon <= LARGEST, f"{where}.horizon:", f"be at most {LARGEST}", cell.horizon, StudyError)
         with study_errors(f"{where}: "):
             check_fits(cell.least_bytes, arms=cell.arms, dim=cell.dim)
     points = max(len(cell.times) for cell in cells)

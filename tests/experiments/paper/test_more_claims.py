@@ -11,7 +11,7 @@ import pytest
 
 import adadim
 from adadim import paper
-from adadim.experiments.paper import more_claims
+from adadim.experiments.paper import analysis
 from adadim.study import from_spec, run
 from command_line import adadim_
 
@@ -21,15 +21,15 @@ SMALL = [64, 2500]
 @pytest.fixture
 def _small(monkeypatch):
     """The paper's size, but small."""
-    monkeypatch.setattr(more_claims, "DIM", 12)
-    monkeypatch.setattr(more_claims, "ARMS", 24)
-    monkeypatch.setattr(more_claims, "HORIZON", 64)
-    monkeypatch.setattr(more_claims, "ROUNDS", 60)
+    monkeypatch.setattr(analysis, "DIM", 12)
+    monkeypatch.setattr(analysis, "ARMS", 24)
+    monkeypatch.setattr(analysis, "HORIZON", 64)
+    monkeypatch.setattr(analysis, "ROUNDS", 60)
 
 
 @pytest.mark.parametrize("variant", paper.VARIANTS)
 def test_both_betas_at_the_papers_size(variant):
-    plan = more_claims.footnote_study(variant, SMALL, trials=1)
+    plan = analysis.footnote_study(variant, SMALL, trials=1)
     whole = paper.study("fig2a", variant, trials=1)
     here, there = plan.instances["T=2500"], whole.instances["d12"]
     assert {key: there[key] for key in here} == here
@@ -42,34 +42,34 @@ def test_both_betas_at_the_papers_size(variant):
 
 @pytest.mark.usefixtures("_small")
 def test_points_and_verdict_are_those_of_the_trials(tmp_path):
-    results = run(more_claims.footnote_study(horizons=[32, 64], trials=6), tmp_path, jobs=1)
-    points = more_claims.footnote_points(results)
+    results = run(analysis.footnote_study(horizons=[32, 64], trials=6), tmp_path, jobs=1)
+    points = analysis.footnote_points(results)
     assert [point.horizon for point in points] == [32, 64]
     half, other = (results.final("T=64", policy) for policy in results.policies)
     assert points[1].ratio == pytest.approx(other.mean() / half.mean())
     assert points[1].low <= points[1].ratio <= points[1].high
-    verdict = more_claims.footnote_claim(results)
+    verdict = analysis.footnote_claim(results)
     assert verdict.value == pytest.approx((half - other).mean())
     assert (verdict.trials, verdict.unit, verdict.where) == (6, "reward", "5, footnote")
 
 
 def test_lines_that_do_not_fall_never_cross():
-    low, high = (more_claims.FootnotePoint(t, 9, 9, 1.0, r, r, r, r, 8) for t, r in ((100, 1.5), (1000, 2.0)))
-    assert more_claims.overtaking([low, high])["measured"] == math.inf
-    assert more_claims.overtaking([high])["theory"] == pytest.approx(1000 * 2 ** (1 / 0.16))
+    low, high = (analysis.FootnotePoint(t, 9, 9, 1.0, r, r, r, r, 8) for t, r in ((100, 1.5), (1000, 2.0)))
+    assert analysis.overtaking([low, high])["measured"] == math.inf
+    assert analysis.overtaking([high])["theory"] == pytest.approx(1000 * 2 ** (1 / 0.16))
 
 
 def test_the_error_of_an_estimate_by_hand():
     """One feature, one arm, no noise: after n rounds the estimate is theta n / (n + 0.1)."""
     instance = adadim.Instance(np.ones((1, 1, 1)), theta=[0.5], horizon=40, noise=1e-12)
-    error = more_claims.parameter_errors(adadim.Random(), instance, rounds=40, dim=1)
+    error = analysis.parameter_errors(adadim.Random(), instance, rounds=40, dim=1)
     assert error == pytest.approx([0.1 / 40.1], rel=1e-6)
 
 
 def test_a_policy_that_sees_everything_learns_and_one_that_sees_little_does_not():
     instance = adadim.instances.sphere(arms=40, dim=6, intrinsic_dim=3, horizon=600, replications=range(3))
-    everything = more_claims.parameter_errors(adadim.Random(), instance, 600, 3)
-    little = more_claims.parameter_errors(adadim.Greedy(), instance, 20, 3)
+    everything = analysis.parameter_errors(adadim.Random(), instance, 600, 3)
+    little = analysis.parameter_errors(adadim.Greedy(), instance, 20, 3)
     assert everything.max() < 0.1 < little.mean()
 
 

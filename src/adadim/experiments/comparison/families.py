@@ -87,11 +87,6 @@ def _data(data: str, dims: Dims, **sizes: Any) -> Named:
     return _family(data, "pca", dims, data=data, **sizes)
 
 
-def _powers(dims: Dims, **sizes: Any) -> Named:
-    """Powers of x in [0, top], as they are."""
-    return _family("powers", "powers", dims, **sizes)
-
-
 def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
     """Member of the lower-bound family at alpha = 1/2, where d = sqrt(T)."""
     known = {"alpha": 0.5, "delta": delta, "target": target, "intrinsic_dim": dims[0]}
@@ -153,7 +148,7 @@ DEVELOPMENT = (
     _drawn("clicks", "flip", (12, 300), arms=300, horizon=2000),
     _hidden((1, 50), horizon=2500, delta=0.3, target=0),
     _hidden((35, 50), horizon=2500, delta=0.3, target=10),
-    _powers((2, 4), arms=40, horizon=2000, noise=0.1, top=30.0),
+    _family("powers", "powers", (2, 4), arms=40, horizon=2000, noise=0.1, top=30.0),
 )
 
 HELD_OUT = (
@@ -178,7 +173,7 @@ HELD_OUT = (
     _drawn("clicks", "spike", (3, 200), arms=300, horizon=1000),
     _hidden((1, 64), horizon=4096, delta=0.2, target=0),
     _hidden((52, 64), horizon=4096, delta=0.2, target=20),
-    _powers((4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
+    _family("powers", "powers", (4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
 )
 
 PAPER = tuple(

@@ -103,9 +103,6 @@ def study(
 ) -> Study:
     """The comparison on one group of families, as a study; trials, seed and plugins are as there.
 
-    In the two splits of "contexts" features come with each round, in the two of "late" rewards come late, and the
-    policies are those that can play so; in the latter some can play the families of fixed arms alone.
-
     Parameters
     ----------
     split : str

@@ -208,10 +208,7 @@ def _part(name: str) -> str:
 
 
 def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) -> dict[str, Any] | None:
-    """A study as plain data of at most so many floats, or None if no trial of it is finished.
-
-    `rerun` has the commands that run it again; it is empty if its own TOML file is the way.
-    """
+    """A study as plain data of at most so many floats, or None if no trial of it is finished; see `html_page`."""
     cells = [cell for cell in results.cells() if len(results.replications(*cell))]
     if not cells:
         return None
