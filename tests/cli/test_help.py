@@ -70,7 +70,7 @@ def test_commands_are_grouped_and_fit_80_columns(monkeypatch):
     assert listed["The paper"] == ["reproduce", "show", "claims", "study"]
     assert listed["Your studies"] == ["policies", "run", "status", "figure", "report", "export", "new"]
     assert listed["Your data"] == ["dimension", "evaluate"]
-    assert listed["The agent"] == ["serve", "copy"]
+    assert listed["The agent"] == ["serve", "copy", "backup"]
     assert listed["Theory"] == ["frontier", "lower-bound", "rates"]
 
 
