@@ -3,6 +3,7 @@
 D3RB and ED2RB are the library's; the other five are for that table alone. What their code does where the papers of
 these masters say something else is read off it: github.com/pacchiano/modelselection (algorithmsmodsel.py,
 experiments_synthetic.py) and, for EXP3 with its discount, the older github.com/pacchiano/PLOT.
+Of the settings there, the rate of Corral and the discount of EXP3 are those whose regret is the published one.
 """
 
 from __future__ import annotations
