@@ -19,6 +19,7 @@ from adadim.core.checks import between, integer, is_number, one_of, positive, re
 from adadim.core.display import card
 from adadim.core.frames import Tabular, without_frame
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.models.evidence import order_of
 from adadim.models.factor import log_evidence
 from adadim.models.moments import Moments
 from adadim.models.prefixes import RIDGES, Pooled, canonical_prefixes, given_prefixes, moment_prefixes
@@ -60,6 +61,9 @@ class Dimension(Tabular):
         Name of each level and the number of leading features up to its end.
     names : tuple of str or None
         Names of the features, where they came as a table of pandas or polars.
+    order : str or None
+        What the choices say against the order of the features, if they do: then d* is the last one that matters, not
+        the number of those that do. Only where there is one replication.
 
     Examples
     --------
@@ -81,6 +85,7 @@ class Dimension(Tabular):
     dim: int
     levels: dict[str, int] | None = None
     names: tuple[str, ...] | None = None
+    order: str | None = None
 
     @property
     def tail(self) -> FloatArray:
@@ -152,6 +157,7 @@ class Dimension(Tabular):
         return (
             f"{self.mode} of {self.dim} features matter{named} (probability {self.probabilities[at]:.2g}, "
             f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices{little}"
+            f"{'' if self.order is None else f'; {self.order}'}"
         )
 
     def __repr__(self) -> str:
@@ -310,7 +316,8 @@ class _Question:
         choices = np.array([round(_choices(part)) for part in data])
         rest = (self.prior, self.support, self.dim, self.names)
         if single:
-            return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)
+            found = Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)
+            return replace(found, order=_order(data[0]))
         return Dimension(probabilities, noise, choices, *rest)
 
     def _posterior(self, data: Pooled | Moments) -> tuple[FloatArray, float]:
@@ -335,6 +342,18 @@ class _Question:
         joint = np.exp(logs - logs.max())  # of d* and the ridge
         joint /= joint.sum()
         return joint.sum(axis=0), float(size * np.sqrt((joint * residuals[:, at]).sum() / n))
+
+
+def _order(data: Pooled | Moments) -> str | None:
+    """What the data say against the order of the features."""
+    if isinstance(data, Pooled):
+        pulled = np.flatnonzero(data.counts)
+        x, counts, gained = data.arms[pulled], data.counts[pulled], data.sums[pulled]
+        extent = np.abs(x).max(axis=0, initial=0.0)
+        sums = Moments((x.T * counts) @ x, gained @ x, data.squares, float(data.n), 0.0, extent)
+        sums.first, sums.total = counts @ x, float(gained.sum())
+        data = sums
+    return order_of(data)
 
 
 def _choices(data: Pooled | Moments) -> float:

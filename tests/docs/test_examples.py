@@ -61,7 +61,7 @@ def test_late(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "late.png").read_bytes().startswith(PNG)
     rows = table(done.stdout)
-    assert len(rows) == 8
+    assert len(rows) == 9
     instance = adadim.instances.sphere(
         arms=60, dim=20, intrinsic_dim=4, horizon=150, noise=0.3, replications=range(2), delay=30
     )

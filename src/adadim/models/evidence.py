@@ -271,7 +271,7 @@ def like_units(extent: FloatArray) -> FloatArray:
     return np.where(extent > 0, extent, 1.0)
 
 
-def evidence(design: FloatArray, sums: FloatArray, squares: float, n: int) -> tuple[FloatArray, FloatArray]:
+def evidence(design: FloatArray, sums: FloatArray, squares: float, n: float) -> tuple[FloatArray, FloatArray]:
     """Log evidence of every one of `RIDGES`, up to a constant, and the noise variance S/n it goes with.
 
     `design` (p, d) are the distinct arms pulled, each times the root of its number of pulls, `sums` (p,) the sums of
@@ -315,7 +315,39 @@ SETTLED = 64  # pulls: after so many a new mean of the rewards alone is not wort
 ALIKE = 1e-6  # logs of evidences that differ by less are equal: two rewards say nothing of the exponent, say
 
 Exponents = tuple[float, ...]
+EXPONENTS: Exponents = (0.0, 0.9, 1.75)  # of the recommended policy
 Found = tuple[FloatArray, FloatArray]
+
+
+def contradiction(shapes: FloatArray, likely: float, usual: float) -> str | None:
+    """What is to be said of the order of the features if another exponent is clearly likelier than the usual, last one.
+
+    `shapes` are the logs of the evidence of each.
+    """
+    log = shapes.max() - shapes[-1]
+    if log < math.log(CLEARLY):
+        return None
+    times = f"{math.exp(log):.0f}" if log < math.log(1e6) else "more than a million"
+    says = "little" if likely else "nothing"
+    return f"the order of your features says {says}: exponent {likely:g} is {times} times as likely as {usual:g}"
+
+
+def order_of(sums: Moments) -> str | None:
+    """The same from sums over pulls, a constant in the rewards left aside."""
+    n, units = sums.weight, like_units(sums.extent)
+    if n < 3 or not sums.first.any():  # nobody kept them: sums with a constant cannot be told from others
+        return None
+    squares, mean = sums.squares - sums.total**2 / n, sums.first / n
+    second = (sums.second - n * np.outer(mean, mean)) / np.outer(units, units)
+    moment = (sums.moment - mean * sums.total) / units
+    scale = float(np.trace(second)) / n  # squared length of a row, on average
+    if squares <= 0 or scale <= 0:
+        return None
+    found = []
+    for weights in (taper_weights(exponent, len(moment)) for exponent in EXPONENTS):
+        parts = [(second * np.outer(weights, weights), moment * weights)]
+        found.append(np.logaddexp.reduce(evidence_of_moments(parts, squares, n - 1, scale)[0]))
+    return contradiction(np.array(found), EXPONENTS[int(np.argmax(found))], EXPONENTS[-1])
 
 
 class Shaped(Tuned):
@@ -351,12 +383,7 @@ class Shaped(Tuned):
 
     def contradiction(self, r: int) -> str | None:
         """What the data say against the order of the features, if they do."""
-        usual, log = self.exponents[-1], self.shapes[r].max() - self.shapes[r, -1]
-        if log < math.log(CLEARLY):
-            return None
-        times = f"{math.exp(log):.0f}" if log < math.log(1e6) else "more than a million"
-        likely = f"exponent {self.exponent[r]:g} is {times} times as likely as {usual:g}"
-        return f"the order of your features says {'little' if self.exponent[r] else 'nothing'}: {likely}"
+        return contradiction(self.shapes[r], float(self.exponent[r]), self.exponents[-1])
 
 
 class ShapedFixedModel(Shaped, TunedFixedModel):

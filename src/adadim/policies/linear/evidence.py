@@ -23,6 +23,7 @@ from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.averaged import PrefixModel, prefix_model
 from adadim.models.evidence import (
+    EXPONENTS,
     ShapedFixedModel,
     Tuned,
     TunedContextModel,
@@ -385,7 +386,7 @@ class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
         ]
 
 
-RECOMMENDED = EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)
+RECOMMENDED = EvidenceLinUCB(taper=EXPONENTS, intercept=True, doubt=3.0, probes=2)
 
 
 def recommended(problem: Problem) -> Policy:
