@@ -1,5 +1,6 @@
 """What policies share cannot be changed, and what enters is a copy, whatever its layout, type and library."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,3 +131,10 @@ def test_theory_wants_numbers(value):
     ):
         with pytest.raises(InvalidTypeError, match="must be a"):
             call()
+
+
+def test_copies_share_their_features():
+    """Truncations and moved sets are copies of the set: none of them holds the features twice."""
+    actions = ActionSet(np.ones((3, 20, 10)))
+    assert np.shares_memory(copy.copy(actions).base, actions.base)
+    assert np.shares_memory(actions.truncate(4)[0].base, actions.base)

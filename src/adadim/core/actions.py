@@ -275,7 +275,7 @@ def _checked(features: Array) -> Array:
             f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
         )
     if is_numpy(array):
-        array = read_only(_feature_major(array))  # policies share it
+        array = read_only(_owned(_feature_major(array), features))  # policies share it
     with np.errstate(over="ignore"):
         squared = as_numpy(squared_lengths(array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
@@ -297,14 +297,23 @@ def _checked(features: Array) -> Array:
 
 
 def _feature_major(array: Array) -> Array:
-    """A copy of (R, K, d) values with each feature's column contiguous: A u then streams through memory in order.
+    """The same (R, K, d) values, each feature's column contiguous: A u then streams through memory in order.
 
     A prefix of the features is one block, so truncations share the memory and need no copy, and the features between
     two levels are contiguous too. Replications that share one set of features go on sharing it.
     """
     if array.strides[0] == 0 and len(array) > 1:
         return np.broadcast_to(_feature_major(array[:1]), array.shape)
-    return np.array(array.swapaxes(1, 2), order="C").swapaxes(1, 2)
+    return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
+
+
+def _owned(array: Array, given: Array) -> Array:
+    """`array`, copied if it shares memory with what was given."""
+    if not isinstance(given, np.ndarray) or not np.may_share_memory(array, given):
+        return array
+    if array.strides[0] == 0 and len(array) > 1:
+        return np.broadcast_to(_owned(array[:1], given), array.shape)
+    return array.copy(order="K")
 
 
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
