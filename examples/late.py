@@ -11,7 +11,7 @@ is earned: late.png in the folder. The second line is how docs/images/late.png i
 import argparse
 from pathlib import Path
 
-from adadim.policies.recommended import RECOMMENDED
+from adadim.policies.linear.evidence import RECOMMENDED
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
