@@ -11,12 +11,12 @@ is earned: late.png in the folder. The second line is how docs/images/late.png i
 import argparse
 from pathlib import Path
 
-from adadim.policies.linear.evidence import RECOMMENDED
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 import adadim
+from adadim.policies.linear.evidence import RECOMMENDED
 from adadim.report.looks import looks_of
 from adadim.report.style import tidy
 

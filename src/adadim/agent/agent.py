@@ -786,7 +786,8 @@ class Agent:
                     made = [one._replace(number=one.number + shift) for one in made]
                     self._log.append_decisions(made)
                 elif rounds:
-                    self._take_in()  # what came meanwhile, so that the decisions are counted in their order
+                    if self._seen is None or self._seen != self._log.others_wrote():
+                        self._take_in()  # what came meanwhile, so that the decisions are counted in their order
                     self._model.keep_if_behind()
                     made = self._decide([self._up_to_date(asked) for asked in rounds], now)
                     self._log.append_decisions(made)
