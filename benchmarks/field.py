@@ -6,7 +6,6 @@
     python benchmarks/field.py results/field --curves      # figures 2a and 3a with every policy
     python benchmarks/field.py results/field --cost        # core-seconds of a replication; writes cost.json there
     python benchmarks/field.py results/field               # the table as Markdown
-    python benchmarks/field.py results/field --systems     # a row per system, against LinUCB++ and recommended
     python benchmarks/field.py results/field --picture field-fig2b.png  # figure 2b with all masters
     python benchmarks/field.py docs --guarantees  # write columns and tables of what is proved into docs/
 
@@ -31,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _guarantees import BY_NAME, GUARANTEES
-from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies
+from adadim.experiments.comparison.plan import ORACLE, policies
 from adadim.experiments.paper.plan import FIGURES as PAPER
 from adadim.report.figures import what_was_run
 from adadim.report.looks import ORACLE as ORACLE_LOOK
@@ -49,31 +48,6 @@ MASTERS = (
     "bound-balancing", "regret-balancing", "d3rb", "ed2rb", "bandit-combiner", "tsallis-corral", "ucb-corral",
     "epoch-balancing", "modcb", "osom", "alb-dim", "alb-norm",
 )  # fmt: skip
-SYSTEMS = {
-    "recommended": "EvidenceLinUCB (recommended)",
-    "linucb++": "LinUCBPlusPlus: Zhu and Nowak 2022",
-    "linucb++corral": "LinUCBPlusPlusCorral: the same",
-    "smooth-corral": "SmoothCorral: Pacchiano et al. 2020",
-    "corral": "Corral: Agarwal et al. 2017",
-    "dynamic-balancing": "DynamicBalancing: Cutkosky et al. 2021",
-    "regret-balancing": "RegretBalancing: Abbasi-Yadkori et al. 2020",
-    "regret-balancing-linear": "RegretBalancingLinear: the same",
-    "bound-balancing": "BoundBalancing: Pacchiano et al. 2020",
-    "epoch-balancing": "EpochBalancing: the same",
-    "ucb-corral": "UCBCorral: Arora et al. 2021",
-    "tsallis-corral": "TsallisCorral: the same",
-    "bandit-combiner": "BanditCombiner: Cutkosky et al. 2020",
-    "d3rb": "D3RB: Pacchiano et al. 2024",
-    "ed2rb": "ED2RB: the same",
-    "modcb": "ModCB: Foster et al. 2019",
-    "osom": "OSOM: Chatterji et al. 2020",
-    "alb-dim": "ALBDim: Ghosh et al. 2021",
-    "alb-norm": "ALBNorm: the same",
-    "moss": "MOSS",
-    "moss++": "MOSSPlusPlus: Zhu and Nowak 2020",
-    "emp-moss++": "EmpMOSSPlusPlus: the same",
-    "medzo": "MeDZO: Hadiji 2019",
-}
 CURVES, AGAINST_ALPHA = ("fig2a", "fig3a"), ("fig2b", "fig3b", "fig4a", "fig4b")
 TRIALS, LOCK_STEP = 10, 10
 NARROW = "narrow-oracle"
@@ -220,24 +194,11 @@ def print_table(folder: Path) -> None:
         print("| " + " | ".join([name, *cells, asks(name), proved(name)]) + " |")
 
 
-def print_systems(folder: Path) -> None:
-    """A row per system: its regret over that of LinUCB++ and of the recommended policy, mean of the figures' ratios."""
-    figures = figure_means(folder)
-    print(f"| system | over LinUCB++ | over the recommended policy |  ({', '.join(figures)})")
-    print("|---|---|---|")
-    for name, title in SYSTEMS.items():
-        shares = [
-            np.mean([means[name] / means[other] for means in figures.values()]) for other in (PUBLISHED, "recommended")
-        ]
-        print(f"| {title} | {shares[0]:.2f} | {shares[1]:.1f} |")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--curves", action="store_true", help="run figures 2a and 3a with every policy")
     parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
-    parser.add_argument("--systems", action="store_true", help="print one row per system")
     parser.add_argument("--guarantees", action="store_true", help="write what is proved into the pages of that folder")
     parser.add_argument("--picture", type=Path, help="draw figure 2b with all masters")
     options = parser.parse_args()
@@ -247,8 +208,6 @@ def main() -> int:
         measure_cost(options.folder / "cost.json")
     elif options.guarantees:
         write_guarantees(options.folder)
-    elif options.systems:
-        print_systems(options.folder)
     elif options.picture:
         paper = load(options.folder / "regret-paper")
         draw(paper, [i for i in paper.instances if i.startswith("fig2b")], options.picture)
