@@ -1,9 +1,13 @@
 """What the data say of the order of the features, against dense determinants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import adadim
+from adadim.dimension import dimension_of_sums
+from adadim.models.moments import Moments
 
 
 def order_evidence(x, rewards, exponent):
@@ -49,3 +53,15 @@ def test_an_agent_says_so_too(tmp_path):
             decision = agent.ask(arms)
             agent.tell(decision.id, reward=float(arms[decision.arm][-1] + 0.1 * rng.normal()))
         assert agent.dimension().order.startswith("the order of your features says nothing: exponent 0 is ")
+
+
+def test_sums_of_which_nobody_kept_the_means_say_nothing():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(60, 12))
+    rewards = x[:, -1] + 0.1 * rng.normal(size=60)
+    kept = Moments.zeros(12)
+    kept.add(x, rewards)
+    assert dimension_of_sums(kept).order == adadim.dimension(x, rewards).order is not None
+    not_kept = replace(kept, first=np.full(12, np.nan), total=np.nan)  # as version 0.2 left them
+    assert dimension_of_sums(not_kept).order is None
+    assert dimension_of_sums(replace(kept, first=None, total=0.0)).order is None

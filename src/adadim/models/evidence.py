@@ -335,7 +335,7 @@ def contradiction(shapes: FloatArray, likely: float, usual: float) -> str | None
 def order_of(sums: Moments) -> str | None:
     """The same from sums over pulls, a constant in the rewards left aside."""
     n, units = sums.weight, like_units(sums.extent)
-    if n < 3 or not sums.first.any():  # nobody kept them: sums with a constant cannot be told from others
+    if n < 3 or math.isnan(sums.total) or not sums.first.any():  # a constant needs the last two, which not all kept
         return None
     squares, mean = sums.squares - sums.total**2 / n, sums.first / n
     second = (sums.second - n * np.outer(mean, mean)) / np.outer(units, units)
