@@ -178,21 +178,16 @@ def groups() -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-def play(table: dict[str, Any], system: str, settings: Settings, trials: int) -> list[list[float]]:
-    """Final regrets of every setting of a system on a family."""
+def play(table: dict[str, Any], system: str, setting: dict[str, Any], trials: int) -> list[float]:
+    """Final regrets of a setting of a system on a family."""
     warnings.simplefilter("ignore")
     given = dict(table)
     made = make_instance(instance_kinds()[given.pop("kind")], given, range(trials), seed=0)
-    found = []
+    policy: adadim.Policy = library.Random()
+    if system != UNIFORM:
+        policy = policy_of(system, setting, made.problem, table["intrinsic_dim"])
     with threadpool_limits(1):
-        for setting in settings:
-            if system == UNIFORM:
-                policy: adadim.Policy = library.Random()
-            else:
-                policy = policy_of(system, setting, made.problem, table["intrinsic_dim"])
-            regrets = adadim.simulate(policy, made, record=1, progress=False).final
-            found.append([float(value) for value in np.atleast_1d(regrets)])
-    return found
+        return [float(regret) for regret in adadim.simulate(policy, made, record=1, progress=False).final]
 
 
 class Store:
@@ -247,13 +242,13 @@ def run(store: Store, group: str, wanted: Callable[[str], Settings], trials: int
                 continue
             done = store.read(group, family, system)
             tasks += [(family, table, system, s) for s in wanted(system) if len(done.get(str(s), ())) < trials]
-    # One task a setting, but files are written by this process alone.
+    # Files are written by this process alone.
     cost = {"lints": 40, "recommended": 5, "suplinucb": 2}
     tasks.sort(key=lambda task: -cost.get(task[2], 1) * task[1]["horizon"] * task[1].get("dim", 50))
     parallel = Parallel(n_jobs=jobs, return_as="generator")
-    found = parallel(delayed(play)(table, system, [setting], trials) for _, table, system, setting in tasks)
+    found = parallel(delayed(play)(table, system, setting, trials) for _, table, system, setting in tasks)
     for k, ((family, _, system, setting), regrets) in enumerate(zip(tasks, found, strict=True), 1):
-        store.add(group, family, system, {str(setting): regrets[0]})
+        store.add(group, family, system, {str(setting): regrets})
         print(f"\r{group}: {k} of {len(tasks)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
 

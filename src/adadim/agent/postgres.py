@@ -321,12 +321,10 @@ class PostgresLog(TableLog):
         self._closed, self._refused = False, (0.0, "")  # when the last connection failed, and why
         self._counts = dict.fromkeys(COUNTERS, 0)  # as of the transaction, its own rows included
         self._begun = dict(self._counts)  # as of its beginning
-        self._later: list[
-            tuple[str, list[tuple[Any, ...]]]
-        ] = []  # what is to be sent with the next query or the commit
-        self._mark: tuple[str, tuple[Any, ...]] | None = (
-            None  # the last counted row of the transaction, by which it is known
-        )
+        # What is to be sent with the next query or the commit.
+        self._later: list[tuple[str, list[tuple[Any, ...]]]] = []
+        # The last counted row of the transaction, by which it is known.
+        self._mark: tuple[str, tuple[Any, ...]] | None = None
         self._draws: dict[int, int | None] = {}
         self._wrote = False  # whether the transaction changes anything
         with self._explained():
@@ -335,12 +333,7 @@ class PostgresLog(TableLog):
             agent = _find(connection, address)
         self._sql = {name: query.format(agent=agent) for name, query in QUERIES.items()}
         self._inserts = {table: query.format(agent=agent) for table, query in INSERT.items()}
-        try:
-            with self.transaction(write=False):
-                self.refresh_settings()
-        except BaseException:
-            self.close()
-            raise
+        self._read_settings()
 
     @classmethod
     def create(cls, address: Address, rows: Rows, last: Mapping[str, int]) -> None:

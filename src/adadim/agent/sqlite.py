@@ -239,12 +239,7 @@ class SqliteLog(TableLog):
             self._connection = _connection(path, "ro")
             return
         self._connection = _connect(path)
-        try:
-            with self.transaction(write=False):
-                self.refresh_settings()
-        except BaseException:
-            self.close()
-            raise
+        self._read_settings()
 
     @classmethod
     def create(cls, path: Path, rows: Rows, last: Mapping[str, int]) -> None:

@@ -149,6 +149,15 @@ class TableLog(Log):
 
     # Settings
 
+    def _read_settings(self) -> None:
+        """What a log does when it has been opened; it is closed again if that fails."""
+        try:
+            with self.transaction(write=False):
+                self.refresh_settings()
+        except BaseException:
+            self.close()
+            raise
+
     def refresh_settings(self) -> None:
         settings = self._settings()
         if settings != getattr(self, "settings", None):
