@@ -112,7 +112,7 @@ def test_the_radius_of_evidence_grows_between_stocktakings(contextual):
         noise = learner.describe()["noise"]
         if noise is not None:
             radius = float(learner.radius(learner.everyone)[0, 0])
-            scale = 1.0 if probes_next(t - 1, 2) else 0.35
+            scale = 1.0 if probes_next(np.array(t - 1), 2) else 0.35
             assert radius == pytest.approx(scale * noise_radius(noise, t, 6), rel=1e-12)
         learner.update(learner.select(*offered), np.sin(t))
 

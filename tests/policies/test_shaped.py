@@ -8,6 +8,7 @@ from scipy.integrate import dblquad
 
 import adadim
 from adadim.models.evidence import RIDGES, WIDE, evidence
+from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.evidence import probes_next
 
 EXPONENTS = (0.0, 0.9, 1.75)
@@ -89,7 +90,7 @@ class Textbook:
             design, total = design + x.T @ x, x.T @ (np.array(self.r) - self.offset)
         inverse = np.linalg.inv(design)
         width = np.sqrt(np.einsum("kd,de,ke->k", arms, inverse, arms)) * math.sqrt(self.ridge)
-        factor = 1.0 if probes_next(n, PROBES) else 0.35
+        factor = 1.0 if probes_next(np.array(n), PROBES) else 0.35
         radius = factor * self.noise * math.sqrt(2 * math.log(2 * self.horizon**1.5 * self.count))
         radius = 1.0 if math.isnan(self.noise) else radius
         return arms @ inverse @ total + radius * width / math.sqrt(self.ridge)
@@ -264,8 +265,45 @@ def test_it_learns_that_the_order_says_little():
 
 
 def test_probes_come_after_rounds_8_16_32():
-    assert [n for n in range(70) if probes_next(n, 2)] == [8, 9, 16, 17, 32, 33, 64, 65]
-    assert not any(probes_next(n, 0) for n in range(70))
+    assert np.flatnonzero(probes_next(np.arange(70), 2)).tolist() == [8, 9, 16, 17, 32, 33, 64, 65]
+    assert not probes_next(np.arange(70), 0).any()
+
+
+@pytest.mark.parametrize("wait", [0, 1, 5, 40])
+@pytest.mark.parametrize("horizon", [200, None], ids=["with an end", "without"])
+def test_a_probe_is_one_decision_however_late_rewards_are(wait, horizon):
+    """One replication is told its rewards at once, the other `wait` rounds later: both probe after 8, 16, 32, ..."""
+    rng = np.random.default_rng(3)
+    learner = POLICY.start(adadim.Problem(rng.normal(size=(2, 12, 4)) / 4, horizon=horizon))
+    used, radius = [], learner.radius
+    learner.radius = lambda rows: used.append(radius(rows)) or used[-1]
+    late, tried = [], 0
+    for t in range(100):
+        for r in (0, 1):
+            decision, noise = learner.ask(rows=[r]), learner.model.noise[r]
+            if not math.isnan(noise):
+                scale = 1.0 if t >= 8 and t - 2 ** int(math.log2(t)) < PROBES else 0.35
+                assert used[-1][0, 0] == pytest.approx(scale * noise_radius(noise, horizon or t + 1, 12), rel=1e-12)
+                tried += 1
+            late.append(decision) if r else learner.tell(decision, rng.normal(size=1))
+        if len(late) > wait:
+            learner.tell(late.pop(0), rng.normal(size=1))
+    assert tried > 150 - wait
+
+
+def test_bayes_factors_count_by_the_share_of_decisions_that_are_answered():
+    """Four exponents whose evidences lie 0, 1, 2 and 3 below the largest in logs, and a doubt of e^2.1."""
+    problem = adadim.Problem(np.eye(4), horizon=100)
+    policy = adadim.EvidenceLinUCB(taper=(0.0, 0.5, 1.0, 1.5), intercept=True, doubt=math.exp(2.1), factor=1.0)
+    model = policy.start(problem).model
+    found = [(np.full(len(RIDGES), -float(3 - k)), np.ones(len(RIDGES))) for k in range(4)]
+    chosen = {}
+    for waiting in (0, 10, 12, 30, 10_000):
+        model.waiting[0] = waiting
+        model.choose_shape(0, found, 10)
+        chosen[waiting] = float(model.exponent[0])
+    # The factor's logarithm is 2.1, then 1.05, 0.95, 0.53, and nearly 0.
+    assert chosen == {0: 0.5, 10: 1.0, 12: 1.5, 30: 1.5, 10_000: 1.5}
 
 
 def test_what_was_added_later_is_in_no_table_unless_it_is_used():

@@ -7,7 +7,8 @@ is within a Bayes factor of the largest, the smallest, and estimates the noise b
 c + <x, theta> plus noise, with theta_j ~ N(0, sigma^2 / (lambda j^s)) and a flat prior on c. With c integrated out, the
 evidence of lambda and s is that for features and rewards less their means over the n pulls, with n - 1 in the place of
 n. Of several exponents s a model uses the smallest whose evidence, summed over the ridges, is within a Bayes factor
-(`doubt`) of the largest; if all are alike, the largest.
+(`doubt`) of the largest; if all are alike, the largest. While rewards are late, both Bayes factors, of the ridge and
+of the exponent, count by the share of the decisions that have their reward.
 
 Between two looks at the prior the constant is a column of the regression, in front of the others. Rewards are learned
 less their mean as of the last look (`offset`), so that the prior of that column, `WIDE` times as wide as that of the
@@ -57,6 +58,7 @@ class Tuned(Model):
         """Begin with nothing known, in `count` replications; `factor` is the Bayes factor that rules a ridge out."""
         self.factor = factor
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
+        self.waiting = np.zeros(count, dtype=np.int64)  # decisions whose reward is not known yet
         self.changed: list[int] = []  # replications whose prior changed since a rule last looked
         self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
 
@@ -64,17 +66,40 @@ class Tuned(Model):
         super().learn_by(learn, arms, rewards, rows, memo)
         self.learned(rows)
 
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        on_host(lambda: self._wait(rows, 1))
+        super().expect(arms, rows, memo)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        on_host(lambda: self._wait(rows, -1))
+        super().answer(arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        self.waiting[:] = 0
+        super().drop_expected()
+
+    def _wait(self, rows: Rows, more: int) -> None:
+        self.waiting[rows.ids] += more
+
     @abstractmethod
     def learned(self, rows: Rows) -> None:
         """Take note that a reward of each replication of `rows` was learned: update the prior when it is time."""
 
     def choose_prior(self, r: int, logs: FloatArray, variances: FloatArray, n: float) -> int:
         """Which of the ridges to use, given the log evidence and noise variance of each; sets the noise."""
-        chosen = int(np.argmax(logs >= logs.max() - math.log(self.factor)))
+        chosen = int(np.argmax(logs >= logs.max() - self.log_bound(r, self.factor, n)))
         self.totals[r] = np.logaddexp.reduce(logs) - math.log(len(logs))
         self.noise[r] = math.sqrt(variances[chosen] * (1 + math.sqrt(2 / n)))
         self.changed.append(r)
         return chosen
+
+    def log_bound(self, r: int, factor: float, n: float) -> float:
+        """Log of the Bayes factor that rules a prior out, when `n` decisions are answered.
+
+        What is in doubt is kept in order to go on looking. Decisions that wait for their reward look already: the
+        factor counts by the share of the decisions that are answered.
+        """
+        return math.log(factor) * n / (n + int(self.waiting[r]))
 
     def describe(self, r: int) -> dict[str, Any]:
         noise = float(self.noise[r])
@@ -219,6 +244,7 @@ class TunedContextModel(Tuned, ContextModel):
     def _begin(self, sums: Moments) -> None:
         """Forget everything but the sizes of the features in these sums."""
         self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
+        self.waiting[0] = 0  # what is decided must follow from the sums, whenever they are looked at
         raw = (self.units[0] != 1).any()
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
         self.noise[0] = np.nan
@@ -369,7 +395,7 @@ class Shaped(Tuned):
         shapes, most = self.shapes[r], self.shapes[r].max()
         best = int(np.flatnonzero(shapes >= most - ALIKE)[-1])
         if shapes.min() < most - ALIKE:  # of those in doubt the one that expects most of late features
-            best = min(best, int(np.argmax(shapes >= most - math.log(self.doubt))))
+            best = min(best, int(np.argmax(shapes >= most - self.log_bound(r, self.doubt, n))))
         self.exponent[r] = self.exponents[best]
         return float(RIDGES[self.choose_prior(r, *found[best], n)])
 

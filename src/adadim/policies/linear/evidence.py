@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, zeros
+from adadim.core.arrays import Array, as_numpy, namespace, zeros
 from adadim.core.checks import positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
@@ -67,9 +67,9 @@ class EvidenceLinUCB(Policy):
     doubt : float
         Bayes factor that rules an exponent out; the smallest not ruled out is used. 1 trusts the likeliest.
     probes : int
-        How many of the rounds after 8, 16, 32, ... rewards are played with the whole radius, as if `scale` were 1. They
-        are `probes` times the logarithm of the horizon in all, and free most of the runs that an unlucky first reward
-        would have kept from the best arm.
+        How many of the rounds after 8, 16, 32, ... decisions, answered or not, are played with the whole radius, as if
+        `scale` were 1. They are `probes` times the logarithm of the horizon in all, and free most of the runs that an
+        unlucky first reward would have kept from the best arm.
     memory : float, optional
         Half-life in decisions, as in `LinUCB`. Ridge and noise are then chosen for every decision, by the evidence of
         the weighted data with the sum of the weights for n, at about 10 d^3 operations.
@@ -141,7 +141,8 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         # The model scales the features, and the radius comes from its noise.
         super().__init__(LinUCB(ridge=1.0, radius=0.0, ties=policy.ties), problem, streams, policy.model(problem))
         self.scale, self.probes = policy.scale, policy.probes
-        self.radii = zeros(self.model.reference, len(problem), 1) + 1.0
+        # Without end the noise alone, NaN while it is not known.
+        self.radii = zeros(self.model.reference, len(problem), 1) + (math.nan if problem.endless else 1.0)
         self.probing: list[int] = []  # replications that probe in their next round
 
     def make_clock(self) -> Clock | None:
@@ -157,31 +158,46 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
             return rows.of(self.radii)
         if t is None:
             t = self.clock.now(rows, self.model.pulls)
-        return rows.of(self.radii) * noise_radius(1.0, t, self.problem.arms)
+        xp = namespace(t)
+        scale = xp.where(probes_next(t - 1, self.probes), 1.0, self.scale) if self.probes else self.scale
+        known = scale * rows.of(self.radii)
+        return xp.where(xp.isnan(known), 1.0, known) * noise_radius(1.0, t, self.problem.arms)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
-        on_host(self._update_radii)
+        on_host(lambda: self._decided(rows))
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        super().expect(arms, rows, memo)
+        on_host(lambda: self._decided(rows))
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().answer(arms, rewards, rows, memo)
         on_host(self._update_radii)
 
+    def _decided(self, rows: Rows) -> None:
+        """Count a decision: where some wait for their reward, a probe may begin or end between two rewards."""
+        if self.probes and self.model.waiting.any():
+            self.model.changed.extend(rows.ids.tolist())
+        self._update_radii()
+
     def _update_radii(self) -> None:
         """Follow the noise that the model estimates; where there is no end, the number of the round comes in later."""
         if not (self.model.changed or self.probing):
             return
-        problem, noises, pulls = self.problem, self.model.noise, self.model.pulls
-        probing = []
+        problem, noises = self.problem, self.model.noise
+        decided = as_numpy(self.model.pulls) + self.model.waiting
+        probing = probes_next(decided, self.probes) & (not problem.endless)
         for r in {*self.model.changed, *self.probing}:
-            noise, scale = float(noises[r]), self.scale
-            if self.probes and probes_next(int(pulls[r]), self.probes):
-                scale = 1.0
-                probing.append(r)
-            known = noise if problem.endless else noise_radius(noise, problem.horizon, problem.arms)
-            self.radii[r] = 1.0 if math.isnan(noise) else scale * known
+            noise = float(noises[r])
+            if problem.endless:
+                self.radii[r] = noise
+            else:
+                scale = 1.0 if probing[r] else self.scale
+                known = noise_radius(noise, problem.horizon, problem.arms)
+                self.radii[r] = 1.0 if math.isnan(noise) else scale * known
         self.model.changed.clear()
-        self.probing = probing
+        self.probing = np.flatnonzero(probing).tolist()
 
     def descriptions(self) -> list[dict[str, Any]]:
         found = super().descriptions()
@@ -208,9 +224,11 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         self._update_radii()
 
 
-def probes_next(pulls: int, probes: int) -> bool:
-    """Whether the next round is one of the `probes` after 8, 16, 32, ... pulls."""
-    return pulls >= FIRST_PROBES and pulls - (1 << (pulls.bit_length() - 1)) < probes
+def probes_next(decided: Array, probes: int) -> Array:
+    """Whether the next round is one of the `probes` after 8, 16, 32, ... decisions."""
+    xp = namespace(decided)
+    power = 2.0 ** xp.floor(xp.log2(decided + 0.5))  # the largest up to it; the half keeps rounding away
+    return (decided >= FIRST_PROBES) & (decided - power < probes)
 
 
 @dataclass(frozen=True)
