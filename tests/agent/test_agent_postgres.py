@@ -382,7 +382,7 @@ def test_an_older_database_is_brought_up_to_date_and_a_newer_one_refused(fresh, 
         agent.tell(agent.ask(GRID).id, 0.5)
     step = "CREATE TABLE adadim.later (x integer); INSERT INTO adadim.later SELECT count(*) FROM adadim.rewards"
     with monkeypatch.context() as newer:
-        newer.setattr(postgres, "STEPS", (postgres.LOG, step))
+        newer.setattr(postgres, "STEPS", (*postgres.STEPS, step))
         opening = [in_thread(lambda: Agent.open(fresh, name="a").status()["rewards"]) for _ in range(3)]
         for thread, results in opening:
             thread.join()
@@ -391,7 +391,7 @@ def test_an_older_database_is_brought_up_to_date_and_a_newer_one_refused(fresh, 
         assert sql.execute("SELECT x FROM adadim.later").fetchall() == [(1,)]
     for call in (Agent.open, lambda *_, **options: Agent.create(*_, dim=2, **options)):
         assert_refuses(
-            FileError, r"newer adadim \(its tables are version 2, this one reads up to 1\)", call, fresh, name="a"
+            FileError, r"newer adadim \(its tables are version 3, this one reads up to 2\)", call, fresh, name="a"
         )
         assert_refuses(FileError, "update adadim to open it", call, fresh, name="b")
 
