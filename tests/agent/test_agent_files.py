@@ -95,8 +95,10 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     assert agent.rebuild() < 1e-9
     agent.set_arm("x", GRID["x"])
     assert agent.ask().id == 45
+    slate = agent.ask(GRID, slots=2)
+    assert agent.tell(slate.id, {slate.arms[1]: 0.5})
     clock.now = 30.0
-    assert agent.status() | {"outstanding": 0, "expired": 5} == agent.status()
+    assert agent.status() | {"outstanding": 0, "expired": 6, "rewards": 41} == agent.status()
     assert agent.rebuild() < 1e-9
     agent.close()
     with sqlite3.connect(tmp_path / "old.db") as file:

@@ -47,6 +47,8 @@ from adadim.policies.inputs import checked_plugins
 
 Numbers = Any  # a sequence of numbers, or numbers by their columns
 Columns = int | Sequence[str]  # how many, or their names
+Offered = Mapping[str, Numbers] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
+Costs = Mapping[str, float] | None
 
 DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
 
@@ -100,8 +102,8 @@ class AskCall(NamedTuple):
     """What one caller asks: `Agent.ask_many` of this."""
 
     contexts: Sequence[Numbers | None]
-    arms: Mapping[str, Numbers] | Iterable[str] | None = None
-    costs: Mapping[str, float] | None = None
+    arms: Offered = None
+    costs: Costs = None
     single: bool = False  # whether errors speak of one context, as in `Agent.ask`
     slots: int | None = None
 
@@ -297,30 +299,20 @@ class Agent:
 
     @overload
     def ask(
-        self,
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
-        context: Numbers | None = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-        slots: None = None,
+        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: None = None
     ) -> AgentDecision: ...
 
     @overload
     def ask(
-        self,
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
-        context: Numbers | None = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-        slots: int,
+        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: int
     ) -> Slate: ...
 
     def ask(
         self,
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
+        arms: Offered = None,
         context: Numbers | None = None,
         *,
-        costs: Mapping[str, float] | None = None,
+        costs: Costs = None,
         slots: int | None = None,
     ) -> AgentDecision | Slate:
         """Choose an arm, or several to show together. What was decided is on disk when this returns.
@@ -362,30 +354,20 @@ class Agent:
 
     @overload
     def ask_many(
-        self,
-        contexts: Iterable[Numbers | None],
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-        slots: None = None,
+        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: None = None
     ) -> list[AgentDecision]: ...
 
     @overload
     def ask_many(
-        self,
-        contexts: Iterable[Numbers | None],
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-        slots: int,
+        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: int
     ) -> list[Slate]: ...
 
     def ask_many(
         self,
         contexts: Iterable[Numbers | None],
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
+        arms: Offered = None,
         *,
-        costs: Mapping[str, float] | None = None,
+        costs: Costs = None,
         slots: int | None = None,
     ) -> list[AgentDecision] | list[Slate]:
         """Choose an arm for each of many contexts, all or none, say for a batch of users; on disk when this returns.
@@ -589,7 +571,7 @@ class Agent:
         """
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
-    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Mapping[str, float] | None = None) -> None:
+    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Costs = None) -> None:
         """Add or change many arms, all or none."""
         with self._lock:
             if self._log.settings.design is not None:
@@ -612,9 +594,7 @@ class Agent:
 
     # What it knows
 
-    def estimate(
-        self, arms: Mapping[str, Numbers] | Iterable[str] | None = None, context: Numbers | None = None
-    ) -> dict[str, tuple[float, float]]:
+    def estimate(self, arms: Offered = None, context: Numbers | None = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
         Both are by the decisions that have a reward. The second number is sigma sqrt(x^T V^-1 x), so that mean plus or
