@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 import adadim
-from adadim.agent import AgentDecision, sqlite
+from adadim.agent import AgentDecision, Slate, sqlite
 from attack import damage
 from attack.calls import BAD_VALUES
 from attack.damage import changed, damaged, generator
@@ -46,6 +46,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ask": {"arms": ARMS, "costs": {"a": 0.1}},
     "ask with a context": {"arms": {"a": [1.0, 0.2], "b": [0.5, 0.7]}, "context": [1.0]},
     "ask of the catalogue": {"arms": ["x", "y"], "costs": {"x": 0.1}},
+    "ask of a slate": {"arms": ARMS, "slots": 2},
     "ask_many": {"contexts": [[1.0], [0.5]], "arms": {"a": [1.0, 0.2], "b": [0.5, 0.7]}, "costs": {"a": 0.1}},
     "ask_many of the catalogue": {"contexts": [None, None], "arms": ["x", "y"]},
     "tell": {"id": 1, "reward": 0.5},
@@ -94,6 +95,8 @@ class Ledger:
         """Take down what a call acknowledged."""
         if isinstance(found, AgentDecision):
             self.arms[found.id] = found.arm
+        elif isinstance(found, Slate):
+            self.arms |= {decision.id: decision.arm for decision in found.decisions}
         elif method == "ask_many" and found:
             self.arms |= {decision.id: decision.arm for decision in found}
         elif method in ("tell", "correct") and found is True:

@@ -65,7 +65,8 @@ OTHERWISE = {
     "Agent", "Bound", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay", "Residual",
     "Single",
     "instances.ContextInstance", "instances.LoggedInstance", "instances.RealTable", "instances.TableInstance",
-    "serve.Answer", "serve.Service", "study.Cell", "study.CellStatus", "study.MadeBy", "study.Progress",
+    "serve.Answer", "serve.AnswerSlate", "serve.Service",
+    "study.Cell", "study.CellStatus", "study.MadeBy", "study.Progress",
     "study.Results", "study.Status", "study.Unit", "study.batch_size", "study.load_plugin", "study.instance_kinds",
     "study.policy_kinds", "theory.Iteration", "theory.LowerBoundFamily", "theory.Schedule", "Random",
 }  # fmt: skip

@@ -382,7 +382,7 @@ def test_an_older_database_is_brought_up_to_date_and_a_newer_one_refused(fresh, 
         agent.tell(agent.ask(GRID).id, 0.5)
     step = "CREATE TABLE adadim.later (x integer); INSERT INTO adadim.later SELECT count(*) FROM adadim.rewards"
     with monkeypatch.context() as newer:
-        newer.setattr(postgres, "STEPS", (postgres.LOG, step))
+        newer.setattr(postgres, "STEPS", (*postgres.STEPS, step))
         opening = [in_thread(lambda: Agent.open(fresh, name="a").status()["rewards"]) for _ in range(3)]
         for thread, results in opening:
             thread.join()
@@ -391,9 +391,31 @@ def test_an_older_database_is_brought_up_to_date_and_a_newer_one_refused(fresh, 
         assert sql.execute("SELECT x FROM adadim.later").fetchall() == [(1,)]
     for call in (Agent.open, lambda *_, **options: Agent.create(*_, dim=2, **options)):
         assert_refuses(
-            FileError, r"newer adadim \(its tables are version 2, this one reads up to 1\)", call, fresh, name="a"
+            FileError, r"newer adadim \(its tables are version 3, this one reads up to 2\)", call, fresh, name="a"
         )
         assert_refuses(FileError, "update adadim to open it", call, fresh, name="b")
+
+
+def test_a_database_of_before_slates_is_brought_up_to_date(fresh):
+    with Agent.create(fresh, name="a", dim=DIM) as agent:
+        agent.tell_many({decision.id: 0.5 for decision in agent.ask_many([None] * 3, GRID)})
+        before = agent.estimate(GRID)
+    with psycopg.connect(fresh, autocommit=True) as sql:
+        sql.execute("ALTER TABLE adadim.decisions DROP COLUMN slate")  # and its index
+        sql.execute("UPDATE adadim.version SET version = 1")
+        sql.execute("DELETE FROM adadim.snapshot")
+    opening = [in_thread(lambda: Agent.open(fresh, name="a").ask(GRID, slots=2)) for _ in range(3)]
+    for thread, _ in opening:
+        thread.join()
+    slates = [results[0] for _, results in opening]
+    assert sorted(slate.id for slate in slates) == [4, 6, 8]
+    with Agent.open(fresh, name="a") as agent:
+        assert agent.estimate(GRID) == before
+        assert agent.tell(slates[0].id, dict.fromkeys(slates[0].arms, 1.0))
+        assert agent.status() | {"decisions": 9, "rewards": 5} == agent.status()
+        assert agent.rebuild() < 1e-12
+    with psycopg.connect(fresh) as sql:
+        assert sql.execute("SELECT version FROM adadim.version").fetchall() == [(2,)]
 
 
 def tables_of(url):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
-from adadim.serve import Client
+from adadim.serve import AnswerSlate, Client
 
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1]}
 
@@ -42,6 +42,21 @@ def test_all_calls(client, service):
     assert client.status() == service.get("/status").json()
     assert client.dimension() == service.get("/dimension").json()
     assert client.health()["status"] == "ok"
+
+
+def test_slates(client):
+    slate = client.ask(ARMS, slots=np.int64(2))
+    assert isinstance(slate, AnswerSlate)
+    assert sorted(slate.arms) == sorted(ARMS)
+    assert [one.id for one in slate.decisions] == [slate.id, slate.id + 1]
+    assert client.tell(slate.id, {slate.arms[1]: np.float64(0.5)}) is True
+    assert client.tell(slate.id, {slate.arms[1]: 0.5}) is False
+    first, second = client.ask_many([None, None], ARMS, slots=1)
+    assert client.tell_many([(first.id, {first.arms[0]: 1.0}), (second.id, 1.0), (slate.id, {slate.arms[0]: 0})]) == 3
+    with pytest.raises(ServiceError, match=r"POST /tell: 404, id: arm 'x' is not in slate"):
+        client.tell(slate.id, {"x": 1.0})
+    with pytest.raises(ServiceError, match=r"slots must be an integer in 1\.\.2"):
+        client.ask(ARMS, slots=3)
 
 
 def test_refusals_are_errors_with_the_reason(client):

@@ -42,7 +42,54 @@ def test_batches(service):
     assert service.post("/tell/batch", json={"rewards": []}).json() == {"told": 0}
 
 
+def test_slates(service, agent, log):
+    answer = service.post("/ask", json={"arms": ARMS, "slots": 2}).json()
+    assert set(answer) == {"id", "decisions"}
+    made = answer["decisions"]
+    assert [one["id"] for one in made] == [answer["id"], answer["id"] + 1]
+    assert [row[2] for row in log()["decisions"][-2:]] == [one["arm"] for one in made]
+    table = {"id": answer["id"], "rewards": {made[1]["arm"]: 0.25}}
+    assert service.post("/tell", json=table).json() == {"told": 1}
+    assert service.post("/tell", json=table).json() == {"told": 0}
+    assert not agent.tell(answer["id"], {made[1]["arm"]: 0.25})
+    assert service.post("/tell", json={"id": answer["id"], "reward": 0.5}).json() == {"told": 1}  # the first slot
+    batch = service.post("/ask/batch", json={"contexts": [None, None], "arms": ARMS, "slots": 3}).json()
+    assert [len(slate["decisions"]) for slate in batch["slates"]] == [3, 3]
+    first, second = batch["slates"]
+    rewards = [
+        {"id": first["id"], "rewards": {one["arm"]: 0.5 for one in first["decisions"]}},
+        {"id": second["decisions"][2]["id"], "reward": 0.75},
+    ]
+    assert service.post("/tell/batch", json={"rewards": rewards}).json() == {"told": 4}
+
+
+def test_slates_that_are_refused(service, log):
+    slate = service.post("/ask", json={"arms": ARMS, "slots": 2}).json()
+    before, arm = log(), slate["decisions"][0]["arm"]
+    refusals = [
+        ("/ask", {"arms": ARMS, "slots": 0}, 422, "slots", "greater than or equal to 1"),
+        ("/ask", {"arms": ARMS, "slots": 1.5}, 422, "slots", "valid integer"),
+        ("/ask", {"arms": ARMS, "slots": 4}, 422, None, "slots must be an integer in 1..3"),
+        ("/ask", {"arms": ARMS, "slots": 10**400}, 422, None, "slots must be an integer in 1..3"),
+        ("/ask/batch", {"contexts": [None] * 700, "arms": ARMS, "slots": 3}, 422, "slots", "got 3 x 700"),
+        ("/tell", {"id": slate["id"], "rewards": {"other": 1.0}}, 404, "id", "arm 'other' is not in slate"),
+        ("/tell", {"id": slate["id"] + 1, "rewards": {arm: 1.0}}, 404, "id", "there is no slate"),
+        ("/tell", {"id": slate["id"], "rewards": {arm: "x"}}, 422, f"rewards.{arm}", "valid number"),
+        ("/tell", {"id": slate["id"], "reward": 1.0, "rewards": {arm: 1.0}}, 422, "reward", "give either reward"),
+        ("/tell", {"id": slate["id"]}, 422, "reward", "give either reward, a number, or rewards"),
+        ("/tell/batch", {"rewards": [{"id": slate["id"]}]}, 422, "rewards.0.reward", "give either reward"),
+    ]
+    for path, body, status, field, words in refusals:
+        answer = service.post(path, json=body)
+        assert (answer.status_code, answer.json()["field"]) == (status, field), (body, answer.text)
+        assert words in answer.json()["error"]
+    assert log() == before
+
+
 def test_context_costs_and_names(service, log):
+    for reward in (0.1, 0.4, 0.2, 0.3):  # before the noise is known no arm is too expensive
+        decision = service.post("/ask", json={"arms": ARMS}).json()
+        service.post("/tell", json={"id": decision["id"], "reward": reward})
     short = {name: features[1:] for name, features in ARMS.items()}
     answer = service.post(
         "/ask", json={"arms": short, "context": [1.0], "costs": {"sku-1": 50.0, "sku-3": 50.0}}

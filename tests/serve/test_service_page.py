@@ -38,7 +38,7 @@ def test_the_calls_of_the_page(serving, homepage):
     if shutil.which("curl") is None:
         pytest.skip("curl is needed")
     url, found = str(serving().base_url), list(calls())
-    assert len(found) == 8
+    assert len(found) == 10
     for call, answer in found:
         address = homepage if '"context"' in call else url
         command = [*shlex.split(call.replace("http://127.0.0.1:8000", address)), "--silent"]

@@ -3,9 +3,9 @@
 The log is a file of SQLite, or in PostgreSQL, where processes on several machines share it.
 """
 
-from adadim.agent.agent import Agent, AgentDecision, AskCall, TellCall
+from adadim.agent.agent import Agent, AgentDecision, AskCall, Slate, TellCall
 from adadim.agent.log import Arm
 from adadim.agent.stores import copy_agent
 from adadim.core.design import Features
 
-__all__ = ["Agent", "AgentDecision", "Arm", "AskCall", "Features", "TellCall", "copy_agent"]
+__all__ = ["Agent", "AgentDecision", "Arm", "AskCall", "Features", "Slate", "TellCall", "copy_agent"]

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from adadim.agent.inputs import (
     in_contexts,
     listed,
 )
-from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State
+from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State, Told
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.stores import create_log, open_log
@@ -46,6 +47,8 @@ from adadim.policies.inputs import checked_plugins
 
 Numbers = Any  # a sequence of numbers, or numbers by their columns
 Columns = int | Sequence[str]  # how many, or their names
+Offered = Mapping[str, Numbers] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
+Costs = Mapping[str, float] | None
 
 DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
 
@@ -76,19 +79,39 @@ class AgentDecision:
     time: float
 
 
+@dataclass(frozen=True)
+class Slate:
+    """Several arms to show together, best first; a decision for each is on disk.
+
+    Attributes
+    ----------
+    id : int
+        What to give back with the rewards of its arms: the id of its first decision.
+    arms : tuple of str
+        Names of the arms.
+    decisions : tuple of AgentDecision
+        Their decisions. The probability of each is that of being chosen among what those before it had left.
+    """
+
+    id: int
+    arms: tuple[str, ...]
+    decisions: tuple[AgentDecision, ...]
+
+
 class AskCall(NamedTuple):
     """What one caller asks: `Agent.ask_many` of this."""
 
     contexts: Sequence[Numbers | None]
-    arms: Mapping[str, Numbers] | Iterable[str] | None = None
-    costs: Mapping[str, float] | None = None
+    arms: Offered = None
+    costs: Costs = None
     single: bool = False  # whether errors speak of one context, as in `Agent.ask`
+    slots: int | None = None
 
 
 class TellCall(NamedTuple):
     """What one caller tells: `Agent.tell_many` of this."""
 
-    answers: Sequence[tuple[int, float]]
+    answers: Sequence[Told]
 
 
 class Agent:
@@ -274,14 +297,25 @@ class Agent:
 
     # Asking and telling
 
+    @overload
+    def ask(
+        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: None = None
+    ) -> AgentDecision: ...
+
+    @overload
+    def ask(
+        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: int
+    ) -> Slate: ...
+
     def ask(
         self,
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
+        arms: Offered = None,
         context: Numbers | None = None,
         *,
-        costs: Mapping[str, float] | None = None,
-    ) -> AgentDecision:
-        """Choose an arm. The decision is on disk when this returns.
+        costs: Costs = None,
+        slots: int | None = None,
+    ) -> AgentDecision | Slate:
+        """Choose an arm, or several to show together. What was decided is on disk when this returns.
 
         Parameters
         ----------
@@ -297,19 +331,45 @@ class Agent:
         costs : dict, optional
             What choosing an arm costs, in units of the reward; it is subtracted from its score, and the model learns
             the reward itself. Arms of the catalogue have theirs from `set_arm`.
+        slots : int, optional
+            How many arms to choose, each another one: a `Slate` of the best by the policy's scores, in their order. A
+            policy that draws its scores draws them for each slot. Each slot is a decision with a reward of its own, and
+            all count in the widths from now on.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=2) as agent:
+        ...     slate = agent.ask({"red": [1.0, 0.2], "blue": [0.3, 1.0], "grey": [0.1, 0.1]}, slots=2)
+        ...     agent.tell(slate.id, {slate.arms[1]: 1.0}), agent.status()["outstanding"]
+        (True, 1)
+        >>> folder.cleanup()
         """
         with self._lock:
             now = self._now()
-            ((decision,), _) = self._write([self._round(arms, context, costs, now)], [], now)
-            return decision
+            rounds = self._rounds(arms, [context], costs, now, single=True, slots=slots)
+            made: list[AgentDecision | Slate] = self._write(rounds, [], now)[0]
+            return made[0]
+
+    @overload
+    def ask_many(
+        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: None = None
+    ) -> list[AgentDecision]: ...
+
+    @overload
+    def ask_many(
+        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: int
+    ) -> list[Slate]: ...
 
     def ask_many(
         self,
         contexts: Iterable[Numbers | None],
-        arms: Mapping[str, Numbers] | Iterable[str] | None = None,
+        arms: Offered = None,
         *,
-        costs: Mapping[str, float] | None = None,
-    ) -> list[AgentDecision]:
+        costs: Costs = None,
+        slots: int | None = None,
+    ) -> list[AgentDecision] | list[Slate]:
         """Choose an arm for each of many contexts, all or none, say for a batch of users; on disk when this returns.
 
         The decisions are those that `ask` would make one after the other, each counting the ones before it. They take a
@@ -320,7 +380,7 @@ class Agent:
         contexts : sequence
             A context for each decision, as in `ask`; all must have as many numbers. Where the arms have all `dim`
             features themselves, each is None: ``[None] * 5`` asks five times.
-        arms, costs : optional
+        arms, costs, slots : optional
             As in `ask`, the same for every decision.
 
         Examples
@@ -340,17 +400,21 @@ class Agent:
         with self._lock:
             now = self._now()
             given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
-            return self._write(self._rounds(arms, given, costs, now), [], now)[0]
+            return self._write(self._rounds(arms, given, costs, now, slots=slots), [], now)[0]
 
-    def tell(self, id: int, reward: float) -> bool:
+    def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
 
-        Telling the same again is harmless; another reward for the same decision is refused (see `correct`).
+        Telling the same again is harmless; another reward for the same decision is refused (see `correct`). Of a slate,
+        give its id and rewards by arm, of some of its arms or all: all of them are written or none. A number is the
+        reward of the one decision that has the id.
         """
-        return self.tell_many([(id, reward)]) == 1
+        return self.tell_many([(id, reward)]) > 0
 
-    def tell_many(self, answers: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
+    def tell_many(self, answers: Mapping[int, float | Mapping[str, float]] | Iterable[Told]) -> int:
         """Tell what many decisions earned, rewards by id or pairs of both, all or none. Gives how many were new.
+
+        The reward of a slate is a dict, as in `tell`.
 
         Examples
         --------
@@ -369,7 +433,7 @@ class Agent:
             raise told
         return told
 
-    def ask_and_tell(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
+    def ask_and_tell(self, calls: Sequence[AskCall | TellCall]) -> list[list[Any] | int | Exception]:
         """What several callers ask and tell at the same time, in one transaction, for a service.
 
         Gives for each call what `ask_many` or `tell_many` would, or the error that it alone has; all are on disk when
@@ -398,10 +462,10 @@ class Agent:
                 return [error]
             return [self.ask_and_tell([call])[0] for call in calls]  # so that only the one at fault fails
 
-    def _together(self, calls: Sequence[AskCall | TellCall]) -> list[list[AgentDecision] | int | Exception]:
-        results: dict[int, list[AgentDecision] | int | Exception] = {}
+    def _together(self, calls: Sequence[AskCall | TellCall]) -> list[list[Any] | int | Exception]:
+        results: dict[int, list[Any] | int | Exception] = {}
         asked: dict[int, list[Round]] = {}
-        told: dict[int, list[tuple[int, float]]] = {}
+        told: dict[int, list[Told]] = {}
         with self._lock:
             now = self._now()
             if any(isinstance(call, AskCall) for call in calls):
@@ -411,7 +475,9 @@ class Agent:
                     if isinstance(call, TellCall):
                         told[at] = checked_pairs(call.answers)
                     elif len(call.contexts):
-                        asked[at] = self._rounds(call.arms, call.contexts, call.costs, single=call.single, fresh=True)
+                        asked[at] = self._rounds(
+                            call.arms, call.contexts, call.costs, single=call.single, fresh=True, slots=call.slots
+                        )
                     else:
                         results[at] = []
                 except AdadimError as error:
@@ -505,7 +571,7 @@ class Agent:
         """
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
-    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Mapping[str, float] | None = None) -> None:
+    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Costs = None) -> None:
         """Add or change many arms, all or none."""
         with self._lock:
             if self._log.settings.design is not None:
@@ -528,9 +594,7 @@ class Agent:
 
     # What it knows
 
-    def estimate(
-        self, arms: Mapping[str, Numbers] | Iterable[str] | None = None, context: Numbers | None = None
-    ) -> dict[str, tuple[float, float]]:
+    def estimate(self, arms: Offered = None, context: Numbers | None = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
         Both are by the decisions that have a reward. The second number is sigma sqrt(x^T V^-1 x), so that mean plus or
@@ -600,10 +664,10 @@ class Agent:
         """Write the log to a Parquet file, whole or not at all, a row for each decision.
 
         Columns: `decision`, `time`, `arm`, `features` (of the arm chosen in its context), `reward` (null if none),
-        `probability`, `policy` (version; null for what was learned), `context`, `offered` (names),
-        `offered_features` (one list after the other, without the context) and `design` (JSON that says what features
-        are made of; null if they come ready-made). The offer is null where it was not kept. Compacted decisions are not
-        in it.
+        `probability`, `policy` (version; null for what was learned), `slate` (its first decision; null where one stands
+        alone), `context`, `offered` (names), `offered_features` (one list after the other, without the context) and
+        `design` (JSON that says what features are made of; null if they come ready-made). The offer is null where it
+        was not kept; of a slate it is what the slots before had left. Compacted decisions are not in it.
         """
         file = as_path(path, "path")
         with self._lock, self._log.transaction(write=False):
@@ -743,6 +807,7 @@ class Agent:
         now: float | None = None,
         single: bool = False,
         fresh: bool = False,
+        slots: int | None = None,
     ) -> list[Round]:
         """What is asked in each context, after a refresh if not `fresh`; ready-made features are checked before."""
         ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
@@ -754,9 +819,10 @@ class Agent:
             asked = given_round(arms, checked[0], costs, settings)
         else:
             asked = self._catalogue.round(arms, checked[0], costs)
+        rounds = in_contexts(asked, checked, slots)
         if ready_made and not fresh:
             self._refresh(now)
-        return in_contexts(asked, checked)
+        return rounds
 
     def _up_to_date(self, asked: Round) -> Round:
         """A round by the features that hold, should they have been replaced since it was made."""
@@ -764,26 +830,27 @@ class Agent:
         return asked if asked.design is design else replace(asked, design=design)
 
     def _write(
-        self, rounds: Sequence[Round], told: Sequence[list[tuple[int, float]]], now: float
-    ) -> tuple[list[AgentDecision], list[int | DecisionError]]:
+        self, rounds: Sequence[Round], told: Sequence[list[Told]], now: float
+    ) -> tuple[list[Any], list[int | DecisionError]]:
         """Decide in each of these rounds, after a refresh, and write down rewards, as `Log.tell_groups` does."""
         made: list[Decision] = []
         answers: list[int | DecisionError] = []
         draws = before = None
+        count = sum(asked.decisions for asked in rounds)
         if rounds:
             self._decider.prepare(self._next_number)  # here, so that others need not wait for it
-            draws = self._log.reserve(len(rounds))
+            draws = self._log.reserve(count)
         try:
             if draws is not None:  # decide before the transaction, which then gives the numbers
                 if self._model.is_behind():
                     with self._log.transaction():
                         self._model.keep_if_behind()
-                before = self._model.counted() if len(rounds) > 1 else None
+                before = self._model.counted() if count > 1 else None
                 made = self._decide(rounds, now, draws)
             with self._log.transaction():
                 if draws is not None:
                     shift = self._log.place().number + 1 - made[0].number  # others may have written meanwhile
-                    made = [one._replace(number=one.number + shift) for one in made]
+                    made = [one.moved(shift) for one in made]
                     self._log.append_decisions(made)
                 elif rounds:
                     if self._seen is None or self._seen != self._log.others_wrote():
@@ -802,17 +869,32 @@ class Agent:
             raise
         if before is not None and shift:
             self._model.restore(before)
+        return self._answers(rounds, made), answers
+
+    def _answers(self, rounds: Sequence[Round], made: Iterable[Decision]) -> list[Any]:
+        """A decision for each round, or a slate."""
         version = self._decider.version
-        return [AgentDecision(one.number, str(one.arm), one.probability or 0.0, version, now) for one in made], answers
+        decided = (AgentDecision(one.number, str(one.arm), one.probability or 0.0, version, one.time) for one in made)
+        results: list[AgentDecision | Slate] = []
+        for asked in rounds:
+            if asked.slots is None:
+                results.append(next(decided))
+            else:
+                slots = tuple(islice(decided, asked.slots))
+                results.append(Slate(slots[0].id, tuple(one.arm for one in slots), slots))
+        return results
 
     def _decide(self, rounds: Sequence[Round], now: float, draws: Sequence[int] | None = None) -> list[Decision]:
         """Decisions that are to be written down; all but the last count in the model already."""
-        made, first, version = [], self._next_number, self._decider.version
-        choices = zip(rounds, self._decider.choose_in_turn(rounds, first, draws), strict=True)
-        for number, (asked, (chosen, features, probability)) in enumerate(choices, first):
-            draw = None if draws is None else draws[number - first]
-            arm = asked.names[chosen]
-            made.append(Decision(number, now, arm, features, probability, version, asked, draw=draw))
+        made: list[Decision] = []
+        first, version = self._next_number, self._decider.version
+        choices = self._decider.choose_in_turn(rounds, first, draws)
+        for asked in rounds:
+            slate = None if asked.slots is None else first + len(made)
+            for chosen, features, probability in islice(choices, asked.decisions):
+                draw = None if draws is None else draws[len(made)]
+                one = Decision(first + len(made), now, asked.names[chosen], features, probability, version, asked)
+                made.append(one._replace(draw=draw, slate=slate))
         self._model.add_batch()
         return made
 

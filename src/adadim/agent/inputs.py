@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State, padded
+from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State, Told, padded
 from adadim.core.checks import (
     check_fits,
     integer,
@@ -152,18 +152,22 @@ def listed(values: Any) -> list[Any] | None:
         return None
 
 
-def checked_pairs(answers: Any) -> list[tuple[int, float]]:
-    """Ids and rewards: a dict from one to the other, or pairs of them."""
+def checked_pairs(answers: Any) -> list[Told]:
+    """Ids and rewards: a dict from one to the other, or pairs of them; of a slate, a dict from its arms to rewards."""
     pairs = listed(answers.items() if isinstance(answers, Mapping) else answers)
     if pairs is None:
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
-    found = []
+    found: list[Told] = []
     for given in pairs:
         pair = listed(given)
         if pair is None or len(pair) != 2:
             raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(given)}")
         number, reward = pair
-        found.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
+        if isinstance(reward, Mapping):
+            id, named = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
+            found.append((id, {arm: checked_reward(r, f"reward of {arm!r} in slate {id}") for arm, r in named}))
+        else:
+            found.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
     return found
 
 
@@ -344,8 +348,10 @@ def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any,
     return Round(names, own, None if costs is None else checked_costs(costs, names), context, design)
 
 
-def in_contexts(asked: Round, contexts: list[FloatArray | None]) -> list[Round]:
+def in_contexts(asked: Round, contexts: list[FloatArray | None], slots: Any = None) -> list[Round]:
     """The same arms in each of these contexts, which must have as many numbers as that of the round."""
+    if slots is not None:
+        slots = integer(slots, "slots", most=len(asked.names), meaning="at most one for each arm that is offered")
     length = _length(asked.context)
     for at, context in enumerate(contexts, 1):
         if _length(context) != length:
@@ -353,7 +359,7 @@ def in_contexts(asked: Round, contexts: list[FloatArray | None]) -> list[Round]:
                 f"contexts must all have as many numbers: context 1 has {length}, context {at} has {_length(context)}"
             )
     names, own, costs, design = asked.names, asked.own, asked.costs, asked.design
-    return [Round(names, own, costs, context, design, asked.catalogue, asked.some) for context in contexts]
+    return [Round(names, own, costs, context, design, asked.catalogue, asked.some, slots) for context in contexts]
 
 
 def _length(context: FloatArray | None) -> int:

@@ -7,15 +7,16 @@ outside these modules knows which database it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from adadim.core.checks import shown, suggestion
 from adadim.core.design import Design
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 
@@ -24,6 +25,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
 Keep = Literal["all", "chosen"]
+Told = tuple[int, float | Mapping[str, float]]  # a decision and its reward, or a slate and rewards by arm
 Found = tuple[bool, float | None] | None  # whether a decision waits, and its reward; None if it is not in the log
 
 STORED = "<f8"
@@ -141,7 +143,8 @@ class Round:
     """Names, own features (K, m) and costs of the arms, None if they cost nothing; the context, and what both make.
 
     `catalogue` is the version of the catalogue that the arms are from, None where they came with their features, and
-    `some` says whether they were named, and may not be all of its active arms.
+    `some` says whether they were named, and may not be all of its active arms. `slots` are those of the slate that is
+    asked for, None where one arm is.
     """
 
     names: list[str]
@@ -151,6 +154,12 @@ class Round:
     design: Design | None = None
     catalogue: int | None = None
     some: bool = False
+    slots: int | None = None
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions answer it."""
+        return 1 if self.slots is None else self.slots
 
     @cached_property
     def features(self) -> FloatArray:
@@ -171,6 +180,12 @@ class Round:
         """The arms' own features by name, as `Agent.ask` takes them."""
         return dict(zip(self.names, self.own, strict=True))
 
+    def without(self, names: Collection[str]) -> Round:
+        """What is left of it without some of its arms."""
+        left = [at for at, name in enumerate(self.names) if name not in names]
+        costs = None if self.costs is None else self.costs[left]
+        return replace(self, names=[self.names[at] for at in left], own=self.own[left], costs=costs)
+
 
 def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
     """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
@@ -183,7 +198,11 @@ def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
 
 
 class Decision(NamedTuple):
-    """A decision; `policy` and `asked` are None for one of another system."""
+    """A decision; `policy` and `asked` are None for one of another system.
+
+    `asked` is what was asked for, when it is written. When it is read it is what this one was chosen among: in a slate,
+    what the slots before had left.
+    """
 
     number: int
     time: float
@@ -194,6 +213,11 @@ class Decision(NamedTuple):
     asked: Round | None
     reward: float | None = None  # if it is read; to write one down, see `Reward`
     draw: int | None = None  # the number of its random stream, as `Log.reserve` gave it
+    slate: int | None = None  # the number of the first decision of its slate, None where it stands alone
+
+    def moved(self, shift: int) -> Decision:
+        """The same so many numbers later."""
+        return self._replace(number=self.number + shift, slate=None if self.slate is None else self.slate + shift)
 
 
 class Reward(NamedTuple):
@@ -343,6 +367,10 @@ class Log(ABC):
         """Whether a decision waits for its reward, and its reward; None if it is not in the log."""
 
     @abstractmethod
+    def slate(self, number: int) -> dict[str, int]:
+        """The decisions of a slate that are in the log, by their arms; none if no slate begins with this one."""
+
+    @abstractmethod
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
         """Entries after one row and up to another, in batches.
 
@@ -449,16 +477,19 @@ class Log(ABC):
             raise told
         return told == 1
 
-    def tell_groups(self, groups: Iterable[Sequence[tuple[int, float]]], now: float) -> list[int | DecisionError]:
+    def tell_groups(self, groups: Iterable[Sequence[Told]], now: float) -> list[int | DecisionError]:
         """Write down what decisions earned, each group of them all or none.
 
         Gives how many of each group were new, or why it was refused; the others are written all the same.
         """
-        pairs = list(groups)
-        known = self.find_many({number for group in pairs for number, _ in group})
+        pairs = [self._by_decision(group) for group in groups]
+        known = self.find_many({number for group in pairs if isinstance(group, list) for number, _ in group})
         results: list[int | DecisionError] = []
         rewards: list[Reward] = []
         for group in pairs:
+            if isinstance(group, DecisionError):
+                results.append(group)
+                continue
             told: dict[int, float] = {}
             try:
                 for number, reward in group:
@@ -475,6 +506,36 @@ class Log(ABC):
         if rewards:
             self.append_rewards(rewards)
         return results
+
+    def _by_decision(self, group: Sequence[Told]) -> list[tuple[int, float]] | DecisionError:
+        """What each decision earned, those of slates by their arms; or why that cannot be said."""
+        pairs: list[tuple[int, float]] = []
+        try:
+            for number, reward in group:
+                if isinstance(reward, Mapping):
+                    slots = self._slots(number, reward)
+                    pairs.extend((slots[arm], earned) for arm, earned in reward.items())
+                else:
+                    pairs.append((number, reward))
+        except DecisionError as refusal:
+            return refusal
+        return pairs
+
+    def _slots(self, number: int, arms: Iterable[str]) -> dict[str, int]:
+        """The decisions of a slate, which must be in the log and have these arms."""
+        slots = self.slate(number)
+        if not slots:
+            self._there(number, self.find(number))
+            raise UnknownDecisionError(
+                f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
+                f"decision is a number, tell({number}, reward=0.5)"
+            )
+        for arm in arms:
+            if arm not in slots:
+                gone = "; others were folded by compact()" if number <= self.folded()[0] else ""
+                near = suggestion(arm, list(slots)[:50])
+                raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{gone}")
+        return slots
 
     def correct(self, number: int, reward: float, now: float) -> bool:
         """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""

@@ -101,6 +101,7 @@ def _frame(decisions: Sequence[Decision]) -> Any:
         "reward": ([one.reward for one in decisions], pl.Float64),
         "probability": ([one.probability for one in decisions], pl.Float64),
         "policy": ([one.policy for one in decisions], pl.Int64),
+        "slate": ([one.slate for one in decisions], pl.Int64),
         "context": ([None if context is None else context.tolist() for context in contexts], numbers),
         "offered": ([None if asked is None else asked.names for asked in rounds], pl.List(pl.String)),
         "offered_features": ([None if asked is None else asked.own.ravel().tolist() for asked in rounds], numbers),

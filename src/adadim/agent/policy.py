@@ -178,34 +178,59 @@ class Decider:
     def choose_in_turn(
         self, rounds: Sequence[Round], first: int, draws: Sequence[int] | None = None
     ) -> Iterator[tuple[int, FloatArray, float]]:
-        """Position, features and probability of the arm chosen in each of several rounds, from decision `first` on.
+        """Position, features and probability of each arm chosen in several rounds, from decision `first` on.
 
         `draws` are the numbers of their random streams, by default those of the decisions.
 
-        Each decision counts in those after it, and all but the last in the model, whose `add_batch` has to follow. The
-        last is counted when it is read from the log, if it still waits for its reward then.
+        Each decision counts in the rounds after its own, and all but the last in the model, whose `add_batch` has to
+        follow. The last is counted when it is read from the log, if it still waits for its reward then.
         """
-        last = first + len(rounds) - 1
-        most = max(1, PORTION // (8 * self.settings.dim * max(len(asked.names) for asked in rounds)))
+        streams = range(first, first + sum(asked.decisions for asked in rounds)) if draws is None else draws
+        number, last = first, first + len(streams) - 1
+        most = max(1, PORTION // (8 * self.settings.dim * max(len(asked.names) * asked.decisions for asked in rounds)))
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
             features, version, scores, row = features_of(portion), -1, None, NOTHING
+            end = number + sum(asked.decisions for asked in portion) - 1
             for at, (asked, arms) in enumerate(zip(portion, features, strict=True)):
-                number = first + start + at
-                draw = number if draws is None else draws[start + at]
                 if version != self.model.version:
                     learner, version = self.prepare(number), self.model.version
-                    scores = None if self.model.half_life else learner.scores_in_turn(features[at:], number - 1)
+                    turns = _turns(features[at:], portion[at:])
+                    scores = None if self.model.half_life else learner.scores_in_turn(turns, number - 1)
                     row = NOTHING if scores is None else next(scores)
-                if scores is None:
-                    chosen, probability = self.choose(arms, asked.costs, number, draw)
-                else:
-                    chosen, probability = self._largest(row if asked.costs is None else row - asked.costs, draw)
-                yield chosen, arms[chosen], probability
-                if number < last:
-                    self.model.count_decision(number, arms[chosen])
-                    if scores is not None and at + 1 < len(portion):
-                        row, self._counted = scores.send(chosen), number
+                own = streams[number - first : number - first + asked.decisions]
+                for chosen, probability in self._fill(asked, arms, None if scores is None else row, number, own):
+                    yield chosen, arms[chosen], probability
+                    if number < last:
+                        self.model.count_decision(number, arms[chosen])
+                        if scores is not None and number < end:
+                            row, self._counted = scores.send(chosen), number
+                    number += 1
+
+    def _fill(
+        self, asked: Round, arms: FloatArray, row: FloatArray | None, number: int, draws: Sequence[int]
+    ) -> list[tuple[int, float]]:
+        """Positions and probabilities of the arms for a round, of a slate one for each slot, in their order.
+
+        Each slot has the best of the arms that are left, by the scores (K,) of `row`, those of decision `number` where
+        it is None; a policy that draws its scores draws them for each slot. The probability is given the slots before.
+        """
+        if row is None:
+            chosen, probability, row = self.choose(arms, asked.costs, number, draws[0])
+        else:
+            row = row if asked.costs is None else row - asked.costs
+            chosen, probability = self._largest(row, draws[0])
+        filled, left = [(chosen, probability)], list(range(len(arms)))
+        for draw in draws[1:]:
+            left.remove(chosen)
+            if row is None:
+                costs = None if asked.costs is None else asked.costs[left]
+                at, probability, _ = self.choose(arms[left], costs, number, draw)
+            else:
+                at, probability = self._largest(row[left], draw)
+            chosen = left[at]
+            filled.append((chosen, probability))
+        return filled
 
     def _largest(self, scores: FloatArray, draw: int) -> tuple[int, float]:
         """As `choose`, by scores (K,) that are not random."""
@@ -217,12 +242,13 @@ class Decider:
 
     def choose(
         self, features: FloatArray, costs: FloatArray | None, number: int, draw: int | None = None
-    ) -> tuple[int, float]:
-        """Position of the arm chosen among arms (K, d), and the probability that it was to be chosen.
+    ) -> tuple[int, float, FloatArray | None]:
+        """Position of the arm chosen among arms (K, d), the probability that it was to be chosen, and their scores.
 
-        The randomness is that of `draw`, by default the number. The probability is exact where the scores are not
-        random: 1, or 1 / k if k arms tie for the first place. Where they are drawn, it is the share of draws that
-        choose this arm: the one that decided and 1000 more. It is never 0.
+        The scores are None where they are drawn, or there are none. The randomness is that of `draw`, by default the
+        number. The probability is exact where the scores are not random: 1, or 1 / k if k arms tie for the first place.
+        Where they are drawn, it is the share of draws that choose this arm: the one that decided and 1000 more. It is
+        never 0.
         """
         learner = self.prepare(number)
         learner.resume(number - 1, Streams(self.settings.seed, Purpose.POLICY, [number if draw is None else draw]))
@@ -230,12 +256,12 @@ class Decider:
         rows = learner.everyone.offering(features[None], None, prices)
         chosen = int(learner.choose(rows)[0][0])
         if rows.scores is None:  # it looked at none, and so at no arm before another
-            return chosen, 1 / len(features)
+            return chosen, 1 / len(features), None
         chances = self._chances(rows.scores, chosen)
         more = learner.more_scores(rows, DRAWS)
         if more is not None:
             chances = np.concatenate([chances, self._chances(more if costs is None else more - costs, chosen)])
-        return chosen, float(chances.mean())
+        return chosen, float(chances.mean()), rows.scores[0] if more is None else None
 
     def _chances(self, scores: FloatArray, chosen: int) -> FloatArray:
         """Probability (n,) that an arm is chosen by scores (n, K)."""
@@ -260,6 +286,13 @@ class Decider:
         described = learner.describe() if isinstance(learner, Learner) else {}
         described.pop("replication", None)
         return described
+
+
+def _turns(features: Any, rounds: Sequence[Round]) -> Any:
+    """Features (K, d) of the arms in each round, once for each of its decisions."""
+    if all(asked.slots is None for asked in rounds):
+        return features
+    return [arms for arms, asked in zip(features, rounds, strict=True) for _ in range(asked.decisions)]
 
 
 def checked_policy(

@@ -108,7 +108,13 @@ CREATE TABLE adadim.snapshot (
 )
 """
 
-STEPS = (LOG,)
+# As in a file.
+SLATES = """
+ALTER TABLE adadim.decisions ADD COLUMN slate bigint;
+CREATE INDEX slates ON adadim.decisions (agent, slate) WHERE slate IS NOT NULL
+"""
+
+STEPS = (LOG, SLATES)
 """What each version added; a database of version v gets those after the first v."""
 
 COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")
@@ -220,6 +226,7 @@ QUERIES = {
     "are_waiting": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND number = ANY(%s)",
     "is_decided": "SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = %s",
     "is_expired": "SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = %s",
+    "slate": f"SELECT {DECISION} FROM adadim.decisions d WHERE agent = {{agent}} AND slate = %s ORDER BY number",
     "last_reward": f"""
         SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} AND decision = %s ORDER BY seq DESC LIMIT 1""",
     "first_since": """

@@ -100,7 +100,14 @@ INSERT OR IGNORE INTO settings (key, value, seal) SELECT key, value, checksum(ke
     FROM (SELECT 'keep' AS key, '"all"' AS value UNION SELECT 'designs', '[]') WHERE EXISTS (SELECT 1 FROM settings);
 """
 
-STEPS = (LOG, CATALOGUE, LATE, SMALL)
+SLATES = """
+-- The first decision of the slate that a decision is in, null where it stands alone. Those of a slate follow each other
+-- and have one offer: each was chosen among that without the arms of those before. The seals of earlier rows hold.
+ALTER TABLE decisions ADD COLUMN slate INTEGER;
+CREATE INDEX slates ON decisions (slate) WHERE slate IS NOT NULL;
+"""
+
+STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)
@@ -190,6 +197,7 @@ QUERIES = {
     "is_waiting": "SELECT 1 FROM outstanding WHERE number = ?",
     "is_decided": "SELECT 1 FROM decisions WHERE number = ?",
     "is_expired": "SELECT 1 FROM expired WHERE number = ?",
+    "slate": f"SELECT {DECISION} FROM decisions d WHERE slate = ? ORDER BY number",
     "last_reward": f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1",
     "first_since": "SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1",
     "counts": "SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)",

@@ -54,7 +54,18 @@ COLUMNS = {
     "policies": ("version", "time", "policy", "levels", "noise"),
     "arms": ("seq", "time", "name", "features", "cost", "state"),
     "offers": ("id", "digest", "arms", "features", "packed"),
-    "decisions": ("number", "time", "arm", "offer", "context", "features", "probability", "policy", "catalogue"),
+    "decisions": (
+        "number",
+        "time",
+        "arm",
+        "offer",
+        "context",
+        "features",
+        "probability",
+        "policy",
+        "catalogue",
+        "slate",
+    ),
     "rewards": ("seq", "decision", "time", "reward", "replaces"),
     "outstanding": ("number", "time"),
     "expired": ("seq", "number", "time"),
@@ -87,7 +98,7 @@ def listed_columns(table: str, alias: str) -> str:
 
 def sealed(table: str, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Rows as they are stored."""
-    return [tuple(row) if table in PLAIN else (*row, checksum(*row)) for row in rows]
+    return [tuple(row) if table in PLAIN else (*row, seal_of(table, row)) for row in rows]
 
 
 def first_rows(time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> Rows:
@@ -109,6 +120,11 @@ def checksum(*values: Any) -> int:
     return crc32(
         b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in values])
     )
+
+
+def seal_of(table: str, row: Sequence[Any]) -> int:
+    """Checksum of a row; that of a decision in no slate is as before there were any, so that none was written anew."""
+    return checksum(*(row[:-1] if table == "decisions" and row[-1] is None else row))
 
 
 class TableLog(Log):
@@ -183,7 +199,7 @@ class TableLog(Log):
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # many decisions may be among the same arms
-        for number, time, arm, features, probability, policy, asked, *_ in decisions:
+        for number, time, arm, features, probability, policy, asked, *_, slate in decisions:
             offer = context = catalogue = None
             if asked is not None:
                 same = id(asked.names), id(asked.own)
@@ -192,7 +208,7 @@ class TableLog(Log):
                 offer, catalogue = offers[same], asked.catalogue
                 context = None if asked.context is None else as_bytes(asked.context)
                 features = NOTHING if catalogue is not None else asked.own[asked.names.index(str(arm))]
-            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy, catalogue))
+            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy, catalogue, slate))
         self._insert("decisions", rows)
         self._insert(
             "outstanding", [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
@@ -245,6 +261,9 @@ class TableLog(Log):
             raise self.damaged(f"decision {number} neither waits nor has a reward")
         return False, None
 
+    def slate(self, number: int) -> dict[str, int]:
+        return {row[2]: row[0] for row in self._verified(self._rows("slate", number), "decisions")}
+
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
         table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
         start = 1 if table is None else len(COLUMNS[table]) + 2
@@ -269,7 +288,7 @@ class TableLog(Log):
         """Features (n, d) of the arms chosen, from what the rows have of them: bit for bit those of the decisions."""
         rows: dict[tuple[bool, int, int], list[int]] = {}  # by what they have; most often all rows are alike
         names, arms, contexts = [], [], []
-        for at, (number, _, arm, _, context, features, _, policy, catalogue) in enumerate(decisions):
+        for at, (number, _, arm, _, context, features, _, policy, catalogue, _) in enumerate(decisions):
             if catalogue is not None:
                 features = self._arm(arm, catalogue, number).features.tobytes()
             context = b"" if context is None else context
@@ -320,25 +339,41 @@ class TableLog(Log):
         self.refresh_settings()
         start = len(stored_columns("rewards"))
         number, end = 0, start + END_OF_DECISION
+        taken: dict[int, list[str]] = {}  # arms of the slots before, in the slate that was begun last
         while rows := self._rows("decisions", number, BATCH // 10):  # these are long rows
             number = self._next(number, rows[-1][start])
             decided = self._verified([row[start:end] for row in rows], "decisions")
             features = self._features(decided)
             yield [
-                self._decision(row[:start], one, x, self._asked(one, *row[end:]))
+                self._decision(row[:start], one, x, self._left(one, self._asked(one, *row[end:]), taken))
                 for row, one, x in zip(rows, decided, features, strict=True)
             ]
 
+    def _left(self, decided: Any, asked: Round | None, taken: dict[int, list[str]]) -> Round | None:
+        """What a decision was chosen among: of a slate, what the slots before had left; None if one of them is gone."""
+        number, arm, slate = decided[0], decided[2], decided[-1]
+        if slate is None:
+            return asked
+        if number == slate:
+            taken.clear()
+            taken[slate] = []
+        before = taken.get(slate, [])
+        if len(before) != number - slate:
+            return None
+        left = None if asked is None else asked.without(before)
+        before.append(arm)
+        return left
+
     def _decision(self, told: Any, decided: Any, features: FloatArray, asked: Round | None) -> Decision:
         reward = None if told[0] is None else self._verified([told], "rewards")[0][3]
-        number, time, arm, _, _, _, probability, policy, _ = decided
-        return Decision(number, time, arm, features, probability, policy, asked, reward)
+        number, time, arm, _, _, _, probability, policy, _, slate = decided
+        return Decision(number, time, arm, features, probability, policy, asked, reward, slate=slate)
 
     def _asked(
         self, decided: Any, stored_names: str | None, stored: bytes, digest: bytes, packed: int | None
     ) -> Round | None:
         """What was offered in a decision; None if nobody knows."""
-        number, _, _, offer, stored_context, _, _, _, catalogue = decided
+        number, _, _, offer, stored_context, _, _, _, catalogue, _ = decided
         design = self.settings.design
         context = None if stored_context is None else as_vector(stored_context)
         if offer is None and catalogue is None:
@@ -482,7 +517,7 @@ class TableLog(Log):
         """Rows without their checksums, which must fit."""
         verified = []
         for *row, check in rows:
-            if checksum(*row) != check:
+            if seal_of(table, row) != check:
                 what = "expired decisions" if table == "expired" else table
                 raise self.damaged(f"a row of the table of {what} is not what was written: {shown(row[0])}")
             verified.append(row)

@@ -22,7 +22,7 @@ OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in
 CONTEXT = "context"  # and what comes before the features of each
 DESIGN = "design"  # or how both make features, as JSON
 OFFERS_AT_A_TIME = 256  # rows whose features are made together
-NO_COVARIATES = {"id", "decision", "time", "policy"}
+NO_COVARIATES = {"id", "decision", "time", "policy", "slate"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

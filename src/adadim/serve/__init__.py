@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adadim.serve.client import Answer, Client
+from adadim.serve.client import Answer, AnswerSlate, Client
 from adadim.serve.settings import Settings
 
-__all__ = ["Answer", "Client", "Service", "Settings"]
+__all__ = ["Answer", "AnswerSlate", "Client", "Service", "Settings"]
 
 if TYPE_CHECKING:
     from adadim.serve.server import Service

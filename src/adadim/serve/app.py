@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from adadim.agent import Agent, AgentDecision, AskCall, TellCall
+from adadim.agent import Agent, AskCall, TellCall
 from adadim.agent.stores import display_name
 from adadim.core.codec import finite
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
@@ -87,12 +87,12 @@ class AgentThread:
         """What `work` makes of the agent; it is done to its end even if the client leaves."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
 
-    async def ask(self, contexts: Sequence[Any], arms: Any, costs: Any, single: bool = False) -> list[AgentDecision]:
+    async def ask(self, contexts: Sequence[Any], body: messages.Offer, single: bool = False) -> list[Any]:
         """What `Agent.ask_many` decides, on disk."""
-        made: list[AgentDecision] = await self._grouped(AskCall(contexts, arms, costs, single))
+        made: list[Any] = await self._grouped(AskCall(contexts, body.offered(), body.costs, single, body.slots))
         return made
 
-    async def tell(self, answers: Sequence[tuple[int, float]]) -> int:
+    async def tell(self, answers: Sequence[tuple[int, Any]]) -> int:
         """How many rewards were new, on disk."""
         told: int = await self._grouped(TellCall(answers))
         return told
@@ -209,30 +209,38 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
     """Asking, telling, and the arms that the agent knows by name."""
 
     @app.post("/ask")
-    async def ask(body: messages.Ask) -> messages.Decided:
+    async def ask(body: messages.Ask) -> messages.Decided | messages.DecidedSlate:
         """Choose an arm. The decision is on disk before it is returned.
 
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
-        context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores.
+        context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores;
+        slots: how many arms to choose, to be shown together.
         """
-        (decision,) = await agent.ask([body.context], body.offered(), body.costs, single=True)
-        return messages.Decided.of(decision)
+        (made,) = await agent.ask([body.context], body, single=True)
+        return messages.Decided.of(made) if body.slots is None else messages.DecidedSlate.of(made)
 
     @app.post("/ask/batch")
-    async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch:
-        """Choose an arm for each of many contexts, all or none; quicker than one request for each."""
-        made = await agent.ask(body.contexts, body.offered(), body.costs)
+    async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch | messages.SlateBatch:
+        """Choose an arm for each of many contexts, or slots, all or none; quicker than one request for each."""
+        made = await agent.ask(body.contexts, body)
+        if body.slots is not None:
+            return messages.SlateBatch(slates=[messages.DecidedSlate.of(slate) for slate in made])
         return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in made])
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
-        """Report the reward of a decision. Telling it twice is harmless, telling something else is refused."""
-        return messages.Told(told=await agent.tell([(body.id, body.reward)]))
+        """Report the reward of a decision. Telling it twice is harmless, telling something else is refused.
+
+        Of a slate, rewards in the place of reward: by arm, all or none; the others can be told later.
+        """
+        return messages.Told(told=await agent.tell([body.answer()]))
 
     @app.post("/tell/batch")
     async def tell_batch(body: messages.Batch) -> messages.Told:
         """Report the rewards of many decisions, all or none."""
-        return messages.Told(told=await agent.tell([(item.id, item.reward) for item in body.rewards]))
+        return messages.Told(
+            told=await agent.tell([item.answer(f"rewards.{at}.reward") for at, item in enumerate(body.rewards)])
+        )
 
     @app.get("/arms")
     async def arms() -> messages.Catalogue:
@@ -346,6 +354,10 @@ class Call:
         for field, part in content.items() if isinstance(content, dict) else ():
             if isinstance(part, dict | list) and len(part) > self._most:
                 raise Refusal(422, f"at most {self._most} in one request, got {len(part)}", field)
+        if isinstance(content, dict) and isinstance(content.get("contexts"), list):
+            slots, contexts = content.get("slots"), len(content["contexts"])
+            if isinstance(slots, int) and slots * contexts > self._most:
+                raise Refusal(422, f"at most {self._most} decisions in one request, got {slots} x {contexts}", "slots")
         return content
 
 

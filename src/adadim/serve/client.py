@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -20,6 +20,9 @@ from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, come back
 LONGEST_PAUSE = 30.0  # seconds
 
+Offered = Mapping[str, Any] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
+Costs = Mapping[str, float] | None
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -28,6 +31,15 @@ class Answer:
     id: int
     arm: str
     probability: float
+
+
+@dataclass(frozen=True)
+class AnswerSlate:
+    """A slate of the service: its id, with which its rewards are told by arm, its arms, and a decision for each."""
+
+    id: int
+    arms: tuple[str, ...]
+    decisions: tuple[Answer, ...]
 
 
 class Client:
@@ -84,49 +96,55 @@ class Client:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._local = threading.local()
 
+    @overload
+    def ask(self, arms: Offered = None, context: Any = None, *, costs: Costs = None, slots: None = None) -> Answer: ...
+
+    @overload
+    def ask(self, arms: Offered = None, context: Any = None, *, costs: Costs = None, slots: int) -> AnswerSlate: ...
+
     def ask(
-        self,
-        arms: Mapping[str, Any] | Iterable[str] | None = None,
-        context: Any = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-    ) -> Answer:
+        self, arms: Offered = None, context: Any = None, *, costs: Costs = None, slots: int | None = None
+    ) -> Answer | AnswerSlate:
         """Which arm to play: of those given with their features, of names in the catalogue, or of all in it.
 
-        See `adadim.Agent.ask`.
+        Gives an `Answer`, or with `slots` an `AnswerSlate`. See `adadim.Agent.ask`.
         """
         content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
-        decided = self._call("POST", "/ask", content | _offer(arms, costs))
-        return Answer(decided["id"], decided["arm"], decided["probability"])
+        return _answer(self._call("POST", "/ask", content | _offer(arms, costs, slots)))
+
+    @overload
+    def ask_many(
+        self, contexts: Iterable[Any], arms: Offered = None, *, costs: Costs = None, slots: None = None
+    ) -> list[Answer]: ...
+
+    @overload
+    def ask_many(
+        self, contexts: Iterable[Any], arms: Offered = None, *, costs: Costs = None, slots: int
+    ) -> list[AnswerSlate]: ...
 
     def ask_many(
-        self,
-        contexts: Iterable[Any],
-        arms: Mapping[str, Any] | Iterable[str] | None = None,
-        *,
-        costs: Mapping[str, float] | None = None,
-    ) -> list[Answer]:
-        """Which arm to play in each of many contexts, all or none; see `adadim.Agent.ask_many`."""
+        self, contexts: Iterable[Any], arms: Offered = None, *, costs: Costs = None, slots: int | None = None
+    ) -> list[Any]:
+        """Which arm to play in each of many contexts, all or none; see `ask`, and `adadim.Agent.ask_many`."""
         batch = [None if context is None else _plain(context, "contexts") for context in contexts]
-        made = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs))["decisions"]
-        return [Answer(one["id"], one["arm"], one["probability"]) for one in made]
+        made = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
+        return [_answer(one) for one in made["decisions" if slots is None else "slates"]]
 
-    def tell(self, id: int, reward: float) -> bool:
-        """Report what a decision earned; gives whether that was new. Doing so twice is harmless."""
-        content = {"id": int(id), "reward": _plain(reward, "reward")}
-        return bool(self._call("POST", "/tell", content)["told"])
+    def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
+        """Report what a decision earned, or the arms of a slate; gives whether that was new. Twice is harmless."""
+        return bool(self._call("POST", "/tell", _told(id, reward))["told"])
 
-    def tell_many(self, rewards: Mapping[int, float] | Iterable[tuple[int, float]]) -> int:
-        """Report what many decisions earned, all or none; gives how many were new."""
+    def tell_many(self, rewards: Mapping[int, Any] | Iterable[tuple[int, Any]]) -> int:
+        """Report what many decisions or slates earned, all or none; gives how many were new."""
         pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-        batch = [{"id": int(id), "reward": _plain(reward, "reward")} for id, reward in pairs]
+        batch = [_told(id, reward) for id, reward in pairs]
         return int(self._call("POST", "/tell/batch", {"rewards": batch})["told"])
 
     def arms(self) -> dict[str, dict[str, Any]]:
         """The catalogue by name: features, cost and state of each arm."""
         return dict(self._call("GET", "/arms")["arms"])
 
-    def set_arms(self, arms: Mapping[str, Any], *, costs: Mapping[str, float] | None = None) -> None:
+    def set_arms(self, arms: Mapping[str, Any], *, costs: Costs = None) -> None:
         """Add arms to the catalogue, or give them new features and costs."""
         self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else _costs(costs)})
 
@@ -203,9 +221,22 @@ def _reason(status: int, answer: bytes) -> str:
         return f"{status}, {answer[:200].decode(errors='replace')}"
 
 
-def _offer(arms: Mapping[str, Any] | Iterable[str] | None, costs: Mapping[str, float] | None) -> dict[str, Any]:
+def _answer(made: Mapping[str, Any]) -> Answer | AnswerSlate:
+    if "decisions" not in made:
+        return Answer(made["id"], made["arm"], made["probability"])
+    decisions = tuple(Answer(one["id"], one["arm"], one["probability"]) for one in made["decisions"])
+    return AnswerSlate(made["id"], tuple(one.arm for one in decisions), decisions)
+
+
+def _told(id: int, reward: Any) -> dict[str, Any]:
+    if isinstance(reward, Mapping):
+        return {"id": int(id), "rewards": {arm: _plain(one, "reward") for arm, one in reward.items()}}
+    return {"id": int(id), "reward": _plain(reward, "reward")}
+
+
+def _offer(arms: Offered, costs: Costs, slots: int | None) -> dict[str, Any]:
     """What is offered, as the service takes it."""
-    content: dict[str, Any] = {}
+    content: dict[str, Any] = {} if slots is None else {"slots": _plain(slots, "slots")}
     if isinstance(arms, Mapping):
         content["arms"] = _features(arms)
     elif isinstance(arms, str):

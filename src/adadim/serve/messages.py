@@ -9,7 +9,7 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
-from adadim.agent import Agent, AgentDecision
+from adadim.agent import Agent, AgentDecision, Slate
 from adadim.agent.inputs import LONGEST_NAME
 from adadim.core.codec import finite
 from adadim.dimension import Dimension as Posterior
@@ -26,12 +26,15 @@ class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class _Offer(_Message):
+class Offer(_Message):
+    """What is offered in a request, and how many arms of it are wanted: one, or so many slots."""
+
     arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
         default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
     )
     names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
+    slots: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[None])
 
     def offered(self) -> dict[str, list[float]] | list[str] | None:
         """The arms as `Agent.ask` takes them."""
@@ -40,13 +43,13 @@ class _Offer(_Message):
         return self.arms if self.names is None else self.names
 
 
-class Ask(_Offer):
+class Ask(Offer):
     """Arms to choose from: with this round's features, or by their names in the catalogue, or all of the catalogue."""
 
     context: Features | None = Field(default=None, examples=[None])
 
 
-class AskBatch(_Offer):
+class AskBatch(Offer):
     """A context for each of many decisions, all among the same arms, which are given as in `Ask`.
 
     A context is null where the arms have all features themselves.
@@ -74,11 +77,37 @@ class DecidedBatch(_Message):
     decisions: list[Decided]
 
 
-class Tell(_Message):
-    """The reward of a decision."""
+class DecidedSlate(_Message):
+    """Where slots were asked for: the id of the slate, to tell its rewards by arm, and a decision for each slot."""
 
     id: Identity
-    reward: FiniteFloat = Field(examples=[1.0])
+    decisions: list[Decided]
+
+    @classmethod
+    def of(cls, slate: Slate) -> DecidedSlate:
+        """What is answered of a slate."""
+        return cls(id=slate.id, decisions=[Decided.of(decision) for decision in slate.decisions])
+
+
+class SlateBatch(_Message):
+    """The slates, in the order of their contexts."""
+
+    slates: list[DecidedSlate]
+
+
+class Tell(_Message):
+    """The reward of a decision; or, in its place, rewards of a slate by arm, of some of its arms or all."""
+
+    id: Identity
+    reward: FiniteFloat | None = Field(default=None, examples=[1.0])
+    rewards: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
+
+    def answer(self, field: str = "reward") -> tuple[int, float | dict[str, float]]:
+        """Id and reward as `Agent.tell` takes them."""
+        told = self.reward if self.rewards is None else self.rewards
+        if told is None or (self.reward is not None and self.rewards is not None):
+            raise Refusal(422, "give either reward, a number, or rewards of a slate by arm", field)
+        return self.id, told
 
 
 class Batch(_Message):

@@ -237,8 +237,9 @@ def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "requestBody" in operation:
         text += _example_of(operation["requestBody"]["content"]["application/json"]["schema"], schemas)
     answer = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
-    if "$ref" in answer:
-        text += f"<p>Answer: {escape(_resolved(answer, schemas)['description'])}</p>{_example_of(answer, schemas)}"
+    for one in answer.get("anyOf", [answer]):
+        if "$ref" in one:
+            text += f"<p>Answer: {escape(_resolved(one, schemas)['description'])}</p>{_example_of(one, schemas)}"
     return text
 
 
