@@ -53,7 +53,7 @@ GUARANTEES = (
         "EvidenceLinUCB()",
         "nothing",
         "Nothing is proved about its regret.",
-        ("recommended",),
+        ("recommended", "evidence"),
         fails="θ is no draw from its prior, and the factor 0.35 on the radius was chosen by experiment",
     ),
     Guarantee(
@@ -74,6 +74,7 @@ GUARANTEES = (
         "Guarded()",
         "nothing",
         "B(n) bound the expected regret of the guard on n rounds",
+        ("Guarded",),
         fails="no B is proved for LinUCB++ with LinUCB inside, its guard by default; m B(T/m) + B(T) + O~(σ √(mT)) "
         "holds for any guard of regret B",
     ),

@@ -40,7 +40,7 @@ from adadim.study import Results, Study, load, run
 
 # What a policy must be told; "noise, T" is what most must.
 ASKS = {
-    "recommended": "T", "two-prior": "T", "prefix": "T", "prefix-thompson": "T", "random": "nothing",
+    "recommended": "T", "evidence": "T", "two-prior": "T", "prefix": "T", "prefix-thompson": "T", "random": "nothing",
     "greedy": "nothing", "oracle": "d*, noise, T", "narrow-oracle": "d*, noise, T", "oracle-released": "d*, noise, T",
 }  # fmt: skip
 MASTERS = (

@@ -34,7 +34,7 @@ from adadim.study.source import PRESENT
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "made-by.json"
 FAMILY = "sphere-uniform-1/100"  # of the comparison: the one of the fewest rounds that needs no data
-THEN = {"recommended": {"kind": "EvidenceLinUCB"}}  # what the comparison's names meant when its tables were made
+THEN = {"recommended": {"kind": "EvidenceLinUCB"}}  # what a name meant when the tables of docs/comparison were made
 QUICK = ("oracle", "linucb++", "greedy", "ucb", "moss", "random")  # policies of the field that take little time
 ROUNDING = 1e-6  # a smaller relative difference is one of rounding
 
@@ -129,7 +129,7 @@ def tables() -> list[Table]:
         compared = pl.read_csv(DOCS / "comparison" / f"{name}.csv")["policy"].unique(maintain_order=True).to_list()
         study = as_made(comparison.study("development", policy=compared, family=[FAMILY]))
         found.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
-    study = as_made(comparison.study("development", trials=10, family=[FAMILY]))
+    study = comparison.study("development", trials=10, family=[FAMILY])
     return [*found, Table("field.md", study, FAMILY, compare_field)]
 
 
