@@ -60,16 +60,7 @@ class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
 
 @dataclass(frozen=True)
 class ReleasedDynamicBalancing(DynamicBalancing):
-    """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(ReleasedDynamicBalancing(reference="upper"), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
-    """
+    """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too."""
 
     def confidence(self, plays: Array, bases: int, delta: float) -> Array:
         xp = namespace(plays)

@@ -38,12 +38,8 @@ class OwnArmsUCB(Policy):
     first: Annotated[int, partial(integer, least=0, meaning="the number of an arm")] = 0
     count: Annotated[int, partial(integer, meaning="of arms")] = 1
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        integer(self.first + self.count, "first + count", most=problem.arms, meaning="the number of arms")
-        return OwnArmsUCBLearner(self, problem, streams)
 
-
-class OwnArmsUCBLearner(Learner):
+class OwnArmsUCBLearner(Learner, of=OwnArmsUCB):
     """State of `OwnArmsUCB`."""
 
     fixed_operations = True
@@ -51,6 +47,7 @@ class OwnArmsUCBLearner(Learner):
 
     def __init__(self, policy: OwnArmsUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
+        integer(policy.first + policy.count, "first + count", most=problem.arms, meaning="the number of arms")
         self.policy = policy
         self.statistics = UCBStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
 
@@ -62,9 +59,8 @@ class OwnArmsUCBLearner(Learner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Pulls of each arm, in each replication."""
-        first, pulls = self.policy.first, self.statistics.counts.tolist()
-        numbered = zip(self.problem.replications, pulls, strict=True)
-        return [{"replication": number, "first_arm": first, "pulls_of_each_arm": own} for number, own in numbered]
+        first = [self.policy.first] * len(self.problem)
+        return self.described(first_arm=first, pulls_of_each_arm=self.statistics.counts)
 
 
 @dataclass(frozen=True)
@@ -83,11 +79,8 @@ class SphereTS(Policy):
     dim: Annotated[int, partial(integer, meaning="the number of features")] = 1
     scale: Annotated[float, not_negative] = 1.0
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return SphereTSLearner(self, problem, streams)
 
-
-class SphereTSLearner(Learner):
+class SphereTSLearner(Learner, of=SphereTS):
     """State of `SphereTS`."""
 
     takes_any_arm = False

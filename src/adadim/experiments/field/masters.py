@@ -22,7 +22,7 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.policies import D3RB, ED2RB, Corral
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.balancing import DataDriven, DataDrivenLearner
 from adadim.policies.masters.base import CountingMasterLearner, Master
 from adadim.policies.masters.corral import CorralLearner, LogBarrier
@@ -57,11 +57,8 @@ class ReleasedCorral(Corral):
         eta = self.eta or 0.1 / math.sqrt(problem.horizon)
         return FedBackBarrier(problem.reference, len(policies), eta, problem.horizon)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return RawRewardLearner(self, problem, streams)
 
-
-class RawRewardLearner(CorralLearner):
+class RawRewardLearner(CorralLearner, of=ReleasedCorral):
     """A master that draws its bases, and whose losses 1 - reward are not brought into [0, 1]."""
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -123,11 +120,8 @@ class BalancingGrid(DataDriven):
         copies = self.copies(problem.horizon)
         return tuple(base for base in super().policies(problem) for _ in range(copies))
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return BalancingGridLearner(self, problem, streams)
 
-
-class BalancingGridLearner(DataDrivenLearner):
+class BalancingGridLearner(DataDrivenLearner, of=BalancingGrid):
     """Potentials d_i sqrt(n_i ln(n_i / delta)), infinite for ever once the data refute them; the lowest of equals."""
 
     policy: BalancingGrid
@@ -155,11 +149,8 @@ class CappedUCB(Master):
 
     radius: Annotated[float, not_negative] = 2.0
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return CappedUCBLearner(self, problem, streams)
 
-
-class CappedUCBLearner(CountingMasterLearner):
+class CappedUCBLearner(CountingMasterLearner, of=CappedUCB):
     """State of `CappedUCB`."""
 
     policy: CappedUCB

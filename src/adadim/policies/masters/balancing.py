@@ -81,14 +81,6 @@ class DynamicBalancing(Master):
     -----
     With correct bounds and the "lower" reference a well-specified base is never dropped (with probability 1 - delta)
     and the regret is O~(d* sqrt(T)) for bounds of order sqrt(d_i n), without an expressive action set.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.DynamicBalancing(bound="sqrt"), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
     bound: Annotated[Literal["log", "sqrt"] | BoundFunction, check_bound_rule] = "log"
@@ -194,14 +186,6 @@ class BoundBalancing(Master):
     set or i.i.d. ones: (M + 2 B^(1-b) d*^(1/b-1)) d* C T^b + 5 d*^(1/(2b)) c sqrt(B T ln(M ln T/delta)) + 2M. The
     bounds must be known beforehand. With the constant that is proved for OFUL min(R_i(n), n) is n for all of a short
     horizon, and the bases are played in turn. The claims of active bases never differ by more than one reward.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.BoundBalancing(c=0.5), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
     bound: RegretBound = field(default_factory=SqrtBound)
@@ -262,14 +246,6 @@ class RegretBalancing(Master):
     If U bounds the regret of the best base at all times with probability 1 - delta, the regret is at most
     M max_i U(n_i(T)) with that probability. U must be known beforehand. Not a method for the Pareto frontier: where d*
     is beyond what U covers, nothing is promised. An unplayed base is played first, which the source leaves open.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.RegretBalancing(), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
     bound: RegretBound = field(default_factory=SqrtBound)
@@ -382,14 +358,6 @@ class D3RB(DataDriven):
     With d_min >= 1, on a fixed set or i.i.d. ones, the regret is O~(d M sqrt(T) + d^2 sqrt(M T)) with probability
     1 - delta at all times, d being the least realised coefficient (its running maximum). Nothing but the scale of the
     rewards must be known. The largest potential is never above three times the least.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.D3RB(), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
 
@@ -421,14 +389,6 @@ class ED2RB(DataDriven):
     -----
     The guarantee is that of `D3RB`, d being the least realised coefficient at the end. The largest potential is never
     above twice the least.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.ED2RB(variant="released"), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
 

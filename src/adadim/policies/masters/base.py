@@ -54,6 +54,17 @@ def check_bases(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be a tuple of policies (empty for nested dimensions), got {value!r}")
 
 
+EXAMPLE = """
+Examples
+--------
+>>> import adadim
+>>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+>>> learner = adadim.simulate({master}(), instance).learner
+>>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+4
+"""
+"""What the docstring of a master gets that has no example of its own."""
+
 Template = Annotated[
     LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
 ]
