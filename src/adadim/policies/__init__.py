@@ -9,8 +9,7 @@ from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
-from adadim.policies.linear.greedy import Greedy
-from adadim.policies.linear.linucb import LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
+from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB

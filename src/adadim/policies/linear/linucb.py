@@ -1,8 +1,8 @@
 """Policies that are one rule over one linear model, in all features or the first few.
 
-LinUCB is optimism with ridge regression (Chu et al. 2011). Two policies differ from it in one thing: the prior
-(`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`, Abbasi-Yadkori, Pacchiano and Phan 2020). `LinTS` is
-Thompson sampling (Agrawal and Goyal 2013).
+LinUCB is optimism with ridge regression (Chu et al. 2011). Three policies differ from it in one thing: the radius
+(`Greedy`), the prior (`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`, Abbasi-Yadkori, Pacchiano and
+Phan 2020). `LinTS` is Thompson sampling (Agrawal and Goyal 2013).
 """
 
 from __future__ import annotations
@@ -286,6 +286,34 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
+
+
+@dataclass(frozen=True)
+class Greedy(Policy):
+    """Pull the arm with the largest ridge estimate (`LinUCB` with radius 0).
+
+    A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
+    sublinear guarantee).
+
+    Notes
+    -----
+    Nothing is proved of it: where arms are few or alike its regret can grow like T.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.Greedy(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> learner.select()
+    0
+    """
+
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
+    ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return linucb_of(self, radius=0.0).learner(problem, streams)
 
 
 @dataclass(frozen=True)
