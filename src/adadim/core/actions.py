@@ -297,11 +297,7 @@ def _checked(features: Array) -> Array:
 
 
 def _feature_major(array: Array) -> Array:
-    """The same (R, K, d) values, each feature's column contiguous: A u then streams through memory in order.
-
-    A prefix of the features is one block, so truncations share the memory and need no copy, and the features between
-    two levels are contiguous too. Replications that share one set of features go on sharing it.
-    """
+    """The same values, each column contiguous: A u streams, and prefixes and replications that share go on sharing."""
     if array.strides[0] == 0 and len(array) > 1:
         return np.broadcast_to(_feature_major(array[:1]), array.shape)
     return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)

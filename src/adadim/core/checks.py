@@ -176,11 +176,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def check_fields(value: object) -> None:
-    """Raise unless the fields of a dataclass are what their annotations say.
-
-    ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
-    ``| None`` None is possible too. Other annotations say nothing here.
-    """
+    """Raise unless each field fits its annotation: ``Annotated[type, guard]``, `Literal`, `bool`, or ``| None``."""
     kind: Any = type(value)  # to mypy a class has no hash
     for name, guard in _guards(kind):
         guard(getattr(value, name), name)

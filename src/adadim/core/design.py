@@ -185,10 +185,9 @@ class Design:
         )
 
     def build(self, arms: FloatArray, context: FloatArray, names: Sequence[str]) -> FloatArray:
-        """Features (K, d) of arms (K, m) with these names in a context (c,), or in one each (K, c).
+        """Features (K, d) of arms (K, m) in a context (c,), or in one each (K, c); (n, K, d) in n contexts (n, 1, c).
 
-        In each of n contexts (n, 1, c) they are (n, K, d). What stands at the end of a design may be missing in `arms`
-        and `context`: it is 0.
+        What stands at the end of a design may be missing in `arms` and `context`: it is 0.
         """
         shape = (*context.shape[:-2], len(arms))
         built: FloatArray = np.zeros((*shape, self.dim))

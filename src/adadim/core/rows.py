@@ -167,11 +167,7 @@ class Rows:
 
 
 class MaskedRows(Rows):
-    """Some replications, by a mask that only the device knows (torch only).
-
-    Arrays that come with it have an entry for every replication, and those outside the mask are ignored: shapes then
-    do not depend on the data, and nothing has to be read back from the device.
-    """
+    """Some replications, by a mask that only the device knows: arrays have an entry for all, and others are ignored."""
 
     def __init__(self, mask: Array, numbers: Array) -> None:
         super().__init__(EVERY, numbers)

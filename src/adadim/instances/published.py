@@ -26,7 +26,7 @@ from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.contexts import ContextInstance, context_problem, draw_features
 from adadim.instances.delay import DelayLike
-from adadim.instances.instance import Instance, check_sizes, generators
+from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 
 
 def lower_bound(
@@ -76,15 +76,8 @@ def lower_bound(
     agrees = intrinsic_dim is None or (is_integer(intrinsic_dim) and intrinsic_dim == true_dim)
     require(agrees, "intrinsic_dim", f"be {true_dim}, the d* of target {target}", intrinsic_dim)
     replications = check_replications(replications)
-    return Instance(
-        np.broadcast_to(family.features, (len(replications), *family.features.shape)),
-        theta=theta,
-        horizon=horizon,
-        noise=family.noise,
-        reward_range=family.delta,
-        replications=replications,
-        delay=delay,
-    )
+    arms = np.broadcast_to(family.features, (len(replications), *family.features.shape))
+    return linear_instance(arms, theta, horizon, family.noise, replications, delay, reward_range=family.delta)
 
 
 def many_best(

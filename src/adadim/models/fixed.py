@@ -5,36 +5,22 @@ With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r c
 
     c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
 
-A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), other libraries
-take all replications at once (`tensors`).
-
-**NumPy.** A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole
-batch. Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them
+A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), since a row fits
+the nearest cache; torch takes all replications at once (`tensors`). With g as before a run of equal pulls, n of them
 have divided it by stretch = 1 + n g_x, so that one more is
 
     mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
 
-and the whole run is one rank-one change of V^-1 with weight n / stretch.
+and the whole run is one rank-one change of V^-1 with weight n / stretch. An update is a difference, so that rounding
+grows with the share of a width that is gone since the last factorisation, which is largest for the arm pulled, and as
+the root of the number of updates.
 
-An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation. A
-pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
-of n updates add up like a random walk, to sqrt(n) times that of one.
-
-**Gram form**: inner products of all arms in the metric V^-1, for K up to a few d. P holds A V^-1 A^T as of the last
-refresh and H the rows sqrt(weight) g of the runs since then, so that
-
-    g = P[x] - H[:, x]^T H.
-
-Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is BLAS-3.
-
-**Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms
-(see `ActionSet.project`). Where V^-1 is too badly conditioned to be written down or updated often, the arms are
-described by L^-1 a, V = L L^T as of the last factorisation.
-
-**Runs**: the Gram form without a matrix of its own, for many learners of few pulls each on the same arms. Before any
-pull P is A A^T / ridge, which all of them share (`PriorRows`), and each keeps only H, which grows with its runs. Once
-that would cost more than the feature form does, the posterior is factored anew, after which the arms are described by
-L^-1 a in place of the prior, and H is empty.
+- Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
+  since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3.
+- Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
+  described by L^-1 a, V = L L^T as of the last factorisation.
+- Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
+  all share (`PriorRows`). Once H would cost more than the feature form, the posterior is factored anew.
 """
 
 from __future__ import annotations
@@ -67,10 +53,7 @@ ENDLESS = 10**6  # rounds
 
 
 def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
-    """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
-
-    Without end (None) that is a million pulls; `width2` are the squared widths before any pull, where they are known.
-    """
+    """Raise unless float64 can hold the ridge beside `horizon` pulls (None: a million) of the longest arm."""
     horizon = ENDLESS if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
     on_host = is_numpy(actions.base)
@@ -315,11 +298,7 @@ class Relearning(HostPosterior):
 
 
 class HostGram(Relearning):
-    """Ridge posterior held as a K x K matrix P, of which only the lower triangle is kept.
-
-    Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
-    played never pays for the matrix.
-    """
+    """Ridge posterior held as a K x K matrix P (its lower triangle), built only when enough pulls have been made."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)

@@ -40,9 +40,8 @@ EPSILON = float(np.finfo(float).eps)
 class FadingRegression(FactoredRegression):
     """Ridge regressions on weighted sums, one for each entry of `reference`; `epoch` is the decision that counts 1.
 
-    What is pulled comes as features (n, d) and the numbers (n,) of the decisions. `inverse` is L^-1 where V = L L^T,
-    `w` L^-1 b and `logdet` ln det(V / ridge), all as of the last `factorise`; `weight` is the sum of the weights,
-    `pulls` the number of answered pulls.
+    What is pulled comes as features (n, d) and numbers (n,) of decisions. `inverse` is L^-1 where V = L L^T, `w` L^-1 b
+    and `logdet` ln det(V / ridge), all as of the last `factorise`; `weight` is the sum of the weights.
     """
 
     streamed = 0

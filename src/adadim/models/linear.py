@@ -239,11 +239,10 @@ class FixedModel(Model):
 
 
 class ContextModel(Model):
-    """Features that come with each round, multiplied by `weights` if there are any.
+    """Features that come with each round, multiplied by `weights` if there are any; or one context for all arms.
 
-    Or one context for all arms, each of which has a parameter of its own (`Problem.disjoint`): the same as one
-    regression on the products of every arm with every covariate, whose V is block diagonal with a block for each arm. A
-    decision then costs K d^2 in place of K (K d)^2.
+    The latter (`Problem.disjoint`) is one regression on the products of every arm with every covariate, whose V has a
+    block for each arm: a decision costs K d^2 in place of K (K d)^2.
     """
 
     def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:

@@ -129,11 +129,7 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
 
 
 def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
-    """Colour, line style, marker and line width of what `key_of` gives, as matplotlib takes them.
-
-    Turn 0 is the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
-    or filled by half.
-    """
+    """Look of what `key_of` gives for matplotlib; after turn 0, the first of a kind, with other lines and markers."""
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
     looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:

@@ -381,10 +381,7 @@ def check_digest(path: Place, data: bytes) -> None:
 
 
 def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, MadeBy]:
-    """Regret in a block's file, (replications, record points), and who computed it.
-
-    Raises unless it is whole and what its name says.
-    """
+    """Regret in a block's file, (replications, record points), and its maker; raises unless it is what it is called."""
     check_digest(path, data)
     written = _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
     meta = check_metadata(_parse(written.get(KEY, ""), path, REMOVE), path)

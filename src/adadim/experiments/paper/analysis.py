@@ -192,11 +192,7 @@ def _p_value(parts: FloatArray) -> float:
 
 
 class Sample:
-    """Statistics of the trials of one variant and of its resamples; entry 0 is the data as they are.
-
-    The trials are those that every policy has finished, so that an interrupted study too is compared in pairs. Final
-    regrets have a column for each d* of a figure.
-    """
+    """Statistics of the trials that all policies have finished, and of resamples; entry 0 is the data, columns d*."""
 
     def __init__(self, results: Mapping[str, Results]) -> None:
         self._results = results
@@ -412,10 +408,7 @@ def _about_decaying_theta() -> Iterator[Claim]:
 
 @dataclass(frozen=True)
 class FootnotePoint:
-    """Mean regret of LinUCB++ at beta = 0.5 and at the footnote's, at one horizon.
-
-    The ratio is the second over the first, with its 95% interval: below 1 the footnote is right.
-    """
+    """Mean regret of LinUCB++ at beta = 0.5 and at the footnote's, which is right where their ratio is below 1."""
 
     horizon: int
     dim: int

@@ -240,10 +240,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         return Clock(self.model.reference)
 
     def radius(self, rows: Rows, t: Array | None = None) -> Any:
-        """Current multiplier of the width; one per replication for "oful" and without end.
-
-        Without end it is that of the round which is next, or of rounds `t` (n, 1).
-        """
+        """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
         if self._radius is not None:
             return self._radius
         policy, model = self.policy, self.model

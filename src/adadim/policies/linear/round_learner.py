@@ -69,9 +69,8 @@ class Offers:
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, it is the posterior on a fixed set, but for learners that leave features out (`reweighted`), need
-    no widths, or play on an expressive set, whose arms look alike in fewer features. These have V^-1 itself, and where
-    arms stay, means and widths are kept up to date by one product with the features per pull.
+    Where arms stay, it is the posterior on a fixed set; but learners that leave features out (`reweighted`), need no
+    widths or play on an expressive set have V^-1 itself, with means and widths that one product for each pull updates.
     """
 
     def __init__(

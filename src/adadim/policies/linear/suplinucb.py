@@ -200,11 +200,7 @@ class AccuracyLevels(ABC):
 
 
 class ArmLevels(AccuracyLevels):
-    """The levels over one action set; what is pulled is said by its number.
-
-    `extra` unrelated arms (the virtual arms of LinUCB++) may follow the real ones: each is a dimension of its own,
-    so scalars hold it.
-    """
+    """The levels over one action set, whose arms have numbers; after them `extra` unrelated ones, a dimension each."""
 
     def __init__(
         self, problem: Problem, horizon: int, ridge: float, actions: ActionSet, form: Form, extra: int = 0

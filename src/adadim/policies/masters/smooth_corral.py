@@ -163,11 +163,7 @@ def rounds_of(steps: int, replay: bool) -> int:
 
 
 class SmoothedBases:
-    """Bases wrapped by smoothing under a master for `horizon` steps; plays the part of a `Solver`.
-
-    The streams are the master's own, two draws a round. `counts` (R, M) are the rounds given to each base, `history`
-    (R, M, n) the arms that each has played.
-    """
+    """Bases wrapped by smoothing under a master: rounds of each (`counts`), and the arms it played (`history`)."""
 
     def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         self.bases, self.master = bases, master

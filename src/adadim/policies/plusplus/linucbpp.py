@@ -217,11 +217,7 @@ class _Modified(Solver):
 
 
 class _LinUCBSolver(_Modified):
-    """LinUCB on the modified problem.
-
-    V is block diagonal with a diagonal virtual block, so a mixture-arm pulled n times with rewards summing to s has
-    mean s / (ridge + n) and squared width 1 / (ridge + n).
-    """
+    """LinUCB on the modified problem; a mixture-arm has mean s / (ridge + n) and width^2 1 / (ridge + n)."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
