@@ -92,9 +92,11 @@ def has_layers(value: Any, names: list[str]) -> bool:
 
 
 def public_names(module: str) -> list[str]:
-    """Names of a module's `__all__` that are no modules; for `adadim`, all its names that no other page has."""
+    """Names of a package's `__all__` that are no modules, or what a module defines; for `adadim`, what no page has."""
     loaded = importlib.import_module(module)
-    names = list(loaded.__all__)
+    own = {name: value for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module}
+    made = [name for name, value in own.items() if inspect.isclass(value) or inspect.isfunction(value)]
+    names = list(getattr(loaded, "__all__", [name for name in made if not name.startswith("_")]))
     if module == "adadim":
         pages = (importlib.import_module(f"adadim.{room}") for room in ("policies", "errors"))
         elsewhere = {name for page in pages for name in page.__all__}

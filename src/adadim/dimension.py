@@ -102,8 +102,7 @@ class Dimension(Tabular):
         """P(d* >= j) of every feature j = 1, ..., d: the probability that it, or a later one, matters; (d,)."""
         ahead = np.cumsum(self.probabilities[..., ::-1], axis=-1)[..., ::-1]
         padded = np.concatenate([np.minimum(ahead, 1.0), np.zeros_like(ahead[..., :1])], axis=-1)
-        tail: FloatArray = padded[..., np.searchsorted(self.support, np.arange(1, self.dim + 1))]
-        return tail
+        return np.asarray(padded[..., np.searchsorted(self.support, np.arange(1, self.dim + 1))])
 
     @property
     def mode(self) -> Any:
@@ -344,7 +343,9 @@ class _Question:
             if self.ridge is None:
                 logdets, residuals = canonical_prefixes(scaled, RIDGES, self.taper)
             else:
-                logdets, residuals = (part[None] for part in given_prefixes(scaled, self.ridge, self.taper))
+                table, within = scaled.table(scaled.arms)
+                steps, squares, rest = _factored(table, prior_precisions(self.ridge, self.taper, self.dim))
+                logdets, residuals = np.cumsum(steps)[None], (_beyond(squares) + within + rest)[None]
         at = self.support - 1
         logs = log_evidence(logdets[:, at], residuals[:, at], n, 1.0)
         with np.errstate(divide="ignore"):
@@ -429,8 +430,7 @@ def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
         good = weights.shape == support.shape and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
         wanted = f"be 'uniform', an exponent or {len(support)} weights, not negative and not all zero"
         require(good and bool(weights.sum() > 0), "prior", wanted, prior)
-    shares: FloatArray = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,19 +471,11 @@ class Pooled:
         return rows, max(self.squares - float(means @ means), 0.0) if self.n > len(chosen) else 0.0
 
 
-def given_prefixes(data: Pooled, ridge: float, taper: float) -> tuple[FloatArray, FloatArray]:
-    """ln det(V_m / Lambda_m) and S_m, both (d,), for the features as they are and precisions ridge j^taper."""
-    table, within = data.table(data.arms)
-    logdets, squares, rest = _factored(table, prior_precisions(ridge, taper, data.arms.shape[1]))
-    return np.cumsum(logdets), _beyond(squares) + within + rest
-
-
 def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
     """ln det(V_m / Lambda_m) and S_m, both (ridges, d), in the canonical basis of the prefix spaces.
 
-    The canonical features are those of the arms by Gram-Schmidt, in their order, with mean square 1 over the arms: only
-    the spaces that the prefixes span matter, not the units of a column nor what was added to it of earlier ones. A
-    column in the span of those before it adds nothing.
+    That is the arms' by Gram-Schmidt, in their order, with mean square 1 over the arms: only the spaces that prefixes
+    span matter. A column in the span of those before it adds nothing.
     """
     basis, kept = _canonical(data.arms)
     precisions = ridges[:, None] * prior_precisions(1.0, taper, len(kept))

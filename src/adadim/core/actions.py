@@ -28,7 +28,6 @@ from adadim.core.frames import without_frame
 from adadim.core.state import unchanging
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
-NORM_SLACK = 1e-9  # rounding on the unit sphere
 LARGEST = 1e100  # beyond, squares of squares overflow
 
 
@@ -286,7 +285,7 @@ def _checked(features: Array) -> Array:
     longest = float(np.sqrt(squared.max()))
     if longest > LARGEST:
         raise InvalidValueError(f"features must be smaller than {LARGEST:g}, but an arm is longer; use other units")
-    if longest > 1 + NORM_SLACK:
+    if longest > 1 + 1e-9:  # rounding on the unit sphere
         warnings.warn(
             f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "
             "most 1 and do not hold as stated; divide the features by that norm to restore them",

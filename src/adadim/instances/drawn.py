@@ -6,7 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -242,7 +242,7 @@ def products(
     sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
     chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
 
-    def columns(generator: Generator) -> list[FloatArray]:
+    def columns(generator: Generator) -> list[Any]:
         codes = generator.choice(2**attributes, arms, replace=False, shuffle=False)
         has = (codes[:, None] >> np.arange(attributes)) & 1 == 1
         return [has[:, list(members)].all(axis=1) for members in chosen]
@@ -293,7 +293,7 @@ def polynomials(
     highest = max(map(max, degrees))
     lengths = np.sqrt(2 * np.arange(highest + 1) + 1)  # the mean square of P_k on [-1, 1] is 1 / (2k + 1)
 
-    def columns(generator: Generator) -> list[FloatArray]:
+    def columns(generator: Generator) -> list[Any]:
         points = generator.uniform(-1, 1, (arms, variables))
         values = np.polynomial.legendre.legvander(points, highest) * lengths
         return [math.prod(values[:, v, k] for v, k in enumerate(d)) for d in degrees]
@@ -537,7 +537,7 @@ def _fill_unit_rows(generator: Generator, rows: FloatArray) -> None:
 
 
 def _drawn_with_signs(
-    columns: Callable[[Generator], list[FloatArray]], vector: FloatArray, arms: int, made_by: list[Generator]
+    columns: Callable[[Generator], list[Any]], vector: FloatArray, arms: int, made_by: list[Generator]
 ) -> tuple[FloatArray, FloatArray]:
     """Features (R, K, d) by their columns, over the norm of the longest; and theta with random signs, (R, d)."""
     base, vectors = np.empty((len(made_by), arms, len(vector))), np.tile(vector, (len(made_by), 1))

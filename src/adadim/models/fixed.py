@@ -104,11 +104,7 @@ class Posterior(CountsOpenPulls):
         return same
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
-        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
-
-        Only `squares`, the sums of squared rewards, cannot be found from these. Pulls that are not answered yet stay
-        so.
-        """
+        """Set the state to what pulls and sums of rewards per arm lead to, by a factorisation; open pulls stay so."""
         xp = self.actions.xp
         if self.asked is not None:
             unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
@@ -125,10 +121,7 @@ class Posterior(CountsOpenPulls):
             self.restart(r, factor, whitened)
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
-        """Set replication `r` to what its pulls with these rewards lead to, after the arms or the rewards changed.
-
-        That is `rebuild`, to rounding; a form may know something cheaper than a factorisation.
-        """
+        """Set replication `r` to what its pulls with these rewards lead to: `rebuild`, to rounding, or cheaper."""
         row = Rows.some(np.array([r]), self.squares)
         self.rebuild(row.of(self.counts), sums[None], row, row.of(self.squares) * 0 + squares)
 

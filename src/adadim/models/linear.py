@@ -275,10 +275,9 @@ class ContextModel(Model):
         return mean[0], width2[0]
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
-        """Mean and squared width (K,) of the arms (K, d) of several rounds, where there is one replication (NumPy).
+        """Mean and squared width (K,) of the arms (K, d) of several rounds in one replication; None if it cannot.
 
-        The position of the arm pulled is sent back, and counts as open in the rounds after it. None where that cannot
-        be said without looking at a round by itself.
+        The position of the arm pulled is sent back, and counts as open in the rounds after it.
         """
         if type(self.state) is not ContextPosterior or len(self.state.ridge) != 1:
             return None

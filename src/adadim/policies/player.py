@@ -151,10 +151,9 @@ class Player(ABC):
         return None
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        """Scores (K,) of the arms (K, d) of several rounds after so many decisions, in one replication.
+        """Scores (K,) of the arms (K, d) of several rounds after so many decisions; None if rounds have to be single.
 
         The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.
-        None where each round has to be chosen by itself.
         """
         return None
 

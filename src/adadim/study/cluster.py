@@ -220,7 +220,9 @@ class Cluster(Engine):
             now = self.client.nthreads()
             self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
             self._counted = time.monotonic()
-            _restart_workers(self.client.cluster)
+            cluster = self.client.cluster
+            if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
+                cluster.scale(len(cluster.worker_spec))  # starts again who was given up, having been away for long
 
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
@@ -260,12 +262,6 @@ class Cluster(Engine):
                 f"{largest.instance}: a replication needs about {largest.replication_bytes / GIB:.3g} GiB, and worker "
                 f"{address} has {SHARE * workers[address].memory / GIB:.3g} for blocks; use workers with more memory"
             )
-
-
-def _restart_workers(cluster: Any) -> None:
-    """Start workers again that a cluster of this machine has given up: it does so with one that is away for long."""
-    if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
-        cluster.scale(len(cluster.worker_spec))
 
 
 # What follows is done by workers.

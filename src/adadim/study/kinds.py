@@ -226,12 +226,6 @@ def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
     return table
 
 
-def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, Any]:
-    """Parameters of an instance that its table gives, and the defaults of the others."""
-    defaults = {key: value for key, value in codec.parameters_of(generator).items() if key not in SUPPLIED}
-    return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
-
-
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}

@@ -245,8 +245,7 @@ class Results(Tabular):
                 f"{self.folder}: replication {absent[0]} of {policy!r} on {instance!r} is not stored; "
                 "common_trials() says which are, and running the study adds what is missing"
             )
-        kept: FloatArray = regret[np.searchsorted(numbers, wanted)]
-        return kept
+        return np.asarray(regret[np.searchsorted(numbers, wanted)])
 
     def _arrays(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
         cell = self._cell(instance, policy)

@@ -207,11 +207,6 @@ class Store:
                 remove(self.path(*block), StoreError)
 
 
-def encoded(unit: Unit, regret: FloatArray) -> bytes:
-    """The file of a unit."""
-    return encode_block(unit.id, unit.cell.identity, unit.span, unit.cell.times, regret)
-
-
 def _span(match: re.Match[str]) -> Span:
     return int(match[2]), int(match[3])
 
@@ -354,18 +349,18 @@ def _parse(text: str | bytes, path: Place, fix: str) -> Any:
         raise StoreError(f"{path}: not readable as JSON (nested too deeply); {fix}") from None
 
 
-def encode_block(name: str, identity: Mapping[str, Any], span: Span, times: Sequence[int], regret: FloatArray) -> bytes:
-    """The file of a block."""
+def encoded(unit: Unit, regret: FloatArray) -> bytes:
+    """The file of a unit."""
     if reason := _impossible(regret):
-        raise StoreError(f"block {name}: {reason}, so it is not stored; look at the features and the policy")
+        raise StoreError(f"block {unit.id}: {reason}, so it is not stored; look at the features and the policy")
     made_by = {"adadim": PRESENT.version, "source": PRESENT.source}
-    meta = {**made_by, "block": name, "cell": identity, "digest": "0" * 64}
+    meta = {**made_by, "block": unit.id, "cell": unit.cell.identity, "digest": "0" * 64}
     buffer = io.BytesIO()
-    frame, text = _frame(span, times, regret), json.dumps(meta, sort_keys=True)
-    _without_panic(Path(name), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
+    frame, text = _frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)
+    _without_panic(Path(unit.id), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
     blank = buffer.getvalue()
     if blank.count(BLANK) != 1:
-        raise StoreError(f"block {name}: polars {pl.__version__} writes metadata in a way that adadim does not know")
+        raise StoreError(f"block {unit.id}: polars {pl.__version__} writes metadata in a way that adadim does not know")
     return blank.replace(BLANK, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
 
 

@@ -35,10 +35,6 @@ from adadim.policies.masters.corral import CorralLearner, LogBarrier
 RIDGE = 1.0
 CONFIDENCE = (0.0, 0.16, 2.5, 5.0, 25.0)  # scales of Thompson sampling that the masters choose from
 NESTED = (2, 5, 10, 15)  # or dimensions
-INDEX_DELTA = 0.1
-LARGEST_INDEX = 1.0
-DISCOUNT = 0.9
-LARGEST_EXPONENT = 100.0
 
 
 @dataclass(frozen=True)
@@ -238,8 +234,8 @@ class ExponentialWeights:
     def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
         p, sums = rows.of(self.p), rows.of(self.sums)
         xp, own = namespace(p), chosen[:, None] == indices(p[0])
-        sums = xp.where(own, DISCOUNT * sums + (1.0 - losses)[:, None] / p, sums)
-        weights = xp.exp(clamp(rows.of(self.eta) * sums, None, LARGEST_EXPONENT))
+        sums = xp.where(own, 0.9 * sums + (1.0 - losses)[:, None] / p, sums)
+        weights = xp.exp(clamp(rows.of(self.eta) * sums, None, 100.0))
         rows.put(self.sums, sums)
         rows.put(self.p, weights / xp.sum(weights, axis=-1, keepdims=True))
 
@@ -295,6 +291,6 @@ class CappedUCBLearner(CountingMasterLearner, of=CappedUCB):
     def scores(self, rows: Rows) -> Array:
         xp, plays = self.xp, rows.of(self.plays)
         t = xp.sum(plays, axis=-1, keepdims=True)
-        width = self.policy.radius * xp.sqrt(xp.log((t + 1.0) / INDEX_DELTA) / (plays + 1e-10))
-        index = clamp(self.means(rows) + width, None, LARGEST_INDEX)
+        width = self.policy.radius * xp.sqrt(xp.log((t + 1.0) / 0.1) / (plays + 1e-10))
+        index = clamp(self.means(rows) + width, None, 1.0)
         return xp.where(t > 1.0, index, xp.zeros_like(index))

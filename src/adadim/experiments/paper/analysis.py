@@ -162,10 +162,7 @@ def correction_note(verdicts: Sequence[Verdict]) -> str:
 
 
 def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, trials: int) -> Verdict:
-    """Verdict on a claim, given with figure, where, variant, statistic and unit; fewer than 6 trials decide nothing.
-
-    `values` has the statistic of the data, then of resamples; a column for each thing that the sentence says.
-    """
+    """Verdict on a claim by its statistic, of the data and of resamples, a column for each thing that is said."""
     if trials < 2:
         return Verdict(*about, float("nan"), float("-inf"), float("inf"), "undecided", trials)
     parts = values.reshape(len(values), -1)
@@ -182,8 +179,7 @@ def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, t
 def _p_value(parts: FloatArray) -> float:
     """Two-sided p-value of resamples, a column for each thing that a sentence says.
 
-    All of them must be positive for it to be true: the largest one-sided p-value says how sure that is. One negative
-    makes it false: the smallest, times their number, says how sure that is.
+    It is true if all are positive, by the largest one-sided p-value; false if one is not, by the smallest times that.
     """
     count = len(parts) + 1
     not_positive = ((parts <= 0).sum(axis=0) + 1) / count
@@ -218,23 +214,20 @@ class Sample:
         times, regret = self._curves(figure, policy)
         times, regret = np.concatenate([[0], times])[part], np.pad(regret, ((0, 0), (1, 0)))[:, part]
         rate = (regret[:, -1] - regret[:, 0]) / (times[-1] - times[0])
-        value: FloatArray = rate[self._index].mean(axis=1)
-        return value
+        return np.asarray(rate[self._index].mean(axis=1))
 
     def shape(self, figure: str, policy: str) -> FloatArray:
         """Mean regret curve divided by its end, (resamples, record points)."""
         shares = np.zeros((len(self._index), self.trials))
         np.add.at(shares, (np.arange(len(self._index))[:, None], self._index), 1 / self.trials)
         means = shares @ self._curves(figure, policy)[1]
-        value: FloatArray = means / means[:, -1:]
-        return value
+        return np.asarray(means / means[:, -1:])
 
     def growth(self, figure: str, policy: str) -> FloatArray:
         """Least-squares slope of the mean final regret in alpha."""
         alpha = np.array([hardness(d, self._instances[figure, d][1]) for d in FIGURES[figure].dims])
         centred = alpha - alpha.mean()
-        value: FloatArray = self.means(figure, policy) @ centred / (centred @ centred)
-        return value
+        return np.asarray(self.means(figure, policy) @ centred / (centred @ centred))
 
     def _curves(self, figure: str, policy: str) -> tuple[Any, FloatArray]:
         """Record points and regret at the one d* of a figure."""
@@ -251,8 +244,7 @@ class Sample:
 class Claim:
     """A sentence of the paper that can be true or false, in our words; the first of its figures is the one it is about.
 
-    The statistic is positive if the sentence is true; `compute` gives it for the data first, then for resamples, a
-    column for each thing that is said.
+    `compute` gives the statistic, positive if it is true, of the data and of resamples; a column for each thing said.
     """
 
     text: str
@@ -337,8 +329,7 @@ def _about_expressive_sets() -> Iterator[Claim]:
             for figure in ("fig3a", "fig2a")
         ]
         n = len(EVERYONE)
-        rho: FloatArray = 1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1))
-        return rho
+        return np.asarray(1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1)))
 
     def as_well(s: Sample) -> FloatArray:
         without, with_set = (s.means(figure, OURS) / s.means(figure, "linucb") for figure in ("fig2a", "fig3a"))
@@ -372,8 +363,7 @@ def _about_growth() -> Iterator[Claim]:
 
     def curve(s: Sample, figure: str, policy: str) -> FloatArray:
         means = s.means(figure, policy)
-        relative: FloatArray = means / means.mean(axis=-1, keepdims=True)
-        return relative
+        return np.asarray(means / means.mean(axis=-1, keepdims=True))
 
     def last(s: Sample, policy: str) -> FloatArray:
         return _difference("fig3b", policy, "linucb")(s)[:, -1]
@@ -489,8 +479,7 @@ def footnote_claim(results: Results) -> Verdict:
 def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
     """Horizons at which the footnote's beta would overtake 0.5, were two lines right.
 
-    ``measured`` continues the least-squares line of ln(ratio) in ln T; infinite if that does not fall. ``theory``
-    starts from the ratio at the horizon nearest to the paper's, and lets it fall by the difference of the two rates.
+    "measured" is the least-squares line of ln(ratio) in ln T, "theory" falls from the ratio nearest to T = 2500.
     """
     x = np.log([point.horizon for point in points])
     y = np.log([point.ratio for point in points])
@@ -539,5 +528,4 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
         design += pulled[:, :, None] * pulled[:, None, :]
         sums += rewards[:, None] * pulled
     estimate = np.linalg.solve(design, sums[:, :, None])[:, :, 0]
-    errors: FloatArray = np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1)
-    return errors
+    return np.asarray(np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1))

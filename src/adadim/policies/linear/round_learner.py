@@ -106,8 +106,7 @@ class RoundRegression:
 
     def means(self, features: FloatArray, rows: Rows) -> FloatArray:
         """Mean of every arm offered, (n, K), for a learner without widths."""
-        values: FloatArray = (features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0]
-        return values
+        return np.asarray((features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0])
 
     def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""

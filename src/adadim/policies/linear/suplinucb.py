@@ -200,7 +200,7 @@ class AccuracyLevels(ABC):
 
 
 class ArmLevels(AccuracyLevels):
-    """The levels over one action set, whose arms have numbers; after them `extra` unrelated ones, a dimension each."""
+    """The levels over one action set, whose arms have numbers; `extra` unrelated ones may follow, a dimension each."""
 
     def __init__(
         self, problem: Problem, horizon: int, ridge: float, actions: ActionSet, form: Form, extra: int = 0

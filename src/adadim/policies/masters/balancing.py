@@ -34,9 +34,6 @@ from adadim.policies.masters.base import (
 )
 from adadim.policies.parameters import Beta, Delta, WidthScale
 
-RELEASED_DELTA = 0.01  # of the authors' code of D3RB and ED2RB
-LARGEST_RELEASED = 1e4  # coefficient, at which that code stops doubling
-
 BoundFunction = Callable[[FloatArray, FloatArray, int], FloatArray]
 
 
@@ -304,7 +301,7 @@ class DataDrivenLearner(CountingMasterLearner):
 
     def __init__(self, policy: DataDriven, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
-        default = RELEASED_DELTA if policy.variant == "released" else 1 / math.sqrt(problem.horizon)
+        default = 0.01 if policy.variant == "released" else 1 / math.sqrt(problem.horizon)
         self.delta = policy.delta or default
         self.least = policy.d_min * self.scale  # in units of regret / sqrt(n)
         self.coefficients = self.zeros(len(self.bases)) + self.least
@@ -368,7 +365,7 @@ class D3RBLearner(DataDrivenLearner, of=D3RB):
         xp, dhat = self.xp, rows.of(self.coefficients)
         if self.policy.variant == "released":
             n, estimate = self.released_estimate(rows)
-            doubled = clamp(2.0 * dhat, None, LARGEST_RELEASED)
+            doubled = clamp(2.0 * dhat, None, 1e4)
             dhat = xp.where(estimate > dhat * xp.sqrt(n), doubled, dhat)
         else:
             n, mean, width, best = self.known(rows)

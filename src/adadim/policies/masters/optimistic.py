@@ -120,8 +120,7 @@ class BanditCombiner(Master):
         h = np.full(len(coefficients), usual) if self.weights is None else np.array(self.weights, dtype=float)
         power = (1 - exponents) / exponents
         middle = promise_factor(exponents) * coefficients ** (1 / exponents) * horizon * h**power
-        made: FloatArray = plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h
-        return made
+        return np.asarray(plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h)
 
 
 def promise_factor(a: FloatArray) -> FloatArray:
