@@ -35,8 +35,6 @@ Levels = Mapping[str, int] | Sequence[int] | None
 Prior = str | float | Sequence[float] | FloatArray
 """Prior of d*: "uniform", an exponent c for m^-c, or weights."""
 
-LITTLE_CHANGE = 0.1  # total variation between prior and posterior below which the data have said little
-
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 """Ridges to average over: (noise / size of a coefficient)^2, for features whose mean square is 1."""
 
@@ -162,7 +160,7 @@ class Dimension(Tabular):
         named = f", up to {last!r}," if last else ""
         low, high = self.interval(0.9)
         moved = 0.5 * float(np.abs(self.probabilities - self.prior).sum())
-        little = "; the data say little yet, this is close to the prior" if moved < LITTLE_CHANGE else ""
+        little = "; the data say little yet, this is close to the prior" if moved < 0.1 else ""
         return (
             f"{self.mode} of {self.dim} features matter{named} (probability {self.probabilities[at]:.2g}, "
             f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices{little}"
@@ -361,9 +359,8 @@ def _order(data: Pooled | Moments) -> str | None:
         pulled = np.flatnonzero(data.counts)
         x, counts, gained = data.arms[pulled], data.counts[pulled], data.sums[pulled]
         extent = np.abs(x).max(axis=0, initial=0.0)
-        sums = Moments((x.T * counts) @ x, gained @ x, data.squares, float(data.n), 0.0, extent)
-        sums.first, sums.total = counts @ x, float(gained.sum())
-        data = sums
+        sums = (x.T * counts) @ x, gained @ x, data.squares, float(data.n), 0.0, extent
+        data = Moments(*sums, first=counts @ x, total=float(gained.sum()))
     return order_of(data)
 
 

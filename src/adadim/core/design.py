@@ -17,7 +17,6 @@ from adadim.core.checks import check_fits, flag, integer, is_integer, printable,
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LONGEST_NAME = 200
-MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ class Design:
 def column_names(given: Any, part: str, least: int, before: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of the columns of a part, from these or from their number, for which the names `before` go on."""
     if is_integer(given):
-        count = integer(given, part, least, MOST_COLUMNS, meaning=f"the number of columns of {part}")
+        count = integer(given, part, least, 100_000, meaning=f"the number of columns of {part}")
         return (*before, *(f"{part} {k}" for k in range(len(before) + 1, count + 1)))
     try:
         names = None if isinstance(given, str | bytes | Mapping) else list(given)

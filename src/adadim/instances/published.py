@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -239,10 +240,7 @@ def sphere_rounds(
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = context_problem(arms, len(vector), horizon, noise, replications)
     (noise_mean,) = numbers((noise_mean,), "noise_mean")
-
-    def draw(generator: np.random.Generator) -> FloatArray:
-        return draw_features(generator, (arms, len(vector)), "sphere")
-
+    draw = partial(draw_features, shape=(arms, len(vector)), law="sphere")
     rows = np.tile(vector, (len(replications), 1))
     return ContextInstance(problem, rows, "sphere", seed, delay=delay, draw=draw, noise_mean=noise_mean)
 

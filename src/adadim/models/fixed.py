@@ -49,12 +49,11 @@ EPSILON = float(np.finfo(float).eps)
 CHOLESKY_ERROR = 1e-9
 LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
 LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
-ENDLESS = 10**6  # rounds
 
 
 def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
     """Raise unless float64 can hold the ridge beside `horizon` pulls (None: a million) of the longest arm."""
-    horizon = ENDLESS if horizon is None else horizon
+    horizon = 10**6 if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
     on_host = is_numpy(actions.base)
     if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
@@ -68,11 +67,10 @@ def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width
 
 
 class Posterior(CountsOpenPulls):
-    """Exact ridge regression seen from the arms.
+    """Exact ridge regression seen from the arms: `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a.
 
-    `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a of every arm; `counts` and `sums` (R, K) its pulls and
-    the sum of its rewards, which determine all the rest (see `rebuild`); `pulls`, `squares` and `logdet` (R,) all
-    pulls, the sum of all squared rewards (not a number after a rebuild that did not say) and ln det(V / ridge).
+    `counts` and `sums` (R, K) are the pulls and rewards of each, which determine all the rest (see `rebuild`) but
+    `squares` (R,), of all rewards (not a number if nobody said). `logdet` is ln det(V / ridge).
     """
 
     streamed = 0  # bytes that a pull of another arm reads for each replication
@@ -423,9 +421,6 @@ class HostFeature(Relearning):
         return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())
 
 
-ROOM = 32  # rows that H grows by at least
-
-
 class PriorRows:
     """Rows A a_x / ridge before any pull, for all learners: the first one by one, the others from the whole product."""
 
@@ -506,7 +501,7 @@ class HostRuns(HostPosterior):
 
     def _make_room(self, r: int) -> None:
         h = self._h[r]
-        larger = np.zeros((min(len(h) + max(ROOM, len(h) // 2), self._most), h.shape[1]))
+        larger = np.zeros((min(len(h) + max(32, len(h) // 2), self._most), h.shape[1]))
         larger[: len(h)] = h
         self._h[r] = larger
 

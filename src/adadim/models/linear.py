@@ -45,21 +45,11 @@ def _numbers(count: int) -> Array:
 class Model(ABC):
     """Ridge regression `state` on what was pulled, asked about what is offered; a radius has to cover `arms` arms."""
 
-    on_host = False
-    """Whether it computes with NumPy whatever the library of the problem."""
-
-    fixed_operations = True
-    """Whether a round is always the same array operations, which a device can record."""
-
-    streamed = 0
-    """Bytes that a pull reads for each replication."""
-
-    all_arms = True
-    """Whether it speaks of all arms offered; otherwise see `offered` and `check_arms`."""
-
-    blocks = 1
-    """Regressions of a replication: arm k of replication r is number r K + k in `state` where each has one."""
-
+    on_host = False  # whether it computes with NumPy whatever the library of the problem
+    fixed_operations = True  # whether a round is always the same array operations, which a device can record
+    streamed = 0  # bytes that a pull reads for each replication
+    all_arms = True  # whether it speaks of all arms offered; otherwise see `offered` and `check_arms`
+    blocks = 1  # regressions of a replication: arm k of replication r is number r K + k in `state` where each has one
     state: Any
 
     def __init__(self, problem: Problem, dim: int) -> None:

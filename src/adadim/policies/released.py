@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, namespace, surely_all
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.balancing import DynamicBalancing
@@ -50,12 +50,7 @@ class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
     (1, 100)
     """
 
-    @property
-    def rescales(self) -> bool:
-        return True
-
-    def features(self, actions: ActionSet) -> ActionSet:
-        return actions.rescaled()
+    rescales: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

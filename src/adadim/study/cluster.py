@@ -43,7 +43,6 @@ except ImportError as _error:
     raise StudyError("cluster: needs dask.distributed; install it with: pip install 'adadim[cluster]'") from _error
 
 DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the bytes of a block
-MOST_CELLS = 64  # that a worker keeps ready
 LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
@@ -336,7 +335,7 @@ def disagreement(there: dict[str, str], here: dict[str, str]) -> str:
     return ""
 
 
-@lru_cache(MOST_CELLS)
+@lru_cache(64)
 def _unpacked(packed: bytes) -> Cell:
     cell: Cell = cloudpickle.loads(packed)
     return cell

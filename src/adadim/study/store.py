@@ -1,20 +1,15 @@
 """The results folder: one Parquet file per unit of work, and a manifest that says what they are.
 
-A results folder holds
-
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
-  are (replication, time, regret); its metadata repeat its name and what was run, and say which source computed it
-  (`source`);
+  are (replication, time, regret); its metadata repeat its name and what was run, and say which source computed it;
 - ``blocks/.lock`` and ``blocks/.run ...``, or in an object store ``claims/`` and ``runs/``: see `claims`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
 day and no machine name: computing a block again gives the same bytes. Names are taken literally: no character of a
-path stands for others.
-
-Manifest and blocks carry a digest. That of a block is the SHA-256 of the file as it is with zeros in the digest's
-position, and is compared before anything else looks at the file, so that a damaged one is never decoded. Each check
-names the file, the key, what it must be and what it was, and says what to do.
+path stands for others. Manifest and blocks carry a digest: that of a block is the SHA-256 of the file as it is with
+zeros in the digest's position, and is compared before anything else looks at the file. Each check names the file, the
+key, what it must be and what it was, and says what to do.
 """
 
 from __future__ import annotations
@@ -50,7 +45,6 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
-CELL = re.compile(r"[0-9a-f]{20}")
 COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
 KEY = "adadim"
 DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
@@ -281,7 +275,7 @@ def check_manifest(content: Any, path: Place) -> dict[str, Any]:
             check.wrong(where, "name an instance and a policy of the study", cell)
         spec = check.get(cell, "spec", dict, f"{where}.")
         _check_cell(check, spec, f"{where}.spec")
-        if not CELL.fullmatch(str(cell.get("id"))) or digest(spec) != cell["id"]:
+        if digest(spec) != cell.get("id"):
             check.wrong(f"{where}.id", "be the digest of its spec", cell.get("id"))
         pairs.add((instance, policy))
     if len(pairs) != len(content["cells"]) or not pairs:

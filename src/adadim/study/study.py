@@ -35,7 +35,6 @@ from adadim.study.kinds import (
 )
 
 MOST_POINTS = 1_000_000  # of record
-PLANNED = 200  # bytes that a replication takes in the plan of a run
 
 
 @dataclass(frozen=True)
@@ -376,4 +375,4 @@ def _check_memory(cells: Sequence[Cell], trials: int) -> None:
             check_fits(cell.least_bytes, arms=cell.arms, dim=cell.dim)
     points = max(len(cell.times) for cell in cells)
     with study_errors("trials: "):
-        check_fits(trials * (8 * 3 * points + PLANNED * len(cells)), trials=trials)
+        check_fits(trials * (8 * 3 * points + 200 * len(cells)), trials=trials)  # 200 bytes each in the plan

@@ -17,14 +17,13 @@ from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
 from adadim.policies.masters.base import Master
-from adadim.policies.names import with_kind
+from adadim.policies.names import TRUE_DIM, with_kind
 from adadim.study import Study, from_spec, to_spec
 
 T = TypeVar("T")
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
 """The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
-TRUE_DIM = "@intrinsic_dim"
 COMPARED = (
     f"{ORACLE} {PUBLISHED} recommended evidence two-prior prefix prefix-thompson narrow-oracle tapered linucb++reuse "
     "linucb greedy lints linucb++corral smooth-corral corral dynamic-balancing bound-balancing regret-balancing "

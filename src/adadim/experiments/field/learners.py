@@ -32,7 +32,6 @@ from adadim.policies.masters.balancing import DataDriven, DataDrivenLearner
 from adadim.policies.masters.base import CountingMasterLearner, Master
 from adadim.policies.masters.corral import CorralLearner, LogBarrier
 
-RIDGE = 1.0
 CONFIDENCE = (0.0, 0.16, 2.5, 5.0, 25.0)  # scales of Thompson sampling that the masters choose from
 NESTED = (2, 5, 10, 15)  # or dimensions
 
@@ -96,7 +95,7 @@ class SphereTSLearner(Learner, of=SphereTS):
         super().__init__(problem, streams)
         self.policy, self.factor = policy, policy.scale * math.sqrt(policy.dim)
         integer(policy.dim, "dim", most=problem.dim)
-        self.posterior = ContextPosterior(len(problem), policy.dim, RIDGE)
+        self.posterior = ContextPosterior(len(problem), policy.dim, ridge=1.0)
         first = [generator.standard_normal(policy.dim) for generator in streams.generators]
         self.posterior.theta[:] = first / np.linalg.norm(first, axis=1, keepdims=True)
 

@@ -1,24 +1,21 @@
 """The paper's sentences about its experiments, each with a verdict from the data.
 
 A claim is a statistic that is positive if the sentence is true. Its interval is a 95% percentile interval of the
-bootstrap over trials; trials are resampled jointly for all policies and all d*, which share instances and noise, so
-differences are paired. The verdict is "holds" if the interval is above 0, "does not hold" if it is below.
+bootstrap over trials, resampled jointly for all policies and all d*, which share instances and noise, so differences
+are paired. The verdict is "holds" if the interval is above 0, "does not hold" if it is below.
 
 A sentence that says several things at once (less regret at every alpha) has a statistic for each, and is as true as the
-smallest of them. Resampling the smallest would make it smaller still, and find sentences false that are nearly ties.
-Instead the interval reaches from the smallest of the lower ends to the smallest of the upper ends, each upper end
-taken far enough out for all of them to be right at once (Bonferroni); it covers the smallest with 95%.
+smallest of them. Resampling the smallest would make it smaller still; instead the interval reaches from the smallest of
+the lower ends to the smallest of the upper ends, each taken far enough out for all to be right at once (Bonferroni).
 
 Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone.
-`Verdict.survives` says which stand when all of them are to be right at once with 95%: Holm's step-down procedure on the
-bootstrap p-values of all verdicts together, which asks nothing of how they depend on each other (they share trials).
+`Verdict.survives` says which stand when all of them are to be right at once with 95%, by Holm's step-down procedure on
+their bootstrap p-values, which asks nothing of how they depend on each other.
 
-Two sentences need runs of their own. The footnote says "we recommend taking beta = (1 + alpha)/2 if an estimation of
-alpha is available". The advice is about rates, so it must be right for T large enough. The study runs LinUCB++ at beta
-= 0.5 and at the footnote's beta while T grows, at the paper's size for T = 2500 and sizes that grow with T around it,
-and says where the second overtakes the first. Of its flat curve the paper says that LinUCB++ has learned the true
-reward parameter. What it saw up to a round is regressed on the d* features that matter, and the estimate is compared
-with theta. The claim is that they differ by at most a tenth of theta's length. The threshold is ours.
+Two sentences need runs of their own. The footnote recommends beta = (1 + alpha)/2 where alpha is known, which must be
+right for T large enough: LinUCB++ plays at beta = 0.5 and at the footnote's while T grows, at the paper's size for T =
+2500 and sizes that grow with T around it. And LinUCB++ is said to have learned the true reward parameter: what it saw
+is regressed on the d* features that matter, and may differ from theta by a tenth of its length, a threshold of ours.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import numpy as np
 
 from adadim.core.checks import integer, require
 from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
+from adadim.policies.names import TRUE_DIM
 from adadim.report.text import label
 from adadim.study import Results, Study
 from adadim.theory import lower_bound_family, schedule
@@ -37,7 +38,6 @@ CORRAL_BETAS = (0.5, 0.75)
 SCALE = 0.5
 MOST_ARMS = 1024
 SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
-TRUE_DIM = "@intrinsic_dim"
 CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
 # Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
 EVERYTHING = " in all features"

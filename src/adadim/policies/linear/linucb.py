@@ -439,8 +439,6 @@ class LinTS(Policy):
         Regularisation lambda of the least squares: theta ~ N(0, sigma^2 / lambda) beforehand.
     scale : float
         Factor on the standard deviation of the draw. 1 is the posterior itself; the proof below needs more.
-    memory : float, optional
-        Half-life in decisions, as in `LinUCB`: the draw is that of the posterior of the weighted data.
 
     Notes
     -----

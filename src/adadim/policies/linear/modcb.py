@@ -283,9 +283,7 @@ class ModCB(Policy):
         Constants of the "theory" test: its factors, the sub-Gaussian scale of the features and the least eigenvalue
         of their second moment.
     experts : int
-        Number of policies of "exp4-ix".
-    loss_range : (float, float)
-        Rewards that count as loss 1 and loss 0, for "exp4-ix".
+        Number of policies of "exp4-ix", which alone has a `loss_range`.
 
     Notes
     -----

@@ -37,8 +37,6 @@ class SupLinUCB(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of each level's least squares (1 in the analysis).
     radius : {"noise", "full", "paper"} or float
         As in `LinUCB`.
     scale : float
