@@ -21,12 +21,13 @@ import sys
 from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from _report import ROOT, arguments, table, write_json
-from adadim.study.store import encode_block
+from adadim.study.store import encoded
 
 MEASURED = ROOT / "docs" / "measured" / "cpu-cluster.json"
 WORKERS = (10, 100, 1_000, 4_000)
@@ -157,7 +158,9 @@ def result_bytes(replications: int = 25, points: int = 100) -> float:
     regret = np.random.default_rng(0).exponential(1.0, (replications, points)).cumsum(axis=1)
     times = list(range(25, 25 * points + 1, 25))
     identity = {"instance": {"kind": "sphere", "params": {}}, "policy": {}, "seed": 0, "times": times, "format": 2}
-    return float(len(encode_block("0" * 20 + "-000000-000025", identity, (0, replications), times, regret)))
+    cell = SimpleNamespace(identity=identity, times=times)
+    unit: Any = SimpleNamespace(id="0" * 20 + "-000000-000025", cell=cell, span=(0, replications))
+    return float(len(encoded(unit, regret)))
 
 
 def measured_costs(file: Path) -> dict[str, float]:

@@ -65,12 +65,12 @@ def api_page(module: str, title: str, first: str) -> str:
         lines.append(f"::: {module}.{name}")
         if has_layers(value, names):
             lines += ["    options:", "      inherited_members: true"]
-        lines += ["", *shared_parameters(value)]
+        lines += ["", *shared_parts(value)]
     return "\n".join(lines)
 
 
-def shared_parameters(value: Any) -> list[str]:
-    """A list of the parameters that the docstring of a policy has from `policies/parameters.py` or from its bases."""
+def shared_parts(value: Any) -> list[str]:
+    """What the docstring of a policy has from elsewhere: parameters that others have too, the example of masters."""
     if not (isinstance(value, type) and value.__module__.startswith("adadim.policies.")):
         return []
     written = ast.get_docstring(ast.parse(inspect.getsource(value)).body[0]) or ""
@@ -78,7 +78,11 @@ def shared_parameters(value: Any) -> list[str]:
     entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n)+)", section, flags=re.MULTILINE)
     shared = [entry for entry in entries if f"{entry[0]} : {entry[1]}\n{entry[2]}" not in f"{written}\n"]
     items = [f"- **`{name}`** ({kind}): {' '.join(text.split())}" for name, kind, text in shared]
-    return [f"Parameters of `{value.__name__}` that other policies have too:", "", *items, ""] if items else []
+    lines = [f"Parameters of `{value.__name__}` that other policies have too:", "", *items, ""] if items else []
+    example = (inspect.getdoc(value) or "").partition("Examples\n--------\n")[2].strip()
+    if example and "Examples\n" not in written:  # that of all masters
+        lines += ["```pycon", example, "```", ""]
+    return lines
 
 
 def has_layers(value: Any, names: list[str]) -> bool:
@@ -88,9 +92,11 @@ def has_layers(value: Any, names: list[str]) -> bool:
 
 
 def public_names(module: str) -> list[str]:
-    """Names of a module's `__all__` that are no modules; for `adadim`, all its names that no other page has."""
+    """Names of a package's `__all__` that are no modules, or what a module defines; for `adadim`, what no page has."""
     loaded = importlib.import_module(module)
-    names = list(loaded.__all__)
+    own = {name: value for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module}
+    made = [name for name, value in own.items() if inspect.isclass(value) or inspect.isfunction(value)]
+    names = list(getattr(loaded, "__all__", [name for name in made if not name.startswith("_")]))
     if module == "adadim":
         pages = (importlib.import_module(f"adadim.{room}") for room in ("policies", "errors"))
         elsewhere = {name for page in pages for name in page.__all__}

@@ -79,16 +79,8 @@ if TYPE_CHECKING:
 else:
     __getattr__ = _on_demand(
         __name__,
-        {
-            "Agent": "adadim.agent:Agent",
-            "agent": "adadim.agent",
-            "experiments": "adadim.experiments",
-            "paper": "adadim.paper",
-            "report": "adadim.report",
-            "run": "adadim.study:run",
-            "serve": "adadim.serve",
-            "study": "adadim.study",
-        },
+        {"Agent": "adadim.agent:Agent", "run": "adadim.study:run"}
+        | {room: f"adadim.{room}" for room in ("agent", "experiments", "paper", "report", "serve", "study")},
     )[0]
 
     def __dir__() -> list[str]:

@@ -17,27 +17,6 @@ from adadim.core.arrays import FloatArray, real_array
 from adadim.core.checks import check_fits, flag, integer, number, one_of, require
 from adadim.errors import ConditionError, InvalidTypeError, InvalidValueError
 
-__all__ = [
-    "ConditionError",
-    "Iteration",
-    "LowerBoundFamily",
-    "Schedule",
-    "confidence_radius",
-    "dominates",
-    "hardness",
-    "linucbpp_bound_order",
-    "lower_bound_family",
-    "modified_linucb_bound_order",
-    "nonadaptive_rate",
-    "pareto_rate",
-    "rate_lower_bound",
-    "recommended_beta",
-    "schedule",
-    "tapered_information",
-    "tapered_rate",
-    "theorem1_bound",
-]
-
 F = TypeVar("F", float, FloatArray)
 ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 
@@ -115,7 +94,7 @@ def schedule(horizon: int, beta: float, dim: int) -> Schedule:
     """
     horizon, dim = integer(horizon, "horizon"), integer(dim, "dim")
     # p = ceil(log2 T^beta); the slack keeps T^beta = 2^k at k when the logarithm rounds up.
-    p = max(1, math.ceil(checked_beta(beta) * math.log2(horizon) - 1e-9))
+    p = max(1, math.ceil(_checked_beta(beta) * math.log2(horizon) - 1e-9))
     dims = tuple(min(2 ** (p + 2 - i), dim) for i in range(1, p + 1))
     lengths = tuple(min(2 ** (p + i), horizon) for i in range(1, p + 1))
     iterations: list[Iteration] = []
@@ -128,7 +107,7 @@ def schedule(horizon: int, beta: float, dim: int) -> Schedule:
     return Schedule(p, dims, lengths, tuple(iterations))
 
 
-def checked_beta(beta: float) -> float:
+def _checked_beta(beta: float) -> float:
     """The parameter of LinUCB++, in [1/2, 1)."""
     require(0.5 <= number(beta, "beta") < 1.0, "beta", "lie in [1/2, 1)", beta)
     return float(beta)
@@ -155,7 +134,7 @@ def pareto_rate(alpha: F, beta: float) -> F:
     >>> pareto_rate(np.array([0.0, 0.5, 1.0]), beta=0.75)
     array([0.75, 0.75, 1.  ])
     """
-    return rate_lower_bound(alpha, checked_beta(beta))
+    return rate_lower_bound(alpha, _checked_beta(beta))
 
 
 def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:

@@ -1,13 +1,16 @@
 """The posterior of d* against the formula, numerical integration, a case by hand, and its invariances."""
 
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import adadim
-from adadim.models import prefixes
-from adadim.models.prefixes import RIDGES
+from adadim.dimension import RIDGES
+
+prefixes = importlib.import_module("adadim.dimension")  # adadim.dimension is its function
 
 
 def by_formula(features, rewards, ridge, taper=0.0):
@@ -156,7 +159,7 @@ def test_cholesky_and_qr_agree(ridge, seed, monkeypatch):
     ]  # chosen twice each, so that the canonical features are not orthogonal over the choices
     features[30:] = features[3]
     by_cholesky = adadim.dimension(features, rewards, ridge=ridge)
-    monkeypatch.setattr("adadim.models.prefixes.SAFE", 2.0)  # no share is that large
+    monkeypatch.setattr(prefixes, "SAFE", 2.0)  # no share is that large
     by_qr = adadim.dimension(features, rewards, ridge=ridge)
     np.testing.assert_allclose(by_cholesky.probabilities, by_qr.probabilities, atol=1e-11)
     assert by_cholesky.noise == pytest.approx(by_qr.noise, rel=1e-11)

@@ -123,10 +123,8 @@ def test_other_versions_are_told_in_one_sentence(client, tmp_path, monkeypatch):
     assert clusters.disagreement(here, here) == ""
     for name, said in (("numpy", "numpy 1.0, and the client numpy"), ("adadim", "adadim 1.0, and the client adadim")):
         assert clusters.disagreement({**here, name: "1.0"}, here).startswith(said)
-    described = clusters.describe(one_instance(), one_instance().cells[0])
-    other = clusters.Description(described.study, (), described.cell, {**here, "scipy": "0.1"})
     with pytest.raises(RunError, match=r"^a worker has scipy \S+, and the client scipy 0.1; install the same on both$"):
-        clusters.perform(other, 0, 1, "cpu", None)
+        clusters.perform(b"of another version: not unpacked", (0, 1), {**here, "scipy": "0.1"}, "cpu")
     polars = {threading.current_thread(): "0.1"}  # the workers are other threads of this process
     theirs = here["polars"]
     monkeypatch.setattr(
@@ -134,15 +132,6 @@ def test_other_versions_are_told_in_one_sentence(client, tmp_path, monkeypatch):
     )
     with pytest.raises(RunError, match=r"^worker \S+ has polars \S+, and the client polars 0.1; install"):
         run(one_instance(), tmp_path, cluster=client)
-
-
-def test_a_worker_that_makes_another_cell_of_it_is_refused():
-    described = clusters.describe(one_instance(), one_instance().cells[0])
-    other = clusters.Description(described.study, (), "0" * 20, described.versions)
-    with pytest.raises(
-        RunError, match=r"LinUCB on easy is not the same cell on a worker .* as on the client \(0{20}\)"
-    ):
-        clusters.perform(other, 0, 1, "cpu", None)
 
 
 def test_blas_has_one_thread_until_the_last_block_ends():
@@ -222,9 +211,8 @@ def test_what_becomes_of_a_task():
 
 
 def test_a_block_may_be_computed_on_threads(client, tmp_path):
-    study = one_instance()
-    unit = Unit(study.cells[0], 0, 2)
-    future = client.submit(clusters.perform, clusters.describe(study, unit.cell), 0, 2, "cpu", None)
+    packed = clusters.cloudpickle.dumps(one_instance().cells[0])
+    future = client.submit(clusters.perform, packed, (0, 2), clusters.versions(), "cpu")
     assert future.result()[:4] == b"PAR1"
 
 

@@ -152,13 +152,11 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
 
 def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
     """Policies named on the command line, by what was written; one told something of an instance is a table."""
-    return {text: _read_policy(text, plugins) for text in written or []}
-
-
-def _read_policy(text: str, plugins: dict[str, Any]) -> Any:
-    table = policy_table(parse_policy(text), "policy", plugins)
-    told = any(isinstance(value, str) and value.startswith("@") for value in table.values())
-    return table if told else study.from_spec(table, plugins)
+    policies: dict[str, Any] = {text: policy_table(parse_policy(text), "policy", plugins) for text in written or []}
+    for text, table in policies.items():
+        if not any(isinstance(value, str) and value.startswith("@") for value in table.values()):
+            policies[text] = study.from_spec(table, plugins)
+    return policies
 
 
 def band_of(choice: WhichBand) -> Band:

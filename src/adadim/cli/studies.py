@@ -24,8 +24,8 @@ from adadim.core.checks import suggestion
 from adadim.core.codec import parse_policy, to_table
 from adadim.core.files import as_place, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
-from adadim.policies.base import Policy
 from adadim.policies.names import with_kind
+from adadim.policies.parameters import entries, sections
 
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
@@ -222,29 +222,19 @@ def _described(name: str) -> dict[str, Any]:
     kind = kinds.get(table["kind"])
     if kind is None:
         raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
-    parts = _sections(kind)
-    # Variants after released code have the parameters of their original.
-    described = next((p["Parameters"] for k in kind.__mro__ if "Parameters" in (p := _sections(k))), "")
-    texts = re.findall(r"^(\w[\w, ]*?)(?: : .*)?\n((?:    .*\n|\n)+)", described, flags=re.MULTILINE)
-    what = {key: _one_line(text) for names, text in texts for key in names.split(", ")}
+    parts = sections(kind.__doc__ or "")
+    what = {key: _one_line(text.partition("\n")[2]) for key, text in entries(parts.get("Parameters", "")).items()}
     parameters = [
         {"name": field.name, "default": _default(field), "what": what.get(field.name, "")} for field in fields(kind)
     ]
     return {
         "name": kind.__name__,
-        "what": parts[""],
+        "what": parts[""].strip(),
         "parameters": parameters,
         "proved": parts.get("Notes", "Nothing is proved of it.").strip(),
         "example": parts["Examples"].strip(),
         "written": name,
     }
-
-
-def _sections(kind: type) -> dict[str, str]:
-    """Parts of the docstring of a policy, in NumPy's style, by heading; what comes before the first has none."""
-    text = inspect.getdoc(kind) if issubclass(kind, Policy) else None
-    first, *rest = re.split(r"^(\w[\w ]*)\n-{3,}\n", f"{text}\n", flags=re.MULTILINE)
-    return {"": first.strip(), **dict(zip(rest[::2], rest[1::2], strict=True))}
 
 
 def _default(field: Field[Any]) -> str:

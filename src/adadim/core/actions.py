@@ -28,7 +28,6 @@ from adadim.core.frames import without_frame
 from adadim.core.state import unchanging
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
-NORM_SLACK = 1e-9  # rounding on the unit sphere
 LARGEST = 1e100  # beyond, squares of squares overflow
 
 
@@ -286,7 +285,7 @@ def _checked(features: Array) -> Array:
     longest = float(np.sqrt(squared.max()))
     if longest > LARGEST:
         raise InvalidValueError(f"features must be smaller than {LARGEST:g}, but an arm is longer; use other units")
-    if longest > 1 + NORM_SLACK:
+    if longest > 1 + 1e-9:  # rounding on the unit sphere
         warnings.warn(
             f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "
             "most 1 and do not hold as stated; divide the features by that norm to restore them",
@@ -297,11 +296,7 @@ def _checked(features: Array) -> Array:
 
 
 def _feature_major(array: Array) -> Array:
-    """The same (R, K, d) values, each feature's column contiguous: A u then streams through memory in order.
-
-    A prefix of the features is one block, so truncations share the memory and need no copy, and the features between
-    two levels are contiguous too. Replications that share one set of features go on sharing it.
-    """
+    """The same values, each column contiguous: A u streams, and prefixes and replications that share go on sharing."""
     if array.strides[0] == 0 and len(array) > 1:
         return np.broadcast_to(_feature_major(array[:1]), array.shape)
     return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)

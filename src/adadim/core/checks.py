@@ -27,8 +27,6 @@ Guard = Callable[[Any, str], object]
 
 MOST_SHOWN = 200
 LARGEST_INTEGER = 2**63 - 1
-LARGEST_FLOAT = 2**1023
-LONG_INTEGER = 10**60
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 
 _short = reprlib.Repr()
@@ -39,7 +37,7 @@ def shown(value: object) -> str:
     """`repr` of a value, cut where it is long."""
     if isinstance(value, int) and abs(value) >= 10**1000:
         return "an int of more than 1000 digits"
-    if isinstance(value, int) and abs(value) >= LONG_INTEGER:
+    if isinstance(value, int) and abs(value) >= 10**60:
         digits = str(abs(value))
         return f"{'-' * (value < 0)}{digits[:20]}... (an int of {len(digits)} digits)"
     try:
@@ -59,7 +57,7 @@ def is_integer(value: object) -> bool:
 def is_number(value: object) -> bool:
     """Whether `value` is a real number, Python's or NumPy's, and no truth value."""
     if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < LARGEST_FLOAT
+        return not isinstance(value, bool) and abs(value) < 2**1023  # a float can hold it
     return isinstance(value, float | np.integer | np.floating)
 
 
@@ -176,11 +174,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def check_fields(value: object) -> None:
-    """Raise unless the fields of a dataclass are what their annotations say.
-
-    ``Annotated[type, guard]`` is checked by ``guard(value, name)``, `Literal` and `bool` by what they are; with
-    ``| None`` None is possible too. Other annotations say nothing here.
-    """
+    """Raise unless each field fits its annotation: ``Annotated[type, guard]``, `Literal`, `bool`, or ``| None``."""
     kind: Any = type(value)  # to mypy a class has no hash
     for name, guard in _guards(kind):
         guard(getattr(value, name), name)

@@ -40,10 +40,7 @@ GENERATED = frozenset(
 
 
 def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
-    """A dataclass as a table: its class name as `kind`, then its fields as `plain` has them, or without usual ones.
-
-    What cannot be written, a function for instance, stays as it is: who writes the table to a file refuses it there.
-    """
+    """A dataclass as a table: its class as `kind`, then its fields as `plain` has them; functions stay as they are."""
     kept = fields(value)
     if "kind" in kept:
         raise InvalidTypeError(f"{type(value).__name__} has a field 'kind', which names the class; call it otherwise")
@@ -57,10 +54,7 @@ def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
 def from_table(
     table: Mapping[str, Any], kinds: Kinds, where: str = "policy", parameters: Mapping[str, Any] | None = None
 ) -> Any:
-    """Build what a table describes, of the given kinds; keys that are left out take their defaults.
-
-    Lists become tuples. Strings such as ``"@dim"`` stand for ``parameters["dim"]``. Errors say `where` the table is.
-    """
+    """Build what a table describes: lists become tuples, ``"@dim"`` is ``parameters["dim"]``, `where` is for errors."""
 
     def built(value: Any, where: str) -> Any:
         if isinstance(value, Mapping) and "kind" in value:

@@ -17,7 +17,6 @@ from adadim.core.checks import check_fits, flag, integer, is_integer, printable,
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LONGEST_NAME = 200
-MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -185,10 +184,9 @@ class Design:
         )
 
     def build(self, arms: FloatArray, context: FloatArray, names: Sequence[str]) -> FloatArray:
-        """Features (K, d) of arms (K, m) with these names in a context (c,), or in one each (K, c).
+        """Features (K, d) of arms (K, m) in a context (c,), or in one each (K, c); (n, K, d) in n contexts (n, 1, c).
 
-        In each of n contexts (n, 1, c) they are (n, K, d). What stands at the end of a design may be missing in `arms`
-        and `context`: it is 0.
+        What stands at the end of a design may be missing in `arms` and `context`: it is 0.
         """
         shape = (*context.shape[:-2], len(arms))
         built: FloatArray = np.zeros((*shape, self.dim))
@@ -230,7 +228,7 @@ class Design:
 def column_names(given: Any, part: str, least: int, before: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of the columns of a part, from these or from their number, for which the names `before` go on."""
     if is_integer(given):
-        count = integer(given, part, least, MOST_COLUMNS, meaning=f"the number of columns of {part}")
+        count = integer(given, part, least, 100_000, meaning=f"the number of columns of {part}")
         return (*before, *(f"{part} {k}" for k in range(len(before) + 1, count + 1)))
     try:
         names = None if isinstance(given, str | bytes | Mapping) else list(given)

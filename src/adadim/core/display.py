@@ -14,7 +14,6 @@ AFTER = 2.0
 
 LONGEST = 30  # characters of a name in the bar
 LONGEST_VALUE = 300  # characters of a value in HTML
-REST = 33  # characters of a line for a short bar, both times and what is between them
 
 
 def is_interactive() -> bool:
@@ -61,7 +60,7 @@ class Bar:
     def _text(self, done: int, total: int, beside: str) -> str:
         """Name and what stands beside it, or that alone where both would leave too little for the rest."""
         both = f"{self.name}, {beside}" if beside else self.name
-        rest = len(f"{done:,} of {total:,} rounds") + REST
+        rest = len(f"{done:,} of {total:,} rounds") + 33  # for a short bar, both times and what is between them
         return beside if beside and len(both) + rest > self._progress.console.width else both
 
 

@@ -17,7 +17,6 @@ from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
 
 NEVER = 2**62  # round in which arms arrive that nobody has added
-ENDLESS_DRAWS = 1024  # part of no result, since a stream's order does not depend on it
 
 Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
@@ -138,7 +137,7 @@ class Problem:
     @property
     def draws_at_once(self) -> int:
         """How many random numbers to make beforehand for each replication, where they are made beforehand."""
-        return ENDLESS_DRAWS if self._horizon is None else self._horizon
+        return 1024 if self._horizon is None else self._horizon  # results do not depend on it
 
     @property
     def noise(self) -> float:

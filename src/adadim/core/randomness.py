@@ -53,10 +53,7 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
 
 
 class Streams:
-    """Independent streams, one for each replication of a batch, for the library and device of `reference` (`source`).
-
-    `path` is a further key, for the parts of a composite policy (see `child`).
-    """
+    """Independent streams, one for each replication; `path` is a further key, for parts of a policy (see `child`)."""
 
     def __init__(
         self,
@@ -142,11 +139,7 @@ def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
 
 
 class DeviceDraws:
-    """The numbers of one or several batches of streams (lanes), made beforehand and kept on a device.
-
-    How far each stream has come is known on the device only, so that a draw is a fixed sequence of operations there;
-    after `draws` calls the numbers still unused are read back and more are made.
-    """
+    """Numbers of batches of streams (lanes), `draws` at a time, on a device, which knows how far each has come."""
 
     def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:
         # One more than will be needed, so that nothing is made anew after the last round.

@@ -1,10 +1,9 @@
 """Which replications a call concerns, and what they are offered.
 
-Every array has one entry per replication on its first axis. A call concerns all replications, or some: those that are
-still playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
+Every array has one entry per replication on its first axis. A call concerns all replications, or some: those still
+playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
 written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
-not allowed, it carries them too: `features` and `allowed`, an entry for each replication. Where choosing an arm costs
-something, it carries the `costs`, and the `scores` by which an arm was then chosen.
+not allowed, it carries `features` and `allowed`; where an arm costs something, `costs` and then the `scores`.
 """
 
 from __future__ import annotations
@@ -167,11 +166,7 @@ class Rows:
 
 
 class MaskedRows(Rows):
-    """Some replications, by a mask that only the device knows (torch only).
-
-    Arrays that come with it have an entry for every replication, and those outside the mask are ignored: shapes then
-    do not depend on the data, and nothing has to be read back from the device.
-    """
+    """Some replications, by a mask that only the device knows: arrays have an entry for all, and others are ignored."""
 
     def __init__(self, mask: Array, numbers: Array) -> None:
         super().__init__(EVERY, numbers)

@@ -19,7 +19,10 @@ FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
 def argmax(scores: Array, uniforms: Array | None) -> Array:
     """Position of the largest score in each row; a uniform each picks among ties, None takes the lowest index."""
     if is_numpy(scores):
-        return _argmax_one(scores[0], uniforms) if len(scores) == 1 else _argmax_numpy(scores, uniforms)
+        if len(scores) > 1:
+            return _argmax_numpy(scores, uniforms)
+        tied = positions_of_largest(scores[0])
+        return np.array([tied[0 if uniforms is None else int(uniforms[0] * len(tied))]])
     xp = namespace(scores)
     top = xp.max(scores, axis=-1)
     slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
@@ -46,12 +49,6 @@ def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
             if len(candidates) > 1:
                 chosen[i] = candidates[0 if uniforms is None else int(uniforms[i] * len(candidates))]
     return chosen
-
-
-def _argmax_one(row: Array, uniforms: Array | None) -> Array:
-    """The same for one row (K,), in fewer operations."""
-    tied = positions_of_largest(row)
-    return np.array([tied[0 if uniforms is None else int(uniforms[0] * len(tied))]])
 
 
 def positions_of_largest(row: Array) -> Array | list[int]:

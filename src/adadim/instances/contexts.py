@@ -220,5 +220,4 @@ def _draw_click_features(generator: np.random.Generator, shape: tuple[int, int],
     """The same of clicks: a constant, and points of length at most 1."""
     points = draw_features(generator, (shape[0], shape[1] - 1), law)
     points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
-    drawn: FloatArray = np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2)
-    return drawn
+    return np.asarray(np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2))

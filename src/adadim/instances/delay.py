@@ -19,7 +19,6 @@ LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most
 
 NEVER = -1
 LONGEST = 2**53
-BELOW_ONE = 1 - 2**-53
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Delay:
 
     def of_uniforms(self, uniforms: FloatArray) -> IntArray:
         """D, or `NEVER`, as a function of a number drawn uniformly from [0, 1)."""
-        rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, BELOW_ONE)  # uniform again
+        rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, 1 - 2**-53)  # uniform again
         rounds = np.full(rest.shape, float(self.rounds or 0))
         if self.mean is not None:
             # P(D >= k) = (1 - p)^k, and ln(1 - p) = -ln(1 + 1 / mean)

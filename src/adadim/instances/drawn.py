@@ -6,7 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from adadim.instances.instance import (
     parameter,
     with_base_rate,
 )
+
+Generator = np.random.Generator
 
 MOST_ATTRIBUTES = 30
 
@@ -107,7 +109,7 @@ def ball(
     True
     """
 
-    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+    def fill(generator: Generator, rows: FloatArray) -> None:
         _fill_unit_rows(generator, rows)
         rows *= generator.random((arms, 1)) ** (1 / dim)
 
@@ -146,7 +148,7 @@ def anisotropic(
     1.0
     """
 
-    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+    def fill(generator: Generator, rows: FloatArray) -> None:
         generator.standard_normal(out=rows)
         rows *= scales
         rows /= _longest(rows)
@@ -182,7 +184,7 @@ def clicks(
     ('bernoulli', 0.5)
     """
 
-    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+    def fill(generator: Generator, rows: FloatArray) -> None:
         points = np.empty((arms, dim - 1))
         _fill_unit_rows(generator, points)
         rows[:, 0] = 1.0
@@ -239,12 +241,14 @@ def products(
     require(dim < every, "dim", f"be at most 2^attributes - 1 = {every - 1}, the products", dim)
     sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
     chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
-    base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
-    for r, generator in enumerate(generators(seed, replications)):
-        vectors[r] = _signed(theta, intrinsic_dim, dim, generator)
+
+    def columns(generator: Generator) -> list[Any]:
         codes = generator.choice(2**attributes, arms, replace=False, shuffle=False)
         has = (codes[:, None] >> np.arange(attributes)) & 1 == 1
-        base[r] = _scaled(np.stack([has[:, list(members)].all(axis=1) for members in chosen], axis=1))
+        return [has[:, list(members)].all(axis=1) for members in chosen]
+
+    vector = parameter(theta, intrinsic_dim, dim)
+    base, vectors = _drawn_with_signs(columns, vector, arms, generators(seed, replications))
     return linear_instance(base, vectors, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
@@ -288,12 +292,14 @@ def polynomials(
     degrees = [[term.count(v) for v in range(variables)] for term in chosen]  # (0, 0, 2) is x_0^2 x_2
     highest = max(map(max, degrees))
     lengths = np.sqrt(2 * np.arange(highest + 1) + 1)  # the mean square of P_k on [-1, 1] is 1 / (2k + 1)
-    base, vectors = np.empty((len(replications), arms, dim)), np.empty((len(replications), dim))
-    for r, generator in enumerate(generators(seed, replications)):
-        vectors[r] = _signed(theta, intrinsic_dim, dim, generator)
+
+    def columns(generator: Generator) -> list[Any]:
         points = generator.uniform(-1, 1, (arms, variables))
         values = np.polynomial.legendre.legvander(points, highest) * lengths
-        base[r] = _scaled(np.stack([math.prod(values[:, v, k] for v, k in enumerate(d)) for d in degrees], axis=1))
+        return [math.prod(values[:, v, k] for v, k in enumerate(d)) for d in degrees]
+
+    vector = parameter(theta, intrinsic_dim, dim)
+    base, vectors = _drawn_with_signs(columns, vector, arms, generators(seed, replications))
     return linear_instance(base, vectors, horizon, noise, replications, delay)
 
 
@@ -394,16 +400,7 @@ def growing(
     base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
     for rows, leading in zip(base, (base @ vector).argmax(axis=1).tolist(), strict=True):
         rows[[place, leading]] = rows[[leading, place]]
-    return Instance(
-        base,
-        theta=vector,
-        horizon=horizon,
-        noise=noise,
-        replications=replications,
-        arrives=arrives,
-        delay=delay,
-        slack=math.inf,
-    )
+    return linear_instance(base, vector, horizon, noise, replications, delay, arrives=arrives, slack=math.inf)
 
 
 def everyday(
@@ -460,7 +457,7 @@ def everyday(
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
     draw = _drawer(law, arms, dim - columns, flag(per_round, "per_round"))
 
-    def features(generator: np.random.Generator) -> FloatArray:
+    def features(generator: Generator) -> FloatArray:
         drawn = draw(generator)
         return np.concatenate([np.ones((arms, 1)), drawn], axis=1) if columns else drawn
 
@@ -481,13 +478,13 @@ def everyday(
     scale = _longest(_sample(features, np.random.default_rng(0), arms))  # the same whatever is drawn
     problem = context_problem(arms, dim, horizon, noise, replications)
 
-    def draw_round(generator: np.random.Generator) -> FloatArray:
+    def draw_round(generator: Generator) -> FloatArray:
         return features(generator) / scale
 
     return ContextInstance(problem, theta * scale, law, seed, delay=delay, draw=draw_round, noise_mean=hidden)
 
 
-def _sample(draw: Callable[[np.random.Generator], FloatArray], generator: np.random.Generator, arms: int) -> FloatArray:
+def _sample(draw: Callable[[Generator], FloatArray], generator: Generator, arms: int) -> FloatArray:
     """Features of several rounds below each other."""
     return np.concatenate([draw(generator) for _ in range(-(-SAMPLE // arms))])
 
@@ -496,7 +493,7 @@ def _longest(rows: FloatArray) -> float:
     return float(np.sqrt(np.vecdot(rows, rows).max()))
 
 
-def _drawer(law: str, arms: int, dim: int, per_round: bool) -> Callable[[np.random.Generator], FloatArray]:
+def _drawer(law: str, arms: int, dim: int, per_round: bool) -> Callable[[Generator], FloatArray]:
     """What draws the features (K, d) of all arms."""
     if law == "one-hot":
         segments, rest = divmod(dim, arms)
@@ -524,7 +521,7 @@ def _drawer(law: str, arms: int, dim: int, per_round: bool) -> Callable[[np.rand
 
 
 def _drawn(
-    fill: Callable[[np.random.Generator, FloatArray], None], arms: int, dim: int, replications: Sequence[int], seed: int
+    fill: Callable[[Generator, FloatArray], None], arms: int, dim: int, replications: Sequence[int], seed: int
 ) -> FloatArray:
     """Features (R, K, d), where `fill` draws those of a replication."""
     base = np.empty((len(replications), arms, dim))
@@ -533,19 +530,19 @@ def _drawn(
     return base
 
 
-def _fill_unit_rows(generator: np.random.Generator, rows: FloatArray) -> None:
+def _fill_unit_rows(generator: Generator, rows: FloatArray) -> None:
     """Overwrite `rows` with points drawn uniformly from the unit sphere."""
     generator.standard_normal(out=rows)
     rows /= np.sqrt(np.vecdot(rows, rows))[:, None]
 
 
-def _signed(theta: Theta, intrinsic_dim: int, dim: int, generator: np.random.Generator) -> FloatArray:
-    """A parameter with random signs."""
-    signs = np.where(generator.random(dim) < 0.5, -1.0, 1.0)
-    return parameter(theta, intrinsic_dim, dim) * signs
-
-
-def _scaled(rows: FloatArray) -> FloatArray:
-    """Rows divided by the norm of the longest; if all are zero, they stay so."""
-    rows = rows.astype(float)
-    return rows / (_longest(rows) or 1.0)
+def _drawn_with_signs(
+    columns: Callable[[Generator], list[Any]], vector: FloatArray, arms: int, made_by: list[Generator]
+) -> tuple[FloatArray, FloatArray]:
+    """Features (R, K, d) by their columns, over the norm of the longest; and theta with random signs, (R, d)."""
+    base, vectors = np.empty((len(made_by), arms, len(vector))), np.tile(vector, (len(made_by), 1))
+    for r, generator in enumerate(made_by):
+        vectors[r] *= np.where(generator.random(len(vector)) < 0.5, -1.0, 1.0)
+        rows = np.stack(columns(generator), axis=1).astype(float)
+        base[r] = rows / (_longest(rows) or 1.0)
+    return base, vectors

@@ -370,6 +370,7 @@ def linear_instance(
     *,
     expressive: bool = False,
     levels: Sequence[int] | None = None,
+    **more: Any,
 ) -> Instance:
     """Instance with the rows of `base` as arms, closed under truncation if asked for, and `vector` as theta."""
     if levels is not None and not flag(expressive, "expressive"):
@@ -377,7 +378,8 @@ def linear_instance(
     if flag(expressive, "expressive") and levels is None:
         levels = expressive_levels(horizon, base.shape[-1])
     actions = ActionSet(base, levels=levels)
-    return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications, delay=delay)
+    more |= {"horizon": horizon, "noise": noise, "replications": replications, "delay": delay}
+    return Instance(actions, theta=vector, **more)
 
 
 def generators(seed: int, replications: Sequence[int]) -> list[np.random.Generator]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
 from adadim.instances.contexts import ContextInstance, context_problem, draw_features
 from adadim.instances.delay import DelayLike
-from adadim.instances.instance import Instance, check_sizes, generators
+from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 
 
 def lower_bound(
@@ -76,15 +77,8 @@ def lower_bound(
     agrees = intrinsic_dim is None or (is_integer(intrinsic_dim) and intrinsic_dim == true_dim)
     require(agrees, "intrinsic_dim", f"be {true_dim}, the d* of target {target}", intrinsic_dim)
     replications = check_replications(replications)
-    return Instance(
-        np.broadcast_to(family.features, (len(replications), *family.features.shape)),
-        theta=theta,
-        horizon=horizon,
-        noise=family.noise,
-        reward_range=family.delta,
-        replications=replications,
-        delay=delay,
-    )
+    arms = np.broadcast_to(family.features, (len(replications), *family.features.shape))
+    return linear_instance(arms, theta, horizon, family.noise, replications, delay, reward_range=family.delta)
 
 
 def many_best(
@@ -246,10 +240,7 @@ def sphere_rounds(
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = context_problem(arms, len(vector), horizon, noise, replications)
     (noise_mean,) = numbers((noise_mean,), "noise_mean")
-
-    def draw(generator: np.random.Generator) -> FloatArray:
-        return draw_features(generator, (arms, len(vector)), "sphere")
-
+    draw = partial(draw_features, shape=(arms, len(vector)), law="sphere")
     rows = np.tile(vector, (len(replications), 1))
     return ContextInstance(problem, rows, "sphere", seed, delay=delay, draw=draw, noise_mean=noise_mean)
 

@@ -37,8 +37,6 @@ ACTG175_GROUPS = {
     "lab": ("cd40", "cd80"),
 }
 
-RANK = 1e-9  # components with less than this share of the first one's variance are rounding
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RealTable:
@@ -296,7 +294,7 @@ def _components(covariates: FloatArray) -> dict[str, FloatArray]:
 def _leading(products: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvectors, one a column, and eigenvalues, the largest first, without those that are rounding."""
     variances, directions = (part[..., ::-1] for part in eigh(products))
-    kept = variances > RANK * variances[0]
+    kept = variances > 1e-9 * variances[0]
     return directions[:, kept], variances[kept]
 
 

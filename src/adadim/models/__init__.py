@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, is_numpy
@@ -12,17 +12,14 @@ from adadim.models.cost import cheaper_form
 from adadim.models.fixed import HostFeature, HostGram, Posterior
 from adadim.models.tensors import DeviceFeature, DeviceGram
 
-__all__ = ["ContextRegression", "Form", "Posterior", "check_form", "context_posterior", "posterior"]
+__all__ = ["Form", "Posterior", "context_posterior", "posterior"]
 
 Form = Literal["auto", "gram", "feature"]
-
-ContextRegression = ContextPosterior | DeviceContextPosterior
-"""The regression where features come with each round, with NumPy or torch."""
 
 
 def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterior:
     """Posterior in the form asked for, or in the cheaper one for this action set."""
-    check_form(form)
+    one_of(form, "form", get_args(Form))
     if form == "auto":
         form = cheaper_form(actions.arms, actions.base_arms, actions.dim)
     if is_numpy(actions.base):
@@ -30,13 +27,8 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
     return DeviceGram(actions, ridge) if form == "gram" else DeviceFeature(actions, ridge)
 
 
-def context_posterior(reference: Array, dim: int, ridge: float) -> ContextRegression:
+def context_posterior(reference: Array, dim: int, ridge: float) -> ContextPosterior | DeviceContextPosterior:
     """Regression on features that come with each round, in the library and on the device of `reference` (R, ...)."""
     if is_numpy(reference):
         return ContextPosterior(len(reference), dim, ridge)
     return DeviceContextPosterior(reference, dim, ridge)
-
-
-def check_form(form: str) -> None:
-    """Raise unless `form` is a known one."""
-    one_of(form, "form", ("auto", "gram", "feature"))

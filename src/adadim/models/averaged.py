@@ -181,8 +181,7 @@ def features_in_use(chances: FloatArray) -> int:
 class ArmPrefixes:
     """Regressions on all prefixes of the features of fixed arms (K, d), weighed by how likely each is.
 
-    `chances` (active,) are P(d* = m) of the prefixes that are kept up to date; the last stands for all longer ones too.
-    `total` is the log of the evidence summed over prefixes and ridges, as of the last update of the prior.
+    `chances` (active,) are P(d* = m) of the prefixes in use, the last for all longer ones; `total` is the log evidence.
     """
 
     def __init__(self, arms: FloatArray, factor: float, taper: float, decay: float) -> None:

@@ -5,19 +5,14 @@ With V = ridge I + sum x x^T over the features pulled, b = sum r x and theta = V
     u = V^-1 x;   s = 1 + x^T u;   V^-1 -= u u^T / s;   theta -= (x^T theta - r) u / s;   logdet += ln s.
 
 V^-1 and below it theta^T are one matrix M of d + 1 rows: M x is u followed by the mean x^T theta, and both change at
-once, M -= (u, x^T theta - r) u^T / s.
+once, M -= (u, x^T theta - r) u^T / s. The pulls are kept too, the last `BLOCK` one by one and the earlier ones as sums,
+from which V^-1 and theta are made anew every `REFRESH` pulls, or when a difference above would be rounding.
 
-The pulls are kept too, the last `BLOCK` one by one and the earlier ones as sum x x^T and sum r x, to which a block is
-added by one product: every `REFRESH` pulls V^-1 and theta are made anew from them, which wipes out rounding, and so
-they are after a pull whose width has fallen so far that the difference above would be rounding.
+With D = diag(V)^(-1/2) a squared width is known to about eps / lambda_min(D V D), whatever the units of the features.
+V_jj (V^-1)_jj, the inflation of the variance of theta_j by the other features, is at most 1 / lambda_min and some j has
+at least 1 / d of that. Beyond `MOST_INFLATED` a `PrecisionWarning` names the columns.
 
-How exact this is: with D = diag(V)^(-1/2) the moments are known to eps in D V D, whose diagonal is 1, so a squared
-width x^T V^-1 x is known to about eps / lambda_min(D V D), whatever the units of the features. V_jj (V^-1)_jj, the
-inflation of the variance of theta_j by the other features, is at most 1 / lambda_min and some j has at least 1 / d of
-that. Beyond `MOST_INFLATED` the regression is still used, with a `PrecisionWarning` that names the columns.
-
-On torch all replications go at once; a pull is a fixed sequence of operations on fixed memory, so that a round can be
-recorded and replayed.
+On torch all replications go at once, by a fixed sequence of operations on fixed memory, which can be recorded.
 """
 
 from __future__ import annotations
@@ -59,11 +54,7 @@ def stacked(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 class ContextPosterior(CountsOpenPulls):
-    """Exact ridge regression on features that are new each round (NumPy), `dim` of them.
-
-    `inverse` (R, d, d) is V^-1, `theta` (R, d) V^-1 b, `squares` (R,) the sum of squared rewards, `logdet` (R,)
-    ln det(V / ridge).
-    """
+    """Exact ridge regression on features that are new each round (NumPy): `inverse` is V^-1, `theta` V^-1 b."""
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.ridge = np.full(replications, positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1"))
@@ -103,10 +94,7 @@ class ContextPosterior(CountsOpenPulls):
         return stacked([self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())])
 
     def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
-        """Mean and squared width (K,) of the arms (K, d) of each of several rounds, in the first replication.
-
-        The position of the arm pulled is sent back, and counts as open in the rounds after it.
-        """
+        """As `ContextModel.predict_in_turn`, in the first replication."""
         for x in rounds:
             counted = self if self.asked is None else self.asked
             chosen = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]

@@ -49,9 +49,7 @@ def least_bytes(base_arms: int, arms: int, dim: int) -> int:
 def replication_bytes(arms: int, dim: int, horizon: int) -> int:
     """Memory that one replication of a study takes, at most, whatever the policy (with its default form).
 
-    Three times the features (two of them while instances are joined); the matrices of a master's bases in nested
-    dimensions or of the levels of SupLinUCB, whichever take more; and for each base its random numbers, its past and
-    its arms.
+    Three times the features; the matrices of nested bases or of the levels of SupLinUCB; random numbers, past and arms.
     """
     dims = [min(2**i, dim) for i in range(math.ceil(math.log2(dim)) + 1)]
     # On a device nested bases are always in the feature form, whichever is cheaper (`lanes`).

@@ -40,10 +40,9 @@ def prior_precisions(ridge: float, taper: float, dim: int) -> FloatArray:
 
 
 def log_evidence(logdets: FloatArray, residuals: FloatArray, n: float, squares: float) -> FloatArray:
-    """Log evidence of every prefix, up to a constant that all share: -logdet_m / 2 - n/2 ln S_m.
+    """Log evidence of every prefix, up to a constant: -logdet_m / 2 - n/2 ln S_m, with 1/sigma^2 as prior of the noise.
 
-    The noise variance is integrated out under the prior 1/sigma^2. A residual below rounding of the rewards' sum of
-    squares counts as that; rewards that are all zero say nothing.
+    A residual below rounding of the rewards' sum of squares counts as that; rewards that are all zero say nothing.
     """
     if squares <= 0.0:
         return np.zeros_like(logdets)
@@ -61,11 +60,9 @@ def prefix_regressions(gram: Array, moments: Array, squares: Array, weights: Arr
 
 
 def averaged_arms(z: FloatArray, w: FloatArray, chances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Predictions averaged over d*: mean of every arm, and squared widths within and between the prefixes.
+    """Averages over d* for every arm: the mean, and its squared widths within and between the prefixes.
 
-    z is (m, K), P(d* = j) is (m,), and w is (m,), or (m, K) if each arm has a regression of its own. With tail_j =
-    P(d* >= j) the mean is sum_j tail_j z_j w_j, and the squared width, averaged over the prefixes, sum_j tail_j z_j^2;
-    how far the prefixes' means spread comes third.
+    z is (m, K), P(d* = j) is (m,), and w is (m,), or (m, K) if each arm has a regression of its own.
     """
     tail = np.cumsum(chances[::-1])[::-1]
     steps = z * (w[:, None] if w.ndim == 1 else w)
@@ -141,10 +138,9 @@ class FactoredRegression(CountsOpenPulls):
 
 
 class ContextFactor(FactoredRegression):
-    """Every prefix where arms change from round to round: W = L^-1, O(d^2) a pull; NumPy or torch, as `reference` is.
+    """Every prefix where arms change from round to round: W = L^-1, O(d^2) a pull, for features times `weights` (d,).
 
-    `inverse` (R, d, d) is W for features times `weights` (d,); `w`, `logdets` and `residuals` are (R, d), `squares`
-    (the sum of squared rewards) and `pulls` (R,).
+    `inverse` (R, d, d) is W; `w`, `logdets` and `residuals` are (R, d), `squares` (of rewards) and `pulls` (R,).
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float) -> None:

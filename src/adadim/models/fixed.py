@@ -5,36 +5,22 @@ With V = ridge I + sum a a^T over the pulled arms, pulling arm x with reward r c
 
     c = 1 / (1 + g_x);   mean += c (r - mean_x) g;   width^2 -= c g^2;   logdet += ln(1 + g_x).
 
-A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), other libraries
-take all replications at once (`tensors`).
-
-**NumPy.** A row fits the nearest cache and BLAS updates it in one pass, which is faster than temporaries for a whole
-batch. Pulling the same arm again shrinks g by c = 1 / (1 + g_x): with g as before the run of equal pulls, n of them
+A form of the posterior only has to find g. NumPy goes one replication at a time through BLAS (here), since a row fits
+the nearest cache; torch takes all replications at once (`tensors`). With g as before a run of equal pulls, n of them
 have divided it by stretch = 1 + n g_x, so that one more is
 
     mean += (r - mean_x) / stretch_after g;   width^2 -= g^2 / (stretch_before stretch_after)
 
-and the whole run is one rank-one change of V^-1 with weight n / stretch.
+and the whole run is one rank-one change of V^-1 with weight n / stretch. An update is a difference, so that rounding
+grows with the share of a width that is gone since the last factorisation, which is largest for the arm pulled, and as
+the root of the number of updates.
 
-An update is a difference, so that rounding grows with the share of a width that is gone since the last factorisation. A
-pull divides the width^2 of its own arm by more than any other arm's, so that arm says when to factor anew. The errors
-of n updates add up like a random walk, to sqrt(n) times that of one.
-
-**Gram form**: inner products of all arms in the metric V^-1, for K up to a few d. P holds A V^-1 A^T as of the last
-refresh and H the rows sqrt(weight) g of the runs since then, so that
-
-    g = P[x] - H[:, x]^T H.
-
-Every `BLOCK` runs P -= H^T H, a symmetric rank-k product, so the heavy work is BLAS-3.
-
-**Feature form**: V^-1 itself, for K >> d. u = V^-1 a_x and g = A u; an expressive set costs one pass over its base arms
-(see `ActionSet.project`). Where V^-1 is too badly conditioned to be written down or updated often, the arms are
-described by L^-1 a, V = L L^T as of the last factorisation.
-
-**Runs**: the Gram form without a matrix of its own, for many learners of few pulls each on the same arms. Before any
-pull P is A A^T / ridge, which all of them share (`PriorRows`), and each keeps only H, which grows with its runs. Once
-that would cost more than the feature form does, the posterior is factored anew, after which the arms are described by
-L^-1 a in place of the prior, and H is empty.
+- Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
+  since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3.
+- Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
+  described by L^-1 a, V = L L^T as of the last factorisation.
+- Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
+  all share (`PriorRows`). Once H would cost more than the feature form, the posterior is factored anew.
 """
 
 from __future__ import annotations
@@ -63,15 +49,11 @@ EPSILON = float(np.finfo(float).eps)
 CHOLESKY_ERROR = 1e-9
 LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
 LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
-ENDLESS = 10**6  # rounds
 
 
 def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
-    """Raise unless float64 can hold the ridge next to what `horizon` pulls of the longest arm add up to.
-
-    Without end (None) that is a million pulls; `width2` are the squared widths before any pull, where they are known.
-    """
-    horizon = ENDLESS if horizon is None else horizon
+    """Raise unless float64 can hold the ridge beside `horizon` pulls (None: a million) of the longest arm."""
+    horizon = 10**6 if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
     on_host = is_numpy(actions.base)
     if not (EPSILON * np.sqrt(ratio) <= LARGEST_ERROR if on_host else EPSILON * ratio <= LARGEST_DEVICE_ERROR):
@@ -85,11 +67,10 @@ def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width
 
 
 class Posterior(CountsOpenPulls):
-    """Exact ridge regression seen from the arms.
+    """Exact ridge regression seen from the arms: `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a.
 
-    `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a of every arm; `counts` and `sums` (R, K) its pulls and
-    the sum of its rewards, which determine all the rest (see `rebuild`); `pulls`, `squares` and `logdet` (R,) all
-    pulls, the sum of all squared rewards (not a number after a rebuild that did not say) and ln det(V / ridge).
+    `counts` and `sums` (R, K) are the pulls and rewards of each, which determine all the rest (see `rebuild`) but
+    `squares` (R,), of all rewards (not a number if nobody said). `logdet` is ln det(V / ridge).
     """
 
     streamed = 0  # bytes that a pull of another arm reads for each replication
@@ -121,11 +102,7 @@ class Posterior(CountsOpenPulls):
         return same
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
-        """Set the state to what `counts` pulls with reward `sums` per arm lead to, by a factorisation.
-
-        Only `squares`, the sums of squared rewards, cannot be found from these. Pulls that are not answered yet stay
-        so.
-        """
+        """Set the state to what pulls and sums of rewards per arm lead to, by a factorisation; open pulls stay so."""
         xp = self.actions.xp
         if self.asked is not None:
             unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
@@ -142,10 +119,7 @@ class Posterior(CountsOpenPulls):
             self.restart(r, factor, whitened)
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
-        """Set replication `r` to what its pulls with these rewards lead to, after the arms or the rewards changed.
-
-        That is `rebuild`, to rounding; a form may know something cheaper than a factorisation.
-        """
+        """Set replication `r` to what its pulls with these rewards lead to: `rebuild`, to rounding, or cheaper."""
         row = Rows.some(np.array([r]), self.squares)
         self.rebuild(row.of(self.counts), sums[None], row, row.of(self.squares) * 0 + squares)
 
@@ -315,11 +289,7 @@ class Relearning(HostPosterior):
 
 
 class HostGram(Relearning):
-    """Ridge posterior held as a K x K matrix P, of which only the lower triangle is kept.
-
-    Before it is built, the prior's row A a_x / ridge is computed when asked for: a base learner that is hardly ever
-    played never pays for the matrix.
-    """
+    """Ridge posterior held as a K x K matrix P (its lower triangle), built only when enough pulls have been made."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
@@ -451,9 +421,6 @@ class HostFeature(Relearning):
         return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())
 
 
-ROOM = 32  # rows that H grows by at least
-
-
 class PriorRows:
     """Rows A a_x / ridge before any pull, for all learners: the first one by one, the others from the whole product."""
 
@@ -534,7 +501,7 @@ class HostRuns(HostPosterior):
 
     def _make_room(self, r: int) -> None:
         h = self._h[r]
-        larger = np.zeros((min(len(h) + max(ROOM, len(h) // 2), self._most), h.shape[1]))
+        larger = np.zeros((min(len(h) + max(32, len(h) // 2), self._most), h.shape[1]))
         larger[: len(h)] = h
         self._h[r] = larger
 

@@ -1,16 +1,13 @@
 """Models that forget: what a decision taught counts half after so many further decisions.
 
 When decision N of a replication is made, the pull of its decision n has the weight 2^(-(N - n) / memory), whenever its
-reward came; before it came, the pull has that weight in the widths. An agent weighs its log in the same way. With
+reward came, and before that in the widths alone; pulls of a log count as decisions in their order. With
 
     V = Lambda + sum_n w_n x_n x_n^T,   b = sum_n w_n r_n x_n
 
 the sums fade from one decision to the next and the prior Lambda does not, so that no rank-one step leads from one V^-1
-to the next: each decision factorises V, d^3 / 3 operations for each replication (twice that while pulls are open, K
-times that where each of K arms has a parameter), and K d^2 for the widths of K arms. Learning the prior by the evidence
-of the weighted sums takes the spectrum of V besides, about 10 d^3.
-
-Pulls of a log, which were never decided here, count as decisions in their order.
+to the next: each decision factorises V, d^3 / 3 operations (twice that while pulls are open, K times that where each of
+K arms has a parameter). Learning the prior by the evidence takes the spectrum of V besides, about 10 d^3.
 """
 
 from __future__ import annotations
@@ -40,9 +37,8 @@ EPSILON = float(np.finfo(float).eps)
 class FadingRegression(FactoredRegression):
     """Ridge regressions on weighted sums, one for each entry of `reference`; `epoch` is the decision that counts 1.
 
-    What is pulled comes as features (n, d) and the numbers (n,) of the decisions. `inverse` is L^-1 where V = L L^T,
-    `w` L^-1 b and `logdet` ln det(V / ridge), all as of the last `factorise`; `weight` is the sum of the weights,
-    `pulls` the number of answered pulls.
+    What is pulled comes as features (n, d) and numbers (n,) of decisions. `inverse` is L^-1 where V = L L^T, `w` L^-1 b
+    and `logdet` ln det(V / ridge), all as of the last `factorise`; `weight` is the sum of the weights.
     """
 
     streamed = 0

@@ -45,21 +45,11 @@ def _numbers(count: int) -> Array:
 class Model(ABC):
     """Ridge regression `state` on what was pulled, asked about what is offered; a radius has to cover `arms` arms."""
 
-    on_host = False
-    """Whether it computes with NumPy whatever the library of the problem."""
-
-    fixed_operations = True
-    """Whether a round is always the same array operations, which a device can record."""
-
-    streamed = 0
-    """Bytes that a pull reads for each replication."""
-
-    all_arms = True
-    """Whether it speaks of all arms offered; otherwise see `offered` and `check_arms`."""
-
-    blocks = 1
-    """Regressions of a replication: arm k of replication r is number r K + k in `state` where each has one."""
-
+    on_host = False  # whether it computes with NumPy whatever the library of the problem
+    fixed_operations = True  # whether a round is always the same array operations, which a device can record
+    streamed = 0  # bytes that a pull reads for each replication
+    all_arms = True  # whether it speaks of all arms offered; otherwise see `offered` and `check_arms`
+    blocks = 1  # regressions of a replication: arm k of replication r is number r K + k in `state` where each has one
     state: Any
 
     def __init__(self, problem: Problem, dim: int) -> None:
@@ -239,11 +229,10 @@ class FixedModel(Model):
 
 
 class ContextModel(Model):
-    """Features that come with each round, multiplied by `weights` if there are any.
+    """Features that come with each round, multiplied by `weights` if there are any; or one context for all arms.
 
-    Or one context for all arms, each of which has a parameter of its own (`Problem.disjoint`): the same as one
-    regression on the products of every arm with every covariate, whose V is block diagonal with a block for each arm. A
-    decision then costs K d^2 in place of K (K d)^2.
+    The latter (`Problem.disjoint`) is one regression on the products of every arm with every covariate, whose V has a
+    block for each arm: a decision costs K d^2 in place of K (K d)^2.
     """
 
     def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
@@ -276,10 +265,9 @@ class ContextModel(Model):
         return mean[0], width2[0]
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
-        """Mean and squared width (K,) of the arms (K, d) of several rounds, where there is one replication (NumPy).
+        """Mean and squared width (K,) of the arms (K, d) of several rounds in one replication; None if it cannot.
 
-        The position of the arm pulled is sent back, and counts as open in the rounds after it. None where that cannot
-        be said without looking at a round by itself.
+        The position of the arm pulled is sent back, and counts as open in the rounds after it.
         """
         if type(self.state) is not ContextPosterior or len(self.state.ridge) != 1:
             return None

@@ -31,10 +31,9 @@ FORGOTTEN = 1e-9  # pulls; less than that is nothing
 class Moments:
     """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
 
-    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest squared norm of an x and the largest absolute value of each
-    feature; and `asked`, sum w x x^T over all pulls that were decided, those whose rewards are not known yet among them
-    (by default every reward is known, and this is `second`). For models with a constant there are `first` and `total`,
-    sum w x and sum w r (zero where nobody kept them), and `asked_first` and `asked_weight`, of the pulls of `asked`.
+    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `asked`, sum w x x^T
+    over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and sum w r
+    (zero where nobody kept them), and `asked_first` and `asked_weight`, of the pulls of `asked`.
     """
 
     second: FloatArray

@@ -1,12 +1,8 @@
 """The ridge posterior over fixed arms on torch: all replications at once, a fixed sequence of operations.
 
 Every pull is a run of its own, and replications that a pull does not concern are masked out, so that nothing depends on
-the data through shapes or through Python, and a round can be recorded and replayed.
-
-`Lanes` holds several posteriors on the same arms, in nested dimensions, of which a round concerns one in each
-replication: the feature form for all bases of a master at once. What a round does depends on the choices through
-indices alone, so it is one fixed sequence of operations. W holds the matrices V^-1 of one replication end to end,
-sum d_b^2 numbers.
+the data through shapes or through Python, and a round can be recorded and replayed. `Lanes` holds several posteriors on
+the same arms, in nested dimensions, of which a round concerns one in each replication: the bases of a master.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ FEWEST_ROWS = 50.0  # effective ones, below which an interval means nothing
 FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
 LARGEST_MISS = 4.0  # standard errors by which the mean weight may miss 1
 FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
-LARGEST_BLOCK_SHARE = 16
 
 
 @dataclass(frozen=True)
@@ -338,7 +337,7 @@ def _blocks(rows: int) -> Iterator[tuple[int, int]]:
     while start < rows:
         stop = min(rows, start + size)
         yield start, stop
-        start, size = stop, min(max(FIRST_BLOCK, stop), max(FIRST_BLOCK, rows // LARGEST_BLOCK_SHARE))
+        start, size = stop, min(max(FIRST_BLOCK, stop), max(FIRST_BLOCK, rows // 16))
 
 
 def mean_of(terms: FloatArray, level: float) -> Estimate:

@@ -129,8 +129,7 @@ class Replay:
     def mean(self) -> FloatArray:
         """Mean reward of these rows, (R,)."""
         with np.errstate(invalid="ignore"):
-            means: FloatArray = self.rewards[:, -1] / self.matched
-        return means
+            return np.asarray(self.rewards[:, -1] / self.matched)
 
 
 @overload

@@ -9,13 +9,12 @@ from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
-from adadim.policies.linear.greedy import Greedy
-from adadim.policies.linear.linucb import LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
+from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
-from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.optimistic import BanditCombiner, UCBCorral
@@ -84,3 +83,9 @@ def kinds() -> dict[str, type[Policy]]:
 def parts() -> dict[str, type[Bound]]:
     """What is no policy but may be a parameter of one, by name: the candidate bounds of masters."""
     return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}
+
+
+for _name, _kind in kinds().items():
+    if issubclass(_kind, Master) and "Examples" not in (_kind.__doc__ or ""):
+        _room = "adadim" if _name in __all__ else released.__name__
+        _kind.__doc__ = f"{_kind.__doc__}{EXAMPLE.format(master=f'{_room}.{_name}')}"

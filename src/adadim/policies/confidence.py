@@ -18,10 +18,9 @@ def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
 def fixed_radius(
     rule: Radius, noise: Any, horizon: Any, arms: int, ridge: float, theta_norm: float, total: int | None = None
 ) -> Any:
-    """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` may be an array.
+    """Radius by a rule that does not look at the data, as `LinUCB` describes them; `noise` and `horizon` may be arrays.
 
-    `horizon` is that of the sub-problem, or an array as in `noise_radius`, and `total` that of the whole (the same by
-    default), which bounds the norm of theta in "paper". Virtual dimensions are orthogonal: theta_norm serves them too.
+    `horizon` is that of the sub-problem, `total` that of the whole (else the same), which bounds theta in "paper".
     """
     if not isinstance(rule, str):
         return rule + 0.0 * noise

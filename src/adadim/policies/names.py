@@ -9,7 +9,8 @@ from typing import Any
 from adadim.core.codec import to_table
 from adadim.policies.linear.evidence import RECOMMENDED
 
-_ORACLE = {"kind": "LinUCB", "dim": "@intrinsic_dim"}
+TRUE_DIM = "@intrinsic_dim"  # what tables have for a parameter of a policy that is told d*
+_ORACLE = {"kind": "LinUCB", "dim": TRUE_DIM}
 
 NAMES: Mapping[str, Mapping[str, Any]] = {
     "recommended": to_table(RECOMMENDED, defaults=False),

@@ -126,27 +126,27 @@ ties : {"random", "lowest"}
 
 def described(kind: type, names: Iterable[str]) -> str | None:
     """The docstring of a class with all its parameters: of those that it leaves out, what its bases or `SHARED` say."""
-    parts, known = dict(_sections(kind.__doc__ or "")), dict(_entries(SHARED))
+    parts, known = dict(sections(kind.__doc__ or "")), dict(entries(SHARED))
     first, own = parts.pop(""), parts.pop("Parameters", "").strip("\n")
     for base in reversed(kind.__mro__[1:]):
-        known |= _entries(_sections(base.__doc__ or "").get("Parameters", ""))
-    entries = _entries(f"{own}\n")
-    more = "".join(f"{name}{known[name]}" for name in names if name not in entries and name in known)
+        known |= entries(sections(base.__doc__ or "").get("Parameters", ""))
+    written = entries(f"{own}\n")
+    more = "".join(f"{name}{known[name]}" for name in names if name not in written and name in known)
     if not more:
         return kind.__doc__
-    sections = {"Parameters": f"{own}\n{more}\n".lstrip("\n"), **parts}
-    return first + "".join(f"{head}\n{'-' * len(head)}\n{body}" for head, body in sections.items())
+    whole = {"Parameters": f"{own}\n{more}\n".lstrip("\n"), **parts}
+    return first + "".join(f"{head}\n{'-' * len(head)}\n{body}" for head, body in whole.items())
 
 
 @cache
-def _sections(text: str) -> dict[str, str]:
+def sections(text: str) -> dict[str, str]:
     """Parts of a docstring in NumPy's style by heading; what comes before the first has none."""
     first, *rest = re.split(r"^(\w+)\n-{3,}\n", f"{inspect.cleandoc(text)}\n", flags=re.MULTILINE)
     return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
 
 
 @cache
-def _entries(section: str) -> dict[str, str]:
+def entries(section: str) -> dict[str, str]:
     """What a section says of each parameter, from the end of its name on."""
     found = re.finditer(r"^(\w+(?:, \w+)*)((?: : .*)?\n(?:    .*\n)+)", section, flags=re.MULTILINE)
     return {name: entry[2] for entry in found for name in entry[1].split(", ")}

@@ -151,10 +151,9 @@ class Player(ABC):
         return None
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        """Scores (K,) of the arms (K, d) of several rounds after so many decisions, in one replication.
+        """Scores (K,) of the arms (K, d) of several rounds after so many decisions; None if rounds have to be single.
 
         The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.
-        None where each round has to be chosen by itself.
         """
         return None
 
@@ -174,10 +173,7 @@ class Player(ABC):
         return rows if surely_all(there) else rows.offering(None, there)
 
     def sequence(self) -> Hashable:
-        """Name of the array operations of the next round of all replications; None if the data decide which they are.
-
-        Only learners that have several fixed sequences define it: rounds of equal name can be replayed.
-        """
+        """Name of the array operations of the next round, to replay where it is equal; None if the data decide."""
         return type(self).__name__ if self.fixed_operations else None
 
     def check_arms(self, arms: Array) -> None:
@@ -189,10 +185,7 @@ class Player(ABC):
         return None
 
     def context_sums(self) -> list[Moments] | None:
-        """Sums over the features pulled in each replication, where they come with each round; None if it keeps none.
-
-        The features may be multiplied by factors, which the answer of `dimension` does not depend on.
-        """
+        """Sums over the features pulled (perhaps times factors), where they come with rounds; None if it keeps none."""
         return None
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -220,11 +213,7 @@ class Player(ABC):
         return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
 
     def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
-        """Position of the largest score in each row; ties are broken at random, by one draw per replication.
-
-        Costs are subtracted first, and arms that are not allowed left out; the scores are then those of all arms, in
-        their order.
-        """
+        """Position of the largest score in each row, less costs and among the arms allowed; a draw settles ties."""
         if rows.allowed is None and rows.costs is None:  # the usual case, in a call less
             return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
         return largest(scores, rows, self.draws, ties)
@@ -313,10 +302,7 @@ def unmarked(memo: Memo, mark: int) -> Memo:
 
 @runtime_checkable
 class LearnsFromSums(Protocol):
-    """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`.
-
-    Every learner has `resume`, `choose` and `more_scores`; the rest is what the sums of its data need.
-    """
+    """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`."""
 
     everyone: Rows
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, namespace, surely_all
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.balancing import DynamicBalancing
@@ -50,26 +50,12 @@ class ReleasedLinUCBPlusPlus(LinUCBPlusPlus):
     (1, 100)
     """
 
-    @property
-    def rescales(self) -> bool:
-        return True
-
-    def features(self, actions: ActionSet) -> ActionSet:
-        return actions.rescaled()
+    rescales: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class ReleasedDynamicBalancing(DynamicBalancing):
-    """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(ReleasedDynamicBalancing(reference="upper"), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
-    """
+    """Dynamic Balancing with a width that is 0 at the first play, and ties drawn among inactive bases too."""
 
     def confidence(self, plays: Array, bases: int, delta: float) -> Array:
         xp = namespace(plays)

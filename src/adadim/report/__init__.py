@@ -24,5 +24,5 @@ if TYPE_CHECKING:
 else:  # these need matplotlib
     __getattr__, __dir__ = _on_demand(
         __name__,
-        {name: f"adadim.report.figures:{name}" for name in ("Band", "draw", "draw_and_save", "save", "summary")},
+        {name: f"adadim.report.figures:{name}" for name in __all__ if name not in globals()},
     )

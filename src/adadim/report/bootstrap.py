@@ -15,7 +15,6 @@ from adadim.core.arrays import FloatArray
 FEWEST = 6
 """Trials from which an interval means something: with fewer, chance alone makes all agree too often (2^-5 > 0.025)."""
 
-SEED = 20220328
 RESAMPLES, SHARES = 4000, 2000
 
 
@@ -27,7 +26,7 @@ def resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def generator() -> np.random.Generator:
     """Fresh source of the draws."""
-    return np.random.default_rng(SEED)
+    return np.random.default_rng(20220328)
 
 
 def shares(draw: np.random.Generator, count: int, times: int = SHARES) -> FloatArray:
@@ -44,9 +43,8 @@ def interval(sample: FloatArray) -> tuple[float, float]:
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """95% interval of the mean over trials, for each column of (trials, n) values: low and high ends.
 
-    The bootstrap's percentile interval is too narrow for few trials. Its quantiles are taken further out, so far that
-    it would agree with Student's t for normal values (Hesterberg's expanded percentiles). Resamples of fewer than 6
-    trials do not reach that far: for these it is Student's interval itself. A single trial has none.
+    Percentiles of the bootstrap, so far out that they would agree with Student's t for normal values (Hesterberg's
+    expanded percentiles); of fewer than 6 trials Student's interval itself. One trial has none.
     """
     trials = len(values)
     mean = values.mean(axis=0)

@@ -20,7 +20,6 @@ from adadim.policies.names import NAMES
 ORACLE = "oracle"
 """Key of LinUCB told d*, which is no kind of its own but looks like one."""
 
-COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 MARKERS = "osD^v<>PX*hpd8Hx+1234"
 SOLID, DASHED, DOTTED, MIXED = "-", "--", ":", "-."
 LINES = (SOLID, DASHED, MIXED, DOTTED)
@@ -35,7 +34,7 @@ class Look:
     line: str = SOLID
 
     def __post_init__(self) -> None:
-        if not isinstance(self.colour, str) or not COLOUR.fullmatch(self.colour):
+        if not isinstance(self.colour, str) or not re.fullmatch(r"#[0-9A-Fa-f]{6}", self.colour):
             raise InvalidValueError(f"colour must be written #RRGGBB, got {shown(self.colour)}")
         if not isinstance(self.marker, str) or len(self.marker) != 1 or self.marker not in MARKERS:
             raise InvalidValueError(f"marker must be one of {' '.join(MARKERS)}, got {shown(self.marker)}")
@@ -129,11 +128,7 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
 
 
 def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
-    """Colour, line style, marker and line width of what `key_of` gives, as matplotlib takes them.
-
-    Turn 0 is the first of this kind in a figure; the next have the same colour, other lines and markers that are hollow
-    or filled by half.
-    """
+    """Look of what `key_of` gives for matplotlib; after turn 0, the first of a kind, with other lines and markers."""
     look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
     looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:

@@ -127,10 +127,9 @@ class Probe(NamedTuple):
 
 
 def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
-    """Build one replication, which shows whether the parameters fit, with `shrink` one of two arms.
+    """Build one replication, which shows whether the parameters fit; with `shrink` one of two arms.
 
-    That asks for a generator, as adadim's are, whose instances have a fixed number of arms for each that is asked for:
-    one, or one per level in an expressive set. Nothing is known of generators of the user's own.
+    That asks for a generator whose instances have as many arms as asked for, or so many per level, as adadim's are.
     """
     wanted: Any = params.get("arms")
     small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted

@@ -1,10 +1,9 @@
 """Computing units on a Dask cluster.
 
-Blocks go out as tasks, twice as many as the workers can do at a time, so that several clients can share a folder. What
-travels is a description, as a study is: tables, numbers, and the text of plugins. The worker makes the cell from it,
-which must have the same hash there as here, and computes. What comes back is stored by this process, or has been stored
-by the worker; the claims are held here. A worker that dies takes nothing with it but what it was computing: Dask gives
-that to another.
+Blocks go out as tasks, twice as many as the workers can do at a time, so that several clients can share a folder. A
+cell travels pickled, with classes and functions of the user's own by value, and is unpacked only where the versions are
+the client's. What comes back is stored by this process, or has been stored by the worker; the claims are held here. A
+worker that dies takes nothing with it but what it was computing: Dask gives that to another.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from adadim.core.arrays import check_device
 from adadim.core.checks import GIB, machine_bytes, shown
 from adadim.core.files import Place, exists
 from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
-from adadim.study.cells import Cell, Unit, UnitStatus
+from adadim.study.cells import Cell, Span, Unit, UnitStatus
 from adadim.study.engines import SHARE, Engine, WorkersDiedError, device_batch, device_regret, gpu_memory, regret_of
-from adadim.study.kinds import SOURCES, PluginSource, load_source
 from adadim.study.source import PACKAGE, digest_of
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
 try:
+    import cloudpickle
     import dask
     import distributed
     from distributed import Client, Future
@@ -44,7 +43,6 @@ except ImportError as _error:
     raise StudyError("cluster: needs dask.distributed; install it with: pip install 'adadim[cluster]'") from _error
 
 DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the bytes of a block
-MOST_CELLS = 64  # that a worker keeps ready
 LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
@@ -106,7 +104,7 @@ class Cluster(Engine):
         self.jobs = sum(self._slots.values())
         # `plan` divides memory between jobs; what is known here is the memory for one.
         self.memory = self.jobs * min(fact.memory / fact.threads for fact in workers.values())
-        self._described: dict[str, Description] = {}
+        self._packed: dict[str, bytes] = {}
         self._made = self._begun = self._counted = time.monotonic()
         self._done = self._replications = 0
 
@@ -156,13 +154,13 @@ class Cluster(Engine):
 
     def _submit(self, unit: Unit) -> Future:
         cell = unit.cell
-        if cell.id not in self._described:
-            self._described[cell.id] = describe(self.study, cell)
+        if cell.id not in self._packed:
+            self._packed[cell.id] = cloudpickle.dumps(cell)
         return self.client.submit(
             perform,
-            self._described[cell.id],
-            unit.start,
-            unit.stop,
+            self._packed[cell.id],
+            unit.span,
+            versions(),
             self.device,
             self.folder,
             key=f"adadim-{unit.id}-{secrets.token_hex(4)}",  # never the same as another run's
@@ -221,7 +219,9 @@ class Cluster(Engine):
             now = self.client.nthreads()
             self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
             self._counted = time.monotonic()
-            _restart_workers(self.client.cluster)
+            cluster = self.client.cluster
+            if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
+                cluster.scale(len(cluster.worker_spec))  # starts again who was given up, having been away for long
 
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
@@ -263,26 +263,7 @@ class Cluster(Engine):
             )
 
 
-def _restart_workers(cluster: Any) -> None:
-    """Start workers again that a cluster of this machine has given up: it does so with one that is away for long."""
-    if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
-        cluster.scale(len(cluster.worker_spec))
-
-
 # What follows is done by workers.
-
-
-@dataclass(frozen=True)
-class Description:
-    """A cell as a worker is told of it, with what must be the same there as here; two of one cell are equal."""
-
-    study: dict[str, Any] = field(compare=False)  # tables of a study of one instance and one policy
-    sources: tuple[PluginSource, ...] = field(compare=False)  # files of the user's own that it needs
-    cell: str  # identifier that the cell must have
-    versions: dict[str, str] = field(compare=False)  # what must be installed
-    # The cell itself, where it needs classes or functions of the user's own that come from no file: they then travel as
-    # Dask sends any object.
-    ready: Cell | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -296,27 +277,18 @@ class Facts:
     sees: bool  # whether the results folder asked for is there
 
 
-def describe(study: Study, cell: Cell) -> Description:
-    """A cell of a study, for workers."""
-    whole = study.to_dict()
-    part = {key: whole[key] for key in ("name", "trials", "seed", "record")}
-    part["instances"] = {cell.instance: whole["instances"][cell.instance]}
-    part["policies"] = {cell.policy: whole["policies"][cell.policy]}
-    of_plugins = [SOURCES.get(value) for value in study.plugins.values()]
-    sources = tuple(dict.fromkeys(source for source in of_plugins if source is not None))
-    return Description(part, sources, cell.id, versions(), cell if None in of_plugins else None)
-
-
-def perform(described: Description, start: int, stop: int, device: str, folder: Place | None) -> bytes | None:
+def perform(
+    packed: bytes, span: Span, wanted: dict[str, str], device: str, folder: Place | None = None
+) -> bytes | None:
     """Compute replications of a cell: gives the file of the block, or writes it to a results folder and gives None."""
-    if reason := disagreement(versions(), described.versions):
+    if reason := disagreement(versions(), wanted):
         raise RunError(f"a worker has {reason}; install the same on both")
-    unit = Unit(_cell(described), start, stop)
+    unit = Unit(_unpacked(packed), *span)
     store = None if folder is None else Store(folder)
-    if store is not None and exists(store.path(unit.cell.id, unit.span)):  # whoever wrote it died before telling
+    if store is not None and exists(store.path(*unit.block)):  # whoever wrote it died before telling
         return None
     if device == "cpu":
-        with _memory().taken((stop - start) * unit.cell.replication_bytes, unit):
+        with _memory().taken((unit.stop - unit.start) * unit.cell.replication_bytes, unit):
             regret = regret_of(unit, unit.make)
     else:
         regret = device_regret(unit, check_device(device))
@@ -363,26 +335,10 @@ def disagreement(there: dict[str, str], here: dict[str, str]) -> str:
     return ""
 
 
-_making = threading.RLock()
-
-
-@lru_cache(MOST_CELLS)
-def _cell(job: Description) -> Cell:
-    """The cell that is described."""
-    if job.ready is not None:
-        return job.ready
-    with _making:
-        loaded = {name: value for source in job.sources for name, value in _loaded(source).items()}
-        (cell,) = Study.from_dict(job.study, plugins=loaded).cells
-    if cell.id != job.cell:
-        raise RunError(
-            f"{cell.policy} on {cell.instance} is not the same cell on a worker ({cell.id}) as on the client "
-            f"({job.cell}); install the same packages on both"
-        )
+@lru_cache(64)
+def _unpacked(packed: bytes) -> Cell:
+    cell: Cell = cloudpickle.loads(packed)
     return cell
-
-
-_loaded = lru_cache(8)(load_source)
 
 
 @dataclass
@@ -413,6 +369,7 @@ class Memory:
 
 
 _memories: dict[str, Memory] = {}
+_making = threading.Lock()
 
 
 def _memory() -> Memory:

@@ -247,11 +247,7 @@ def rounds_of(units: Iterable[Unit]) -> int:
 
 
 class RoundCount:
-    """Counts the rounds of a run, and shows them in a bar while it lasts.
-
-    Workers of this machine write the rounds of blocks under way into small files of a temporary folder
-    (`engines.reporter`), which is removed in the end, or after a kill by the next run.
-    """
+    """Counts the rounds of a run for its bar, from small files that workers write (`engines.reporter`)."""
 
     def __init__(self, name: str, wanted: bool | None, pace: Callable[[], str] = str) -> None:
         _remove_left_folders()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import linecache
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from adadim import instances, policies
 from adadim.core import codec
@@ -33,17 +30,6 @@ SUPPLIED = ("replications", "seed")  # what a study decides for all of its insta
 # Parameters that generators have had since later than results have been filed: at these values they are not named, so
 # that results of before are found again.
 LATER: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
-
-
-class PluginSource(NamedTuple):
-    """Name (without ``.py``) and text of a plugin's file, which is how it travels to other machines."""
-
-    stem: str
-    text: str
-
-
-SOURCES: weakref.WeakKeyDictionary[Any, PluginSource] = weakref.WeakKeyDictionary()
-"""Where the classes and functions of plugins come from, as far as `load_plugin` has loaded them."""
 
 
 @contextmanager
@@ -120,28 +106,15 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{file}: cannot be read as text: {error}") from error
-    return _load(PluginSource(file.stem, text), str(file.absolute()), str(file))
-
-
-def load_source(source: PluginSource) -> dict[str, Any]:
-    """Run the text of a plugin that was loaded from its file on another machine; see `load_plugin`."""
-    # Python finds the lines of a file that is not there in this cache; a cell's hash needs them.
-    file = f"<plugin {source.stem}.py {hashlib.sha256(source.text.encode()).hexdigest()[:12]}>"
-    linecache.cache[file] = (len(source.text), None, source.text.splitlines(keepends=True), file)
-    return _load(source, file, file)
-
-
-def _load(source: PluginSource, file: str, name: str) -> dict[str, Any]:
-    """Policies and generators that a plugin defines; `file` is where its lines are, `name` what errors call it."""
-    module = types.ModuleType(f"adadim_plugin_{source.stem}")
-    module.__file__ = file
+    module = types.ModuleType(f"adadim_plugin_{file.stem}")
+    module.__file__ = str(file.absolute())
     # Registered only while it runs (dataclasses look their module up): what is in no importable module travels to
     # worker processes by value.
     sys.modules[module.__name__] = module
     try:
-        exec(compile(source.text, file, "exec", dont_inherit=True), vars(module))
+        exec(compile(text, module.__file__, "exec", dont_inherit=True), vars(module))
     except Exception as error:
-        raise StudyError(f"{name}: the plugin raised {type(error).__name__}: {error}") from error
+        raise StudyError(f"{file}: the plugin raised {type(error).__name__}: {error}") from error
     finally:
         del sys.modules[module.__name__]
     defined = {
@@ -153,10 +126,9 @@ def _load(source: PluginSource, file: str, name: str) -> dict[str, Any]:
     }
     if not defined:
         raise StudyError(
-            f"{name}: defines no policy; it should define a frozen dataclass that derives from adadim.Policy"
+            f"{file}: defines no policy; it should define a frozen dataclass that derives from adadim.Policy"
         )
     check_plugins(defined)
-    SOURCES.update(dict.fromkeys(defined.values(), source))
     return defined
 
 
@@ -252,12 +224,6 @@ def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
     with study_errors():
         codec.check_table(table, kinds, where, noun="instances of kind", reserved=SUPPLIED)
     return table
-
-
-def all_parameters(table: Mapping[str, Any], generator: Generator) -> dict[str, Any]:
-    """Parameters of an instance that its table gives, and the defaults of the others."""
-    defaults = {key: value for key, value in codec.parameters_of(generator).items() if key not in SUPPLIED}
-    return {**defaults, **{key: value for key, value in table.items() if key != "kind"}}
 
 
 def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:

@@ -17,7 +17,6 @@ from adadim.core.display import card
 from adadim.core.files import Place
 from adadim.core.frames import Tabular
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
-from adadim.study.cells import Span
 from adadim.study.source import MadeBy
 from adadim.study.store import Store, covered
 
@@ -245,8 +244,7 @@ class Results(Tabular):
                 f"{self.folder}: replication {absent[0]} of {policy!r} on {instance!r} is not stored; "
                 "common_trials() says which are, and running the study adds what is missing"
             )
-        kept: FloatArray = regret[np.searchsorted(numbers, wanted)]
-        return kept
+        return np.asarray(regret[np.searchsorted(numbers, wanted)])
 
     def _arrays(self, instance: str, policy: str) -> tuple[IntArray, FloatArray]:
         cell = self._cell(instance, policy)
@@ -289,14 +287,11 @@ def status(folder: str | Place) -> Status:
     store = Store(folder)
     manifest = store.describe()
     trials = manifest["study"]["trials"]
-    stored, made_by = store.index(), dict[tuple[str, Span], MadeBy]()
+    stored, used = store.index(), dict.fromkeys(cell["id"] for cell in manifest["cells"])
+    made_by = Counter(store.read_block(cell, span)[1] for cell in used for span in stored.get(cell, ()))
     cells = []
     for cell in manifest["cells"]:
-        spans = stored.get(cell["id"], [])
-        for span in spans:
-            made_by[cell["id"], span] = store.read_block(cell["id"], span)[1]
-        done = int(covered(spans, trials).sum())
+        done = int(covered(stored.get(cell["id"], ()), trials).sum())
         cells.append(CellStatus(cell["instance"], cell["policy"], done, trials))
-    used = {cell["id"] for cell in manifest["cells"]}
     unused = sum(len(spans) for identifier, spans in stored.items() if identifier not in used)
-    return Status(manifest["study"]["name"], tuple(cells), unused, dict(Counter(made_by.values())))
+    return Status(manifest["study"]["name"], tuple(cells), unused, dict(made_by))

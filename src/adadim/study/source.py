@@ -25,7 +25,6 @@ WITHOUT = (
     "play/logs.py",
     "policies/loading.py",
 )
-LETTERS = 12  # of a digest that are kept
 
 
 class MadeBy(NamedTuple):
@@ -56,7 +55,7 @@ def digest_of(files: Iterable[Path], folder: Path) -> str:
     for name, file in sorted((file.relative_to(folder).as_posix(), file) for file in files):
         text = file.read_bytes().replace(b"\r\n", b"\n")
         digest.update(f"{name}\n{len(text)}\n".encode() + text)
-    return digest.hexdigest()[:LETTERS]
+    return digest.hexdigest()[:12]
 
 
 def source_files(package: Path = PACKAGE) -> list[Path]:

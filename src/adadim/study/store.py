@@ -1,20 +1,15 @@
 """The results folder: one Parquet file per unit of work, and a manifest that says what they are.
 
-A results folder holds
-
 - ``manifest.json``: the study last run in it, and the cells it consists of;
 - ``blocks/CELL-START-STOP.parquet``: the regret of replications START to STOP - 1 of the cell with that hash. Its rows
-  are (replication, time, regret); its metadata repeat its name and what was run, and say which source computed it
-  (`source`);
+  are (replication, time, regret); its metadata repeat its name and what was run, and say which source computed it;
 - ``blocks/.lock`` and ``blocks/.run ...``, or in an object store ``claims/`` and ``runs/``: see `claims`.
 
 Files are written under a temporary name and renamed, so a file that has its name is complete. They hold no time of
 day and no machine name: computing a block again gives the same bytes. Names are taken literally: no character of a
-path stands for others.
-
-Manifest and blocks carry a digest. That of a block is the SHA-256 of the file as it is with zeros in the digest's
-position, and is compared before anything else looks at the file, so that a damaged one is never decoded. Each check
-names the file, the key, what it must be and what it was, and says what to do.
+path stands for others. Manifest and blocks carry a digest: that of a block is the SHA-256 of the file as it is with
+zeros in the digest's position, and is compared before anything else looks at the file. Each check names the file, the
+key, what it must be and what it was, and says what to do.
 """
 
 from __future__ import annotations
@@ -50,7 +45,6 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
-CELL = re.compile(r"[0-9a-f]{20}")
 COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
 KEY = "adadim"
 DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
@@ -207,11 +201,6 @@ class Store:
                 remove(self.path(*block), StoreError)
 
 
-def encoded(unit: Unit, regret: FloatArray) -> bytes:
-    """The file of a unit."""
-    return encode_block(unit.id, unit.cell.identity, unit.span, unit.cell.times, regret)
-
-
 def _span(match: re.Match[str]) -> Span:
     return int(match[2]), int(match[3])
 
@@ -286,7 +275,7 @@ def check_manifest(content: Any, path: Place) -> dict[str, Any]:
             check.wrong(where, "name an instance and a policy of the study", cell)
         spec = check.get(cell, "spec", dict, f"{where}.")
         _check_cell(check, spec, f"{where}.spec")
-        if not CELL.fullmatch(str(cell.get("id"))) or digest(spec) != cell["id"]:
+        if digest(spec) != cell.get("id"):
             check.wrong(f"{where}.id", "be the digest of its spec", cell.get("id"))
         pairs.add((instance, policy))
     if len(pairs) != len(content["cells"]) or not pairs:
@@ -354,18 +343,18 @@ def _parse(text: str | bytes, path: Place, fix: str) -> Any:
         raise StoreError(f"{path}: not readable as JSON (nested too deeply); {fix}") from None
 
 
-def encode_block(name: str, identity: Mapping[str, Any], span: Span, times: Sequence[int], regret: FloatArray) -> bytes:
-    """The file of a block."""
+def encoded(unit: Unit, regret: FloatArray) -> bytes:
+    """The file of a unit."""
     if reason := _impossible(regret):
-        raise StoreError(f"block {name}: {reason}, so it is not stored; look at the features and the policy")
+        raise StoreError(f"block {unit.id}: {reason}, so it is not stored; look at the features and the policy")
     made_by = {"adadim": PRESENT.version, "source": PRESENT.source}
-    meta = {**made_by, "block": name, "cell": identity, "digest": "0" * 64}
+    meta = {**made_by, "block": unit.id, "cell": unit.cell.identity, "digest": "0" * 64}
     buffer = io.BytesIO()
-    frame, text = _frame(span, times, regret), json.dumps(meta, sort_keys=True)
-    _without_panic(Path(name), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
+    frame, text = _frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)
+    _without_panic(Path(unit.id), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
     blank = buffer.getvalue()
     if blank.count(BLANK) != 1:
-        raise StoreError(f"block {name}: polars {pl.__version__} writes metadata in a way that adadim does not know")
+        raise StoreError(f"block {unit.id}: polars {pl.__version__} writes metadata in a way that adadim does not know")
     return blank.replace(BLANK, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
 
 
@@ -381,10 +370,7 @@ def check_digest(path: Place, data: bytes) -> None:
 
 
 def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, MadeBy]:
-    """Regret in a block's file, (replications, record points), and who computed it.
-
-    Raises unless it is whole and what its name says.
-    """
+    """Regret in a block's file, (replications, record points), and its maker; raises unless it is what it is called."""
     check_digest(path, data)
     written = _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
     meta = check_metadata(_parse(written.get(KEY, ""), path, REMOVE), path)

@@ -21,9 +21,9 @@ from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
     LATER,
+    SUPPLIED,
     Generator,
     Plugins,
-    all_parameters,
     build_policy,
     check_plugins,
     identity,
@@ -35,7 +35,6 @@ from adadim.study.kinds import (
 )
 
 MOST_POINTS = 1_000_000  # of record
-PLANNED = 200  # bytes that a replication takes in the plan of a run
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,8 @@ class Study:
     @cached_property
     def _parameters(self) -> dict[str, dict[str, Any]]:
         """What makes each instance is called with, defaults included."""
-        return {name: all_parameters(table, self._generators[name]) for name, table in self.instances.items()}
+        complete = {name: codec.parameters_of(self._generators[name]) | table for name, table in self.instances.items()}
+        return {name: {k: v for k, v in p.items() if k not in ("kind", *SUPPLIED)} for name, p in complete.items()}
 
     def _build(self, policy: str, instance: str) -> Policy:
         return build_policy(self.policies[policy], f"policies.{policy}", self.plugins, self._parameters[instance])
@@ -375,4 +375,4 @@ def _check_memory(cells: Sequence[Cell], trials: int) -> None:
             check_fits(cell.least_bytes, arms=cell.arms, dim=cell.dim)
     points = max(len(cell.times) for cell in cells)
     with study_errors("trials: "):
-        check_fits(trials * (8 * 3 * points + PLANNED * len(cells)), trials=trials)
+        check_fits(trials * (8 * 3 * points + 200 * len(cells)), trials=trials)  # 200 bytes each in the plan

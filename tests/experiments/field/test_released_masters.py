@@ -7,7 +7,7 @@ import pytest
 
 import adadim
 from adadim.experiments import field
-from adadim.experiments.field.masters import BalancingGrid, CappedUCB, DiscountedEXP3, ReleasedCorral, masters
+from adadim.experiments.field.learners import BalancingGrid, CappedUCB, DiscountedEXP3, ReleasedCorral, masters
 from counting_runs import bases, play_bases, plays
 from reference import CorralMaster
 from stepping import ScriptedDraws

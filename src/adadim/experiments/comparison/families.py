@@ -7,24 +7,21 @@ clicks over 20,000 rounds, a target that no prefix of the features explains. A f
 development split at any time; one whose results have been looked at may not become held-out. A third group, "paper",
 holds the configurations of the paper's figures 2b, 3b, 4a and 4b.
 
-Where features come with each round there are two groups more, "contexts" for development and "contexts-held-out". Laws
-of features and shapes of theta are in both with other parameters, but unit norms and decaying theta are held-out only.
-The real tables with labels go to the two alternately, in the order of the alphabet: digits, optdigits and satimage for
-development, letter, penbased and yeast held-out.
+Where features come with each round there are two groups more, "contexts" for development and "contexts-held-out". Unit
+norms and decaying theta are held-out only. The real tables with labels go to the two alternately, in the order of the
+alphabet: digits, optdigits and satimage for development, letter, penbased and yeast held-out.
 
-Where rewards come late there are two groups too, "late" for development and "late-held-out". Either has fixed arms and
-features that come with each round, Gaussian rewards and clicks; rewards that take 100 rounds, 1,000, a number of
-geometric law, or anything from 200 to 2,000, and some of which one in ten never come. The split was made before any
-policy was run on any of them: no combination of features, theta and d*/d is in both, and balls, heavy tails, and unit
-norms, repeated sets and decaying theta of features that come with each round are held-out only. After a first look at
-three of the development group, and at none of the other, the horizon of those with delays from 200 to 2,000 was raised
-to 12,000 in both: in 6,000 rounds much of the loss is that no reward has come.
+Where rewards come late there are two groups too, "late" and "late-held-out", with fixed arms and features that come
+with each round, Gaussian rewards and clicks; rewards take 100 rounds, 1,000, a number of geometric law, or anything
+from 200 to 2,000, and of some one in ten never come. No combination of features, theta and d*/d is in both, and balls,
+heavy tails, and unit norms, repeated sets and decaying theta of features that come with each round are held-out only.
+After a first look at three of the development group, and at none of the other, the horizon of those with delays from
+200 to 2,000 was raised to 12,000 in both: in 6,000 rounds much of the loss is that no reward has come.
 
-Problems as users have them are in two groups more, "everyday" for development and "everyday-held-out": columns in no
-order or in the wrong one, one-hot columns, groups of arms, counts of words, correlated columns, rewards far from zero
-with and without a constant column; fixed arms and features that come with each round, and rewards that come late. They
-and the rule for choosing the recommended policy by them (docs/which-policy.md) were written down before any policy was
-run on any of them; columns with heavy tails are held-out only.
+Problems as users have them are in two groups more, "everyday" and "everyday-held-out": columns in no order or in the
+wrong one, one-hot columns, groups of arms, counts of words, correlated columns, rewards far from zero with and without
+a constant column, late rewards; heavy tails are held-out only. The splits of late and of everyday problems, and the
+rule for choosing the recommended policy (docs/which-policy.md), were written down before any policy was run on them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,15 +16,21 @@ from adadim.errors import InvalidValueError, SetsWarning, StudyError
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import LATE, SPLITS, Split
 from adadim.policies.base import Policy
-from adadim.policies.linear.evidence import RECOMMENDED
-from adadim.policies.names import with_kind
-from adadim.policies.released import ReleasedLinUCBPlusPlus
-from adadim.study import Study, to_spec
+from adadim.policies.masters.base import Master
+from adadim.policies.names import TRUE_DIM, with_kind
+from adadim.study import Study, from_spec, to_spec
 
 T = TypeVar("T")
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
 """The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
+COMPARED = (
+    f"{ORACLE} {PUBLISHED} recommended evidence two-prior prefix prefix-thompson narrow-oracle tapered linucb++reuse "
+    "linucb greedy lints linucb++corral smooth-corral corral dynamic-balancing bound-balancing regret-balancing "
+    "regret-balancing-linear d3rb ed2rb bandit-combiner tsallis-corral ucb-corral epoch-balancing modcb osom alb-dim "
+    "alb-norm suplinucb ucb moss moss++ emp-moss++ medzo random linucb++released oracle-released"
+).split()
+"""Policies in the order of the comparison, by names that `policies.names` knows."""
 NOT_COMPARED = {
     "Single": "an adapter for policies of the reader's own, not a policy",
     "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
@@ -44,52 +51,19 @@ def policies() -> dict[str, Any]:
     >>> list(policies())[:3]
     ['oracle', 'linucb++', 'recommended']
     """
-    true_dim = {"dim": "@intrinsic_dim"}
-    # Learners in some features use the arms supported on them; where the set is not expressive, those are all arms.
-    base = library.LinUCB(only_supported=True)
-    named: dict[str, Any] = {
-        ORACLE: {**to_spec(library.LinUCB(dim=1)), **true_dim},
-        PUBLISHED: library.LinUCBPlusPlus(),
-        "recommended": RECOMMENDED,
-        "evidence": library.EvidenceLinUCB(),
-        "two-prior": library.TwoPriorLinUCB(),
-        "prefix": library.PrefixLinUCB(),
-        "prefix-thompson": library.PrefixLinUCB(rule="thompson"),
-        "narrow-oracle": {**to_spec(library.LinUCB(dim=1, scale=0.35)), **true_dim},
-        "tapered": library.TaperedLinUCB(),
-        "linucb++reuse": library.LinUCBPlusPlus(reuse=True),
-        "linucb": library.LinUCB(),
-        "greedy": library.Greedy(),
-        "lints": library.LinTS(),
-        "linucb++corral": library.LinUCBPlusPlusCorral(),
-        "smooth-corral": library.SmoothCorral(base=base),
-        "corral": library.Corral(base=base),
-        "dynamic-balancing": library.DynamicBalancing(base=base),
-        "bound-balancing": library.BoundBalancing(base=base),
-        "regret-balancing": library.RegretBalancing(base=base),
-        "regret-balancing-linear": library.RegretBalancingLinear(),
-        "d3rb": library.D3RB(base=base),
-        "ed2rb": library.ED2RB(base=base),
-        "bandit-combiner": library.BanditCombiner(base=base),
-        "tsallis-corral": library.TsallisCorral(base=base),
-        "ucb-corral": library.UCBCorral(base=base),
-        "epoch-balancing": library.EpochBalancing(),
-        "modcb": library.ModCB(),
-        "osom": library.OSOM(),
-        "alb-dim": library.ALBDim(),
-        "alb-norm": library.ALBNorm(),
-        "suplinucb": library.SupLinUCB(),
-        "ucb": library.UCB(),
-        "moss": library.MOSS(),
-        "moss++": library.MOSSPlusPlus(),
-        "emp-moss++": library.EmpMOSSPlusPlus(),
-        "medzo": library.MeDZO(),
-        "random": library.Random(),
-        "linucb++released": ReleasedLinUCBPlusPlus(bonus="squared"),
-        "oracle-released": {**to_spec(library.LinUCB(bonus="squared", dim=1)), **true_dim},
-    }
+    kinds = library.kinds()
+    named = {name: _policy(with_kind({"kind": name}, kinds)) for name in COMPARED}
     compared = {type(policy).__name__ for policy in named.values()} | NOT_COMPARED.keys()
-    return named | {name: kind() for name, kind in library.kinds().items() if name not in compared}
+    return named | {name: kind() for name, kind in kinds.items() if name not in compared}
+
+
+def _policy(table: Mapping[str, Any]) -> Any:
+    """The policy that a table describes, or the whole table where it is told d*."""
+    if table.get("dim") == TRUE_DIM:
+        return {**to_spec(from_spec({**table, "dim": 1})), "dim": TRUE_DIM}
+    policy = from_spec(table)
+    # Learners in some features use the arms supported on them; where the set is not expressive, those are all arms.
+    return replace(policy, base=library.LinUCB(only_supported=True)) if isinstance(policy, Master) else policy
 
 
 def study(

@@ -11,8 +11,7 @@ import numpy as np
 
 from adadim import policies as library
 from adadim.core.checks import integer, one_of
-from adadim.experiments.field.learners import CONFIDENCE, NESTED, OwnArmsUCB
-from adadim.experiments.field.masters import masters
+from adadim.experiments.field.learners import CONFIDENCE, NESTED, OwnArmsUCB, masters
 from adadim.policies.base import Policy
 from adadim.study import Study
 

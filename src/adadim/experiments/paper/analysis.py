@@ -1,24 +1,21 @@
 """The paper's sentences about its experiments, each with a verdict from the data.
 
 A claim is a statistic that is positive if the sentence is true. Its interval is a 95% percentile interval of the
-bootstrap over trials; trials are resampled jointly for all policies and all d*, which share instances and noise, so
-differences are paired. The verdict is "holds" if the interval is above 0, "does not hold" if it is below.
+bootstrap over trials, resampled jointly for all policies and all d*, which share instances and noise, so differences
+are paired. The verdict is "holds" if the interval is above 0, "does not hold" if it is below.
 
 A sentence that says several things at once (less regret at every alpha) has a statistic for each, and is as true as the
-smallest of them. Resampling the smallest would make it smaller still, and find sentences false that are nearly ties.
-Instead the interval reaches from the smallest of the lower ends to the smallest of the upper ends, each upper end
-taken far enough out for all of them to be right at once (Bonferroni); it covers the smallest with 95%.
+smallest of them. Resampling the smallest would make it smaller still; instead the interval reaches from the smallest of
+the lower ends to the smallest of the upper ends, each taken far enough out for all to be right at once (Bonferroni).
 
 Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone.
-`Verdict.survives` says which stand when all of them are to be right at once with 95%: Holm's step-down procedure on the
-bootstrap p-values of all verdicts together, which asks nothing of how they depend on each other (they share trials).
+`Verdict.survives` says which stand when all of them are to be right at once with 95%, by Holm's step-down procedure on
+their bootstrap p-values, which asks nothing of how they depend on each other.
 
-Two sentences need runs of their own. The footnote says "we recommend taking beta = (1 + alpha)/2 if an estimation of
-alpha is available". The advice is about rates, so it must be right for T large enough. The study runs LinUCB++ at beta
-= 0.5 and at the footnote's beta while T grows, at the paper's size for T = 2500 and sizes that grow with T around it,
-and says where the second overtakes the first. Of its flat curve the paper says that LinUCB++ has learned the true
-reward parameter. What it saw up to a round is regressed on the d* features that matter, and the estimate is compared
-with theta. The claim is that they differ by at most a tenth of theta's length. The threshold is ours.
+Two sentences need runs of their own. The footnote recommends beta = (1 + alpha)/2 where alpha is known, which must be
+right for T large enough: LinUCB++ plays at beta = 0.5 and at the footnote's while T grows, at the paper's size for T =
+2500 and sizes that grow with T around it. And LinUCB++ is said to have learned the true reward parameter: what it saw
+is regressed on the d* features that matter, and may differ from theta by a tenth of its length, a threshold of ours.
 """
 
 from __future__ import annotations
@@ -162,10 +159,7 @@ def correction_note(verdicts: Sequence[Verdict]) -> str:
 
 
 def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, trials: int) -> Verdict:
-    """Verdict on a claim, given with figure, where, variant, statistic and unit; fewer than 6 trials decide nothing.
-
-    `values` has the statistic of the data, then of resamples; a column for each thing that the sentence says.
-    """
+    """Verdict on a claim by its statistic, of the data and of resamples, a column for each thing that is said."""
     if trials < 2:
         return Verdict(*about, float("nan"), float("-inf"), float("inf"), "undecided", trials)
     parts = values.reshape(len(values), -1)
@@ -182,8 +176,7 @@ def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, t
 def _p_value(parts: FloatArray) -> float:
     """Two-sided p-value of resamples, a column for each thing that a sentence says.
 
-    All of them must be positive for it to be true: the largest one-sided p-value says how sure that is. One negative
-    makes it false: the smallest, times their number, says how sure that is.
+    It is true if all are positive, by the largest one-sided p-value; false if one is not, by the smallest times that.
     """
     count = len(parts) + 1
     not_positive = ((parts <= 0).sum(axis=0) + 1) / count
@@ -192,11 +185,7 @@ def _p_value(parts: FloatArray) -> float:
 
 
 class Sample:
-    """Statistics of the trials of one variant and of its resamples; entry 0 is the data as they are.
-
-    The trials are those that every policy has finished, so that an interrupted study too is compared in pairs. Final
-    regrets have a column for each d* of a figure.
-    """
+    """Statistics of the trials that all policies have finished, and of resamples; entry 0 is the data, columns d*."""
 
     def __init__(self, results: Mapping[str, Results]) -> None:
         self._results = results
@@ -222,23 +211,20 @@ class Sample:
         times, regret = self._curves(figure, policy)
         times, regret = np.concatenate([[0], times])[part], np.pad(regret, ((0, 0), (1, 0)))[:, part]
         rate = (regret[:, -1] - regret[:, 0]) / (times[-1] - times[0])
-        value: FloatArray = rate[self._index].mean(axis=1)
-        return value
+        return np.asarray(rate[self._index].mean(axis=1))
 
     def shape(self, figure: str, policy: str) -> FloatArray:
         """Mean regret curve divided by its end, (resamples, record points)."""
         shares = np.zeros((len(self._index), self.trials))
         np.add.at(shares, (np.arange(len(self._index))[:, None], self._index), 1 / self.trials)
         means = shares @ self._curves(figure, policy)[1]
-        value: FloatArray = means / means[:, -1:]
-        return value
+        return np.asarray(means / means[:, -1:])
 
     def growth(self, figure: str, policy: str) -> FloatArray:
         """Least-squares slope of the mean final regret in alpha."""
         alpha = np.array([hardness(d, self._instances[figure, d][1]) for d in FIGURES[figure].dims])
         centred = alpha - alpha.mean()
-        value: FloatArray = self.means(figure, policy) @ centred / (centred @ centred)
-        return value
+        return np.asarray(self.means(figure, policy) @ centred / (centred @ centred))
 
     def _curves(self, figure: str, policy: str) -> tuple[Any, FloatArray]:
         """Record points and regret at the one d* of a figure."""
@@ -255,8 +241,7 @@ class Sample:
 class Claim:
     """A sentence of the paper that can be true or false, in our words; the first of its figures is the one it is about.
 
-    The statistic is positive if the sentence is true; `compute` gives it for the data first, then for resamples, a
-    column for each thing that is said.
+    `compute` gives the statistic, positive if it is true, of the data and of resamples; a column for each thing said.
     """
 
     text: str
@@ -341,8 +326,7 @@ def _about_expressive_sets() -> Iterator[Claim]:
             for figure in ("fig3a", "fig2a")
         ]
         n = len(EVERYONE)
-        rho: FloatArray = 1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1))
-        return rho
+        return np.asarray(1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1)))
 
     def as_well(s: Sample) -> FloatArray:
         without, with_set = (s.means(figure, OURS) / s.means(figure, "linucb") for figure in ("fig2a", "fig3a"))
@@ -376,8 +360,7 @@ def _about_growth() -> Iterator[Claim]:
 
     def curve(s: Sample, figure: str, policy: str) -> FloatArray:
         means = s.means(figure, policy)
-        relative: FloatArray = means / means.mean(axis=-1, keepdims=True)
-        return relative
+        return np.asarray(means / means.mean(axis=-1, keepdims=True))
 
     def last(s: Sample, policy: str) -> FloatArray:
         return _difference("fig3b", policy, "linucb")(s)[:, -1]
@@ -412,10 +395,7 @@ def _about_decaying_theta() -> Iterator[Claim]:
 
 @dataclass(frozen=True)
 class FootnotePoint:
-    """Mean regret of LinUCB++ at beta = 0.5 and at the footnote's, at one horizon.
-
-    The ratio is the second over the first, with its 95% interval: below 1 the footnote is right.
-    """
+    """Mean regret of LinUCB++ at beta = 0.5 and at the footnote's, which is right where their ratio is below 1."""
 
     horizon: int
     dim: int
@@ -496,8 +476,7 @@ def footnote_claim(results: Results) -> Verdict:
 def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
     """Horizons at which the footnote's beta would overtake 0.5, were two lines right.
 
-    ``measured`` continues the least-squares line of ln(ratio) in ln T; infinite if that does not fall. ``theory``
-    starts from the ratio at the horizon nearest to the paper's, and lets it fall by the difference of the two rates.
+    "measured" is the least-squares line of ln(ratio) in ln T, "theory" falls from the ratio nearest to T = 2500.
     """
     x = np.log([point.horizon for point in points])
     y = np.log([point.ratio for point in points])
@@ -546,5 +525,4 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
         design += pulled[:, :, None] * pulled[:, None, :]
         sums += rewards[:, None] * pulled
     estimate = np.linalg.solve(design, sums[:, :, None])[:, :, 0]
-    errors: FloatArray = np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1)
-    return errors
+    return np.asarray(np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1))

@@ -1,16 +1,13 @@
 """What is run: policies on the family behind the lower bound, and problems of growing horizons to measure rates.
 
-No policy does well on the easy problem and on all the hard ones. To see that, a policy meets the family behind
-Theorem 1 (appendix A): theta_0, where arm a_0 is best, and theta_1..theta_Kl, each of which hides one better arm.
+The family behind Theorem 1 (appendix A) has theta_0, where arm a_0 is best, and theta_1..theta_Kl, each of which hides
+one better arm: no policy does well on all of them.
 
 A policy's rate at alpha is the exponent of T in its largest regret over the problems with d* <= T^alpha. Here T runs
-over a few horizons, d* = max(1, floor(T^alpha)), and "largest" is over a few kinds of problems; the rate is estimated
-by the slope of ln(regret) in ln T. What that can and cannot show is the subject of docs/tradeoff.md.
-
-There are two kinds of problems at horizon T and hardness alpha. On the sphere theta has one of several shapes. In the
-lower-bound family with gap g sqrt(Kl/T), "easy" is theta_0 of the family of the largest alpha (its d* is 1), and
-"hidden" the last theta_i of the family of alpha itself. The latter needs T^alpha >= 4 at every horizon, so that the
-kinds of problems do not change along a line.
+over a few horizons, d* = max(1, floor(T^alpha)), and "largest" is over a few kinds of problems: theta of several shapes
+on the sphere, and in the lower-bound family with gap g sqrt(Kl/T) "easy", theta_0 of the family of the largest alpha
+(its d* is 1), and "hidden", the last theta_i of that of alpha itself, which needs T^alpha >= 4 at every horizon. What
+the slope of ln(regret) in ln T can and cannot show is the subject of docs/tradeoff.md.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ import numpy as np
 
 from adadim.core.checks import integer, require
 from adadim.policies import UCB, Greedy, LinUCB, LinUCBPlusPlus, Policy, Random, SmoothCorral
+from adadim.policies.names import TRUE_DIM
 from adadim.report.text import label
 from adadim.study import Results, Study
 from adadim.theory import lower_bound_family, schedule
@@ -40,7 +38,6 @@ CORRAL_BETAS = (0.5, 0.75)
 SCALE = 0.5
 MOST_ARMS = 1024
 SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
-TRUE_DIM = "@intrinsic_dim"
 CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
 # Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
 EVERYTHING = " in all features"

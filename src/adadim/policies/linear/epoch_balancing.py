@@ -81,8 +81,7 @@ class EpochBalancing(Policy):
     def sizes(self, dims: Sequence[int]) -> FloatArray:
         """z_i = (d_i^2 + d_i S^2) min(Rmax, L^2), to which the probability of a base is inverse."""
         d = np.asarray(dims, dtype=float)
-        values: FloatArray = (d**2 + d * self.theta_norm**2) * min(self.most_reward(), self.arm_norm**2)
-        return values
+        return np.asarray((d**2 + d * self.theta_norm**2) * min(self.most_reward(), self.arm_norm**2))
 
     def dims_for(self, dim: int) -> list[int]:
         """Dimensions of the bases: nested ones, thinned so that the z_i double."""
@@ -122,8 +121,7 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
     def probabilities(self, rows: Rows) -> FloatArray:
         """p_i, (n, M)."""
         weights = np.where(self.active(rows), self.weights, 0.0)
-        values: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
-        return values
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
         drawn, ties = self.chance.uniforms(rows), self.chance.uniforms(rows)

@@ -1,8 +1,8 @@
 """Policies that are one rule over one linear model, in all features or the first few.
 
-LinUCB is optimism with ridge regression (Chu et al. 2011). Two policies differ from it in one thing: the prior
-(`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`, Abbasi-Yadkori, Pacchiano and Phan 2020). `LinTS` is
-Thompson sampling (Agrawal and Goyal 2013).
+LinUCB is optimism with ridge regression (Chu et al. 2011). Three policies differ from it in one thing: the radius
+(`Greedy`), the prior (`TaperedLinUCB`), or the score of an arm (`RegretBalancingLinear`, Abbasi-Yadkori, Pacchiano and
+Phan 2020). `LinTS` is Thompson sampling (Agrawal and Goyal 2013).
 """
 
 from __future__ import annotations
@@ -240,10 +240,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         return Clock(self.model.reference)
 
     def radius(self, rows: Rows, t: Array | None = None) -> Any:
-        """Current multiplier of the width; one per replication for "oful" and without end.
-
-        Without end it is that of the round which is next, or of rounds `t` (n, 1).
-        """
+        """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
         if self._radius is not None:
             return self._radius
         policy, model = self.policy, self.model
@@ -286,6 +283,34 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
             radius = self.policy.adaptive_radius(self.problem, state.logdet)
         scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
         return int(self.largest(scores, row, self.policy.ties)[0])
+
+
+@dataclass(frozen=True)
+class Greedy(Policy):
+    """Pull the arm with the largest ridge estimate (`LinUCB` with radius 0).
+
+    A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
+    sublinear guarantee).
+
+    Notes
+    -----
+    Nothing is proved of it: where arms are few or alike its regret can grow like T.
+
+    Examples
+    --------
+    >>> import adadim, numpy as np
+    >>> learner = adadim.Greedy(ties="lowest").start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+    >>> learner.select()
+    0
+    """
+
+    ridge: Ridge = 0.1
+    dim: Dim | None = None
+    ties: Ties = "random"
+    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+
+    def learner(self, problem: Problem, streams: Streams) -> Learner:
+        return linucb_of(self, radius=0.0).learner(problem, streams)
 
 
 @dataclass(frozen=True)
@@ -414,8 +439,6 @@ class LinTS(Policy):
         Regularisation lambda of the least squares: theta ~ N(0, sigma^2 / lambda) beforehand.
     scale : float
         Factor on the standard deviation of the draw. 1 is the posterior itself; the proof below needs more.
-    memory : float, optional
-        Half-life in decisions, as in `LinUCB`: the draw is that of the posterior of the weighted data.
 
     Notes
     -----

@@ -37,7 +37,6 @@ from adadim.policies.parameters import Delta, LossRange, Ridge
 from adadim.policies.player import marked, merged, part_of, sampled, unmarked
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent
-LEAST_EXPLORED = 20  # arms before the first test
 LEAST_CONDITION = 1e-6  # of a second moment to be factored: every direction is far from counting as absent
 
 
@@ -245,8 +244,7 @@ def _whitened(x: FloatArray) -> FloatArray | None:
     factor, failed = dpotrf(second, lower=1)
     if failed or not dpocon(factor, np.abs(second).sum(axis=0).max(), uplo="L")[0] > LEAST_CONDITION:
         return None
-    whitened: FloatArray = solve_triangular(factor, x.T, lower=True).T
-    return whitened
+    return np.asarray(solve_triangular(factor, x.T, lower=True).T)
 
 
 Mask = np.ndarray[Any, np.dtype[np.bool]]
@@ -285,9 +283,7 @@ class ModCB(Policy):
         Constants of the "theory" test: its factors, the sub-Gaussian scale of the features and the least eigenvalue
         of their second moment.
     experts : int
-        Number of policies of "exp4-ix".
-    loss_range : (float, float)
-        Rewards that count as loss 1 and loss 0, for "exp4-ix".
+        Number of policies of "exp4-ix", which alone has a `loss_range`.
 
     Notes
     -----
@@ -408,8 +404,7 @@ class ModCBLearner(RoundLearner, of=ModCB):
     def _move(self, r: int) -> None:
         """Go on in the smallest class that the test finds to explain more than the current one."""
         policy, n, t = self.policy, int(self.explored.count[r]), float(self.clock[r])
-        least = LEAST_EXPLORED if policy.test == "error" else 2
-        if n < least:
+        if n < (20 if policy.test == "error" else 2):
             return
         classes, horizon, arms = len(self.dims), self.problem.horizon, self.problem.arms
         small = self.dims[self.current[r]]
@@ -509,8 +504,7 @@ class LinearPolicies(ClassLearner):
         """Weights q of the experts, (n, N)."""
         losses = self.losses[rows.ids]
         raw = np.exp(-self.eta * (losses - losses.min(axis=-1, keepdims=True)))
-        weights: FloatArray = raw / raw.sum(axis=-1, keepdims=True)
-        return weights
+        return np.asarray(raw / raw.sum(axis=-1, keepdims=True))
 
     def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
         values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)

@@ -69,9 +69,8 @@ class Offers:
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, it is the posterior on a fixed set, but for learners that leave features out (`reweighted`), need
-    no widths, or play on an expressive set, whose arms look alike in fewer features. These have V^-1 itself, and where
-    arms stay, means and widths are kept up to date by one product with the features per pull.
+    Where arms stay, it is the posterior on a fixed set; but learners that leave features out (`reweighted`), need no
+    widths or play on an expressive set have V^-1 itself, with means and widths that one product for each pull updates.
     """
 
     def __init__(
@@ -107,8 +106,7 @@ class RoundRegression:
 
     def means(self, features: FloatArray, rows: Rows) -> FloatArray:
         """Mean of every arm offered, (n, K), for a learner without widths."""
-        values: FloatArray = (features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0]
-        return values
+        return np.asarray((features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0])
 
     def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""

@@ -37,8 +37,6 @@ class SupLinUCB(Policy):
 
     Parameters
     ----------
-    ridge : float
-        Regularisation lambda of each level's least squares (1 in the analysis).
     radius : {"noise", "full", "paper"} or float
         As in `LinUCB`.
     scale : float
@@ -200,11 +198,7 @@ class AccuracyLevels(ABC):
 
 
 class ArmLevels(AccuracyLevels):
-    """The levels over one action set; what is pulled is said by its number.
-
-    `extra` unrelated arms (the virtual arms of LinUCB++) may follow the real ones: each is a dimension of its own,
-    so scalars hold it.
-    """
+    """The levels over one action set, whose arms have numbers; `extra` unrelated ones may follow, a dimension each."""
 
     def __init__(
         self, problem: Problem, horizon: int, ridge: float, actions: ActionSet, form: Form, extra: int = 0

@@ -54,6 +54,17 @@ def check_bases(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be a tuple of policies (empty for nested dimensions), got {value!r}")
 
 
+EXAMPLE = """
+Examples
+--------
+>>> import adadim
+>>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+>>> learner = adadim.simulate({master}(), instance).learner
+>>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+4
+"""
+"""What the docstring of a master gets that has no example of its own."""
+
 Template = Annotated[
     LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
 ]
@@ -75,9 +86,7 @@ class Master(Policy):
 class Bases:
     """Base learners under a master, each round asking and teaching one of them in each replication.
 
-    NumPy, and bases whose operations are not fixed: the replications of each base are a group of their own, so that
-    nobody pays for a base not chosen. Torch: every base computes for all replications under a mask, so that the
-    operations do not depend on the choices.
+    With torch, if their operations are fixed, all compute for all replications under a mask; otherwise those chosen do.
     """
 
     def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
@@ -350,8 +359,7 @@ def per_base(values: Sequence[float], count: int, name: str, reference: Array) -
 class CountingMasterLearner(MasterLearner):
     """A master that plays the base with the largest score, made from n_i plays and reward sums u_i.
 
-    `scale` (R, 1) is that of the rewards: `reward_scale` of the policy, or sigma + range/2, which is 1 for rewards in
-    [0, 1]; an unknown range counts as 1.
+    `scale` (R, 1) is that of the rewards: as the policy says, or sigma + range/2, where an unknown range counts as 1.
     """
 
     needs_sets = "iid"

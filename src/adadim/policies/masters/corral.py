@@ -235,14 +235,6 @@ class TsallisCorral(CorralMaster):
     O(max(sqrt(TM), max_i Rbar_i(T)) + R_best) without; nested linear bases with the penalty O~(d*^(2a) sqrt(T) + M
     sqrt(T)) if d_M^(2a) <= T/4. T must be known. The source restarts a base when its learning rate is raised; here, as
     in its authors' code, bases go on, and nothing is proved for that nor for "stochastic". rho_1 is unverified.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=30, dim=8, intrinsic_dim=2, horizon=100)
-    >>> outcome = adadim.simulate(adadim.TsallisCorral(bases=(adadim.LinUCB(dim=2), adadim.Random())), instance)
-    >>> len(outcome.learner.describe()[0]["probabilities"])
-    2
     """
 
     eta: LearningRate = 1.0

@@ -92,14 +92,6 @@ class BanditCombiner(Master):
     here; 6 and 3 sqrt(8) are in use too). Promises must be known beforehand. The optimistic part is cut off at 1, so in
     the first 8 L plays (some 200) of a base it does not fall, and a base never played looks worse than any base with
     a positive mean: the first base played is kept for hundreds of rounds.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.BanditCombiner(), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    200
     """
 
     coefficients: BaseNumbers | None = None
@@ -128,8 +120,7 @@ class BanditCombiner(Master):
         h = np.full(len(coefficients), usual) if self.weights is None else np.array(self.weights, dtype=float)
         power = (1 - exponents) / exponents
         middle = promise_factor(exponents) * coefficients ** (1 / exponents) * horizon * h**power
-        made: FloatArray = plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h
-        return made
+        return np.asarray(plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h)
 
 
 def promise_factor(a: FloatArray) -> FloatArray:
@@ -225,14 +216,6 @@ class UCBCorral(Master):
     With gaps Delta_i between the bases' best arms, regret O(sum_i d_i ln^2(T) / Delta_i + ln(T) R_best(T)); without,
     O(ln(T) sqrt(M T ln(T) max_i d_i)). Known beforehand: the bounds, and T for the number of copies. The last round
     stops at T, whatever copy it has reached.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.UCBCorral(copies=4), instance)
-    >>> sum(outcome.learner.describe()[0]["steps_of_each_base"])
-    200
     """
 
     copies: Annotated[int, partial(integer, most=MOST_COPIES, meaning="or None for 2 ln T of them")] | None = None

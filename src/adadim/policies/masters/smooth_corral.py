@@ -70,14 +70,6 @@ class SmoothCorral(Master):
     source sets EXP3.P's learning rate and bias is unverified. Where features come with each round, a replay asks one of
     the base's past regressions about the arms of the new round; the guarantee then needs rounds that are independent
     and alike.
-
-    Examples
-    --------
-    >>> import adadim
-    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
-    >>> outcome = adadim.simulate(adadim.SmoothCorral(loss_range=(-0.5, 0.5)), instance)
-    >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
-    100
     """
 
     beta: Beta = 0.5
@@ -171,11 +163,7 @@ def rounds_of(steps: int, replay: bool) -> int:
 
 
 class SmoothedBases:
-    """Bases wrapped by smoothing under a master for `horizon` steps; plays the part of a `Solver`.
-
-    The streams are the master's own, two draws a round. `counts` (R, M) are the rounds given to each base, `history`
-    (R, M, n) the arms that each has played.
-    """
+    """Bases wrapped by smoothing under a master: rounds of each (`counts`), and the arms it played (`history`)."""
 
     def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         self.bases, self.master = bases, master

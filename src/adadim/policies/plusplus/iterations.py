@@ -113,11 +113,7 @@ class IteratedLearner(Learner):
         """Fresh solver for an iteration, knowing the mixtures so far."""
 
     def virtual_noise(self, earlier: int) -> Array:
-        """Sub-Gaussian scale of each of the first `earlier` mixture-arms, (R, earlier); the array is live.
-
-        sigma_v^2 = sigma^2 + (range/2)^2 if the range of the means is known; otherwise the standard deviation of the
-        rewards that made the mixture, at least sigma.
-        """
+        """Sub-Gaussian scale of the first mixture-arms, (R, earlier), a view; see the notes of `LinUCBPlusPlus`."""
         return self.scales[:, :earlier]
 
     def solver(self, i: int) -> Solver:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -100,6 +99,7 @@ class LinUCBPlusPlus(Policy):
     reuse: bool = False
     form: Form = "auto"
     ties: Ties = "random"
+    rescales: ClassVar[bool] = False  # whether an iteration divides the truncated arms by the norm of the longest
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,15 +115,6 @@ class LinUCBPlusPlus(Policy):
     def width_multiplier(self, noise: Any, horizon: int, arms: int, total: int) -> Any:
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
         return self.scale * fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm, total)
-
-    @property
-    def rescales(self) -> bool:
-        """Whether `features` divides the arms by the norm of the longest."""
-        return False
-
-    def features(self, actions: ActionSet) -> ActionSet:
-        """What an iteration learns from, given the truncated arms."""
-        return actions
 
 
 class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
@@ -183,7 +174,7 @@ class _Modified(Solver):
         self.policy, self.draws = policy, learner.draws
         self.virtual = iteration.index - 1
         actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
-        self.actions = policy.features(actions)
+        self.actions = actions.rescaled() if policy.rescales else actions
         self.all_arms = actions.arms == problem.arms
         if not self.all_arms:
             choices = np.concatenate([as_numpy(self.real), problem.arms + np.arange(self.virtual)])
@@ -217,11 +208,7 @@ class _Modified(Solver):
 
 
 class _LinUCBSolver(_Modified):
-    """LinUCB on the modified problem.
-
-    V is block diagonal with a diagonal virtual block, so a mixture-arm pulled n times with rewards summing to s has
-    mean s / (ridge + n) and squared width 1 / (ridge + n).
-    """
+    """LinUCB on the modified problem; a mixture-arm has mean s / (ridge + n) and width^2 1 / (ridge + n)."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)

@@ -1,14 +1,13 @@
 """Results as one web page: a single file without network, to send around.
 
-`write_page` puts studies, claims, tables and a heat map into an HTML file that holds everything it needs; how it looks
-and behaves is in the files page.html, page.css and *.js beside this one. The page opens with the first study: a figure
-and a sentence on which policy wins, by how much. The blocks follow, then the other studies; statistics are in folds.
+`write_page` puts studies, claims, tables and a heat map into an HTML file; how it looks and behaves is in the files
+page.html, page.css and *.js beside this one. It opens with the first study: a figure and a sentence on which policy
+wins, by how much. The blocks follow, then the other studies; statistics are in folds.
 
 Names of policies and studies come from outside. They travel as JSON, in which no character can end the element
 that holds it, and the script puts them on the page as text and never as HTML. A content security policy admits this one
-script, by its hash, and no connection of any kind. Regret travels as 32-bit floats in base64, since a page of numbers
-as text would be several times as large. Where a study is too large for a page, rounds are left out first and trials
-then, and the page says so.
+script, by its hash, and no connection of any kind. Regret travels as 32-bit floats in base64, to be small. Where a
+study is too large for a page, rounds are left out first and trials then, and the page says so.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ import numpy as np
 from adadim.core.codec import finite, to_toml
 from adadim.core.files import write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
+from adadim.policies.names import TRUE_DIM
 from adadim.report.looks import looks_of
 from adadim.report.text import name_of, policy_label, title
 from adadim.study import Results
@@ -40,7 +40,6 @@ from adadim.theory import hardness
 __all__ = ["Claims", "Column", "HeatMap", "Table", "html_page", "write_page"]
 
 SCRIPTS = ("elements.js", "charts.js", "tables.js", "page.js")
-TRUE_DIM = "@intrinsic_dim"  # what a study writes for a parameter of a policy that is told d*
 PACKAGES = ("adadim", "numpy", "scipy", "polars", "joblib", "torch")
 DASHES: dict[str, list[float]] = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
 FLOATS = 700_000  # numbers that all studies of a page may hold together: 3.7 MB of text
