@@ -80,7 +80,8 @@ def test_run_with_a_policy_of_ones_own(file, one_format):
 def test_the_bar_shows_progress_and_the_time_left(file):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command("run", file, "--jobs", 1), stdout=subprocess.DEVNULL, stderr=theirs)
+    arguments = command("run", file, "--jobs", 1, one_format=True)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     seen = b""
     while True:
@@ -174,7 +175,7 @@ def test_a_policy_that_breaks_is_a_failure(file, one_format):
 
 def test_what_a_guarantee_lacks_is_one_line(file):
     file.write_text(STUDY + '\n[policies.mine]\nkind = "OSOM"\n')
-    parts = command("run", file, "--jobs", 2, "--batch", 1, "--quiet")
+    parts = command("run", file, "--jobs", 2, "--batch", 1, "--quiet", one_format=True)
     done = subprocess.run(parts, capture_output=True, text=True, check=True, timeout=120)
     lacking = r"the guarantee of OSOM needs .* the sets of instances\.easy are fixed: .*"
     assert re.fullmatch(rf"warning: policies\.mine: {lacking}\n", done.stderr), done.stderr
