@@ -76,7 +76,7 @@ def test_python_m_hands_no_current_folder_to_workers(monkeypatch):
 NAMES = ("[/]", "[red]", "[bold]x[/bold]", ":smile:", "back\\", "[link=x]", "{0}", "%s")
 
 
-def test_names_are_never_markup(file, one_format):
+def test_names_are_never_markup(file):
     tables = "".join(
         f"[instances.'i{n}']\nkind = 'sphere'\narms = 5\ndim = 3\nintrinsic_dim = 2\nhorizon = 9\n"
         f"[policies.'{n}']\nkind = 'Random'\n"
