@@ -70,9 +70,9 @@ def test_late(tmp_path):
 
 
 def test_guarded(tmp_path):
-    done = run("guarded.py", "--trials", 1, "--horizon", 128, cwd=tmp_path)
+    done = run("guarded.py", "--trials", 1, "--horizon", 32, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "mean regret after 128 rounds, 1 trials" in done.stdout
+    assert "mean regret after 32 rounds, 1 trials" in done.stdout
     assert "LinUCB in" in done.stdout
 
 
