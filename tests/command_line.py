@@ -63,6 +63,13 @@ def blocks(folder):
     return sorted((folder / "blocks").glob("*.parquet"))
 
 
-def command(*arguments):
-    """The command as a process of its own."""
-    return [sys.executable, "-c", "from adadim.cli import main; main()", *map(str, arguments)]
+MAIN = "from adadim.cli import main; main()"
+# A PDF takes longer than all else of a small study.
+MAIN_WITH_ONE_FORMAT = (
+    "from adadim.cli import main; from adadim.report import figures; figures.FORMATS = ['png']; main()"
+)
+
+
+def command(*arguments, one_format=False):
+    """The command as a process of its own; with `one_format` its figures are PNG alone."""
+    return [sys.executable, "-c", MAIN_WITH_ONE_FORMAT if one_format else MAIN, *map(str, arguments)]

@@ -1,3 +1,7 @@
+import compileall
+import importlib.util
+import sys
+
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
@@ -9,6 +13,13 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 settings.register_profile("adadim", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("adadim")
+
+
+def pytest_configure(config):
+    """Compile the package once: tests start it some hundred times, also where Python is to keep nothing compiled."""
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        (folder,) = importlib.util.find_spec("adadim").submodule_search_locations
+        compileall.compile_dir(folder, quiet=2)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""Every test of an agent runs over both stores, but for those that look into the file itself."""
+"""Tests of an agent run over both stores, but for those that look into the file itself or at the policy alone."""
 
 import hashlib
 
@@ -10,8 +10,8 @@ from adadim.agent import stores
 
 def pytest_generate_tests(metafunc):
     if "store" in metafunc.fixturenames:
-        in_a_file = metafunc.definition.get_closest_marker("in_a_file") is not None
-        metafunc.parametrize("store", ["sqlite"] if in_a_file else ["sqlite", "postgres"], indirect=True)
+        one = any(metafunc.definition.get_closest_marker(name) for name in ("in_a_file", "any_store"))
+        metafunc.parametrize("store", ["sqlite"] if one else ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""Asking and telling: what is chosen, with which probability, and what a reward told twice does."""
+"""Asking and telling: what is chosen, with which probability, and what a reward told twice does.
+
+That an agent in PostgreSQL chooses what one in a file does is shown in test_agent_postgres.py.
+"""
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ POLICIES += [adadim.EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, probe
 POLICIES += [adadim.Greedy(), adadim.LinTS(), adadim.Random()]
 
 
+@pytest.mark.any_store
 def test_every_choice_is_that_of_the_textbook(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4, policy=adadim.LinUCB(ridge=0.5, radius=0.7), noise=0.3)
     features, rewards, rng = np.zeros((0, 4)), np.zeros(0), np.random.default_rng(5)
@@ -41,6 +45,7 @@ def test_costs_are_subtracted_from_scores(tmp_path):
     assert agent.estimate(ARMS) == estimates
 
 
+@pytest.mark.any_store
 def test_probabilities_of_ties_and_of_random_choices(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=2, policy=adadim.LinUCB(radius=1.0))
     decision = agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.1, 0.1]})
@@ -57,6 +62,7 @@ def test_probabilities_of_ties_and_of_random_choices(tmp_path):
     assert min(counts) > 50  # of 80: P(below) < 0.0001
 
 
+@pytest.mark.any_store
 def test_thompson_sampling_chooses_as_often_as_it_says(tmp_path):
     clock = Hands()
     options = {"noise": 1.0, "expire_after": 1.0, "clock": clock}
@@ -113,6 +119,7 @@ def test_many_are_told_all_or_none(tmp_path):
     assert agent.status() | {"rewards": 3, "outstanding": 1, "decisions": 4} == agent.status()
 
 
+@pytest.mark.any_store
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_every_policy_that_can_play_learns(tmp_path, policy):
     agent, _, rewards = played(tmp_path / "a.db", count=120, policy=policy, noise=0.3)
@@ -132,12 +139,14 @@ REFUSED = [
 ]
 
 
+@pytest.mark.any_store
 @pytest.mark.parametrize(("policy", "message"), REFUSED, ids=lambda value: type(value).__name__)
 def test_policies_that_cannot_play_are_refused_in_one_sentence(tmp_path, policy, message):
     assert_refuses(ValueError, message, Agent.create, tmp_path / "a.db", dim=4, policy=policy, noise=0.1)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.any_store
 def test_a_policy_that_needs_the_noise_says_so(tmp_path):
     for policy in (adadim.LinUCB(), adadim.LinTS(), adadim.TaperedLinUCB(size=1.0)):
         words = f"{type(policy).__name__} needs to know the noise: give noise="

@@ -70,9 +70,9 @@ def in_thread(work):
 # Several processes
 
 
-@pytest.mark.parametrize("policy", [adadim.LinTS(), adadim.EvidenceLinUCB()], ids=["LinTS", "EvidenceLinUCB"])
-def test_alone_it_chooses_what_an_agent_in_a_file_chooses(tmp_path, url, policy):
-    options = {"context": 2, "arm": 3, "policy": policy, "noise": 0.5, "seed": 3}
+@pytest.mark.parametrize("kind", [adadim.LinTS, adadim.EvidenceLinUCB, adadim.LinUCB, adadim.Random])
+def test_alone_it_chooses_what_an_agent_in_a_file_chooses(tmp_path, url, kind):
+    options = {"context": 2, "arm": 3, "policy": kind(), "noise": 0.5, "seed": 3}
     rng = np.random.default_rng(0)
     with Agent.create(url, **options) as one, Agent.create(tmp_path / "a.db", **options) as other:
         for agent in (one, other):

@@ -6,8 +6,10 @@ from command_line import STUDY, adadim_
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(working_folder):
-    """Whatever a command writes by default lands in a folder of the test's own."""
+def _elsewhere(request, working_folder):
+    """Whatever a command writes by default lands in a folder of the test's own; figures are PNG, if not marked."""
+    if request.node.get_closest_marker("every_format") is None:
+        request.getfixturevalue("one_format")
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def file():
 
 
 @pytest.fixture
-def results(file, one_format):
+def results(file):
     """A results folder of the study in `STUDY`."""
     adadim_("run", file, "--jobs", 1, "--batch", 2, "--quiet")
     return Path("results/mine")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adadim import startup
-from command_line import STUDY, adadim_, command
+from command_line import MAIN_WITH_ONE_FORMAT, STUDY, adadim_, command
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 MODULE = [sys.executable, "-m", "adadim"]
@@ -76,7 +76,7 @@ def test_python_m_hands_no_current_folder_to_workers(monkeypatch):
 NAMES = ("[/]", "[red]", "[bold]x[/bold]", ":smile:", "back\\", "[link=x]", "{0}", "%s")
 
 
-def test_names_are_never_markup(file, one_format):
+def test_names_are_never_markup(file):
     tables = "".join(
         f"[instances.'i{n}']\nkind = 'sphere'\narms = 5\ndim = 3\nintrinsic_dim = 2\nhorizon = 9\n"
         f"[policies.'{n}']\nkind = 'Random'\n"
@@ -99,7 +99,7 @@ def test_names_are_never_markup(file, one_format):
 
 @POSIX
 def test_output_that_nobody_reads(results):
-    shell = f"{sys.executable} -c 'from adadim.cli import main; main()'"
+    shell = f'{sys.executable} -c "{MAIN_WITH_ONE_FORMAT}"'
     for closed in (">&-", ">&- 2>&- <&-", "| true"):
         for words in ("policies", f"export {results}", f"run mine.toml --jobs 2 --out x{len(closed)}"):
             done = finished(["bash", "-c", f"{shell} {words} {closed}"])
@@ -147,7 +147,7 @@ def alive(group):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_parent(file, number):
     file.write_text(STUDY.replace("trials = 4", "trials = 3000").replace("horizon = 60", "horizon = 3000"))
-    arguments = command("run", file, "--jobs", 2, "--batch", 100)
+    arguments = command("run", file, "--jobs", 2, "--batch", 100, one_format=True)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60
     while len(alive(process.pid)) < 4 and time.monotonic() < deadline:  # two workers, and who counts what they share

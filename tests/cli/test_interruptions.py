@@ -30,7 +30,7 @@ def test_control_c_has_its_own_exit_code(file, where, monkeypatch):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_real_control_c_loses_nothing(file, jobs):
     file.write_text(STUDY.replace("trials = 4", "trials = 5000"))
-    arguments = command("run", file, "--jobs", jobs, "--batch", 1)
+    arguments = command("run", file, "--jobs", jobs, "--batch", 1, one_format=True)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     folder = Path("results/mine")
     deadline = time.monotonic() + 60

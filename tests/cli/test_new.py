@@ -22,7 +22,7 @@ def made():
     return load_plugin("my_lin_ucb.py")["MyLinUCB"]
 
 
-def test_the_skeleton_runs_in_a_study(made, one_format):
+def test_the_skeleton_runs_in_a_study(made):
     Path("mine.toml").write_text(STUDY + '\n[policies.mine]\nkind = "MyLinUCB"\nwidth = 0.3\n')
     printed, _ = adadim_("run", "mine.toml", "--plugin", "my_lin_ucb.py", "--jobs", 1)
     assert "mine" in printed

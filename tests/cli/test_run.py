@@ -12,6 +12,7 @@ from adadim.study import engines
 from command_line import STUDY, adadim_, command, contents, refused
 
 
+@pytest.mark.every_format
 def test_run_computes_draws_and_sums_up(file):
     printed, error = adadim_("run", file, "--jobs", 1)
     assert error == ""
@@ -31,7 +32,7 @@ def test_run_computes_draws_and_sums_up(file):
         ]
 
 
-def test_run_takes_another_folder_and_number_of_trials(file, one_format):
+def test_run_takes_another_folder_and_number_of_trials(file):
     adadim_("run", file, "--jobs", 1, "--out", "there", "--trials", 2, "--quiet")
     assert study.status("there").total == 6
     assert not Path("results").exists()
@@ -46,11 +47,11 @@ def test_run_is_idempotent(results, file, monkeypatch):
     assert contents(results) == before
 
 
-def test_quiet_prints_nothing(file, one_format):
+def test_quiet_prints_nothing(file):
     assert adadim_("run", file, "--jobs", 1, "--quiet") == ("", "")
 
 
-def test_one_trial_is_enough(file, one_format):
+def test_one_trial_is_enough(file):
     printed, _ = adadim_("run", file, "--jobs", 1, "--trials", 1)
     assert re.search(r"oracle +│ 1 +│ [\d.]+ +│ - ", printed)
 
@@ -64,7 +65,7 @@ def test_dry_run_prints_the_study_and_writes_nothing(file):
     assert again == study.Study.from_dict({**study.Study.from_toml(file).to_dict(), "trials": 7})
 
 
-def test_run_with_a_policy_of_ones_own(file, one_format):
+def test_run_with_a_policy_of_ones_own(file):
     Path("own.py").write_text(
         "from dataclasses import dataclass\nimport adadim\n\n"
         "@dataclass(frozen=True)\nclass Half(adadim.Policy):\n    ridge: float = 1.0\n\n"
@@ -80,7 +81,8 @@ def test_run_with_a_policy_of_ones_own(file, one_format):
 def test_the_bar_shows_progress_and_the_time_left(file):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command("run", file, "--jobs", 1), stdout=subprocess.DEVNULL, stderr=theirs)
+    arguments = command("run", file, "--jobs", 1, one_format=True)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     seen = b""
     while True:
@@ -150,7 +152,7 @@ def test_files_that_are_not_there():
     refused("run", "mine.toml", "--plugin", "bad.py", message=r"bad\.py: the plugin raised ModuleNotFoundError")
 
 
-def test_a_policy_that_breaks_is_a_failure(file, one_format):
+def test_a_policy_that_breaks_is_a_failure(file):
     Path("own.py").write_text(
         "from dataclasses import dataclass\nimport adadim\n\n"
         "class Broken:\n"
@@ -174,7 +176,7 @@ def test_a_policy_that_breaks_is_a_failure(file, one_format):
 
 def test_what_a_guarantee_lacks_is_one_line(file):
     file.write_text(STUDY + '\n[policies.mine]\nkind = "OSOM"\n')
-    parts = command("run", file, "--jobs", 2, "--batch", 1, "--quiet")
+    parts = command("run", file, "--jobs", 2, "--batch", 1, "--quiet", one_format=True)
     done = subprocess.run(parts, capture_output=True, text=True, check=True, timeout=120)
     lacking = r"the guarantee of OSOM needs .* the sets of instances\.easy are fixed: .*"
     assert re.fullmatch(rf"warning: policies\.mine: {lacking}\n", done.stderr), done.stderr

@@ -158,13 +158,22 @@ def tapes(torch, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "range_known"), [pair for pair in WITH_RANGES if pair[0] not in NEVER])
-def test_replayed_operations_give_the_same(name, range_known, tapes):
-    instance = on_torch(range_known)
-    numpy_run = adadim.simulate(POLICIES[name], in_numpy(range_known), seed=5)
-    replayed = adadim.simulate(POLICIES[name], instance, seed=5)
+def test_replayed_operations_give_the_same_and_the_learner_goes_on(name, range_known, tapes):
+    """Forty rounds more than the horizon, too, which are asked for one by one: the same arms as on NumPy."""
+    instances = in_numpy(range_known), on_torch(range_known)
+    numpy_run, replayed = (adadim.simulate(POLICIES[name], instance, seed=5) for instance in instances)
     assert tapes
     np.testing.assert_array_equal(replayed.pulls, numpy_run.pulls)
     np.testing.assert_allclose(replayed.regret, numpy_run.regret, rtol=0, atol=1e-9)
+    rewards = np.random.default_rng(1).standard_normal((40, 3)) * 0.1
+    chosen = []
+    for run in (numpy_run, replayed):
+        arms = []
+        for row in rewards:
+            arms.append(run.learner.select())
+            run.learner.update(arms[-1], row.tolist())
+        chosen.append(np.array([np.asarray(a) for a in arms]))
+    np.testing.assert_array_equal(chosen[0], chosen[1])
 
 
 @pytest.mark.parametrize("name", ["theory linucb++", "released linucb++corral", "released dynamic-balancing"])
@@ -311,22 +320,6 @@ def test_a_round_changes_nothing_on_the_host_and_waits_for_nothing(name, range_k
 def test_the_same_on_expressive_sets(policy, torch):
     instance = small(range(3), horizon=HORIZON, arms=20, dim=16, expressive=True, levels=[4, 8, 16]).to("cpu")
     assert check_rounds(paper.policies("released", 3, expressive=True)[policy], instance) > 40
-
-
-@pytest.mark.parametrize("name", [name for name in POLICIES if name not in NEVER])
-def test_a_learner_goes_on_after_a_recorded_run(name, tapes):
-    """Forty rounds more than the horizon, which are asked for one by one: the same arms as on NumPy."""
-    runs = [adadim.simulate(POLICIES[name], instance, seed=5) for instance in (in_numpy(), on_torch())]
-    assert tapes
-    rewards = np.random.default_rng(1).standard_normal((40, 3)) * 0.1
-    chosen = []
-    for run in runs:
-        arms = []
-        for row in rewards:
-            arms.append(run.learner.select())
-            run.learner.update(arms[-1], row.tolist())
-        chosen.append(np.array([np.asarray(a) for a in arms]))
-    np.testing.assert_array_equal(chosen[0], chosen[1])
 
 
 def test_one_round_is_not_replayed(tapes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,39 @@ def run(name: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     assert report["benchmark"] == name
     assert report["machine"]["cpu"] in done.stdout
     return report, done.stdout
+
+
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, runpy, sys
+
+results, (scripts, arguments) = [], map(json.loads, sys.argv[1:])
+for script in scripts:
+    sys.argv, code = [script, *arguments], 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as error:
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    results.append((code, out.getvalue(), error.getvalue()))
+print(json.dumps(results))
+"""
+
+
+def started(names: tuple[str, ...], folder: Path, *arguments: str) -> list[tuple[str, tuple[Any, str, str]]]:
+    """Exit code, output and errors of scripts that end at once: all in one process, which imports libraries once."""
+    scripts = json.dumps([str(BENCHMARKS / f"{name}.py") for name in names])
+    paths = os.pathsep.join(filter(None, [str(BENCHMARKS), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER, scripts, json.dumps(arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return list(zip(names, json.loads(done.stdout), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -199,15 +233,13 @@ def test_very_many_arms(tmp_path):
     assert "at most 4" in printed
 
 
-@pytest.mark.parametrize("name", ["figures", "growth", "large"])
-def test_without_a_gpu_the_device_is_refused(name, tmp_path):
+def test_without_a_gpu_the_device_is_refused(tmp_path):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--device", "cuda"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 2
-    assert "no GPU" in done.stderr
+    for name, (code, _, error) in started(("figures", "growth", "large"), tmp_path, "--quick", "--device", "cuda"):
+        assert code == 2, name
+        assert "no GPU" in error, name
     assert not list(tmp_path.iterdir())
 
 
@@ -236,13 +268,12 @@ def test_some_parts_of_a_benchmark(tmp_path):
     assert "hits" not in printed
 
 
-@pytest.mark.parametrize("name", ["engine", "policies", "figures", "growth", "large", "dimension"])
-def test_help_teaches(name, tmp_path):
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0
-    assert "--quick" in done.stdout
-    assert len(done.stdout.splitlines()) > 15
+def test_help_teaches(tmp_path):
+    names = ("engine", "policies", "figures", "growth", "large", "dimension")
+    for name, (code, printed, _) in started(names, tmp_path, "--help"):
+        assert code == 0, name
+        assert "--quick" in printed, name
+        assert len(printed.splitlines()) > 15, name
 
 
 def test_contexts_choose_what_the_bare_loop_does(tmp_path):

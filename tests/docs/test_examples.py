@@ -15,6 +15,7 @@ import pytest
 
 import adadim
 from adadim import study
+from command_line import MAIN_WITH_ONE_FORMAT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -69,9 +70,9 @@ def test_late(tmp_path):
 
 
 def test_guarded(tmp_path):
-    done = run("guarded.py", "--trials", 1, "--horizon", 128, cwd=tmp_path)
+    done = run("guarded.py", "--trials", 1, "--horizon", 32, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "mean regret after 128 rounds, 1 trials" in done.stdout
+    assert "mean regret after 32 rounds, 1 trials" in done.stdout
     assert "LinUCB in" in done.stdout
 
 
@@ -174,7 +175,7 @@ def test_a_policy_of_ones_own(tmp_path):
     text = (EXAMPLES / "my_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
     assert call in (EXAMPLES / "my_policy.py").read_text()
-    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
     more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
     done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
@@ -205,7 +206,7 @@ def test_the_policy_does_what_it_says():
 def test_the_first_study(tmp_path):
     text = (EXAMPLES / "first_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
-    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
     more = ["--trials", "1", "--jobs", "1", "--quiet", "--out", str(tmp_path / "results")]
     done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
@@ -231,7 +232,7 @@ def test_the_vectorised_policy_runs_in_a_study(tmp_path):
     text = (EXAMPLES / "vectorised_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
     assert call in (EXAMPLES / "vectorised_policy.py").read_text()
-    command = [sys.executable, "-c", "from adadim.cli import main; main()", *call.split()]
+    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
     more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
     done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pickle
 import subprocess
@@ -40,17 +41,21 @@ def load(path, name, problem):
     return adadim.load(path, problem, policy=POLICIES[name] if name in FUNCTIONS else None)
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_restored_learner_is_the_same_in_every_bit(name, rounds, tmp_path, torch):
-    instance = in_numpy()
-    learner, noise = played(name, instance, rounds)
-    learner.save(tmp_path / "learner.npz")
-    restored = load(tmp_path / "learner.npz", name, instance.problem)
-    assert differences(learner, restored) == []
-    expected = play(learner, instance, copy.deepcopy(noise), 60 - rounds + 10)
-    assert play(restored, instance, noise, 60 - rounds + 10) == expected
-    assert restored.describe() == learner.describe()
+def test_a_restored_learner_is_the_same_in_every_bit(name, tmp_path, torch):
+    """Saved in the rounds of `ROUNDS`, each file plays what the learner that was saved has played from there on."""
+    instance, last = in_numpy(), 70
+    learner, noise = played(name, instance, 0)
+    expected, saved = [], {}
+    for start, stop in itertools.pairwise((*ROUNDS, last)):
+        learner.save(tmp_path / f"{start}.npz")
+        restored = load(tmp_path / f"{start}.npz", name, instance.problem)
+        assert differences(learner, restored) == [], start
+        saved[start] = restored, copy.deepcopy(noise)
+        expected += play(learner, instance, noise, stop - start)
+    for start, (restored, noise_from_there) in saved.items():
+        assert play(restored, instance, noise_from_there, last - start) == expected[start:], start
+        assert restored.describe() == learner.describe(), start
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -25,11 +25,13 @@ def log_barrier_omd(p: Any, losses: Any, eta: Any) -> tuple[Floats, float]:
     high = min(float(losses.max()), pole)
     if high <= low:
         return p.copy(), low
+    inverses, rates, charged = (1 / p).tolist(), eta.tolist(), losses.tolist()  # on a few numbers floats are fast
     while True:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        if np.sum(1 / (1 / p + eta * (losses - middle))) < 1:
+        terms = [inverse + rate * (loss - middle) for inverse, rate, loss in zip(inverses, rates, charged, strict=True)]
+        if 0.0 not in terms and sum(1 / term for term in terms) < 1:
             low = middle
         else:
             high = middle

@@ -17,6 +17,7 @@ from test_store_folder import forged
 
 import adadim
 from adadim.study import MadeBy, StoreError, StudyError, load, run, source, status, store
+from command_line import MAIN_WITH_ONE_FORMAT
 
 PACKAGE = Path(adadim.__file__).parent
 STUDY = """
@@ -43,7 +44,7 @@ def copied(folder: Path) -> Path:
 def adadim_of(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command of that copy of the package."""
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "COLUMNS": "500"}
-    command = [sys.executable, "-m", "adadim", *arguments]
+    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *arguments]
     return subprocess.run(command, cwd=package.parents[1], env=environment, capture_output=True, text=True, check=False)
 
 

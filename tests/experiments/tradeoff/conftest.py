@@ -16,6 +16,12 @@ def bounds(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def bound_checks(bounds):
+    """What is said of the regrets in `bounds`; its intervals are a bootstrap each."""
+    return tradeoff.lower_bound_checks(bounds)
+
+
+@pytest.fixture(scope="session")
 def measured(tmp_path_factory):
     """A small study of rates."""
     return run(small_rates(), tmp_path_factory.mktemp("rates"), jobs=1)

@@ -38,8 +38,8 @@ def test_closed_forms_of_c27():
     assert (stubborn.easy, stubborn.hard, stubborn.bound) == (0.0, 19.53125, 19.53125)
 
 
-def test_simulated_uniform_and_stubborn_policies_meet_their_closed_forms(bounds):
-    measured = {(c.policy, c.delta): c for c in tradeoff.lower_bound_checks(bounds)}
+def test_simulated_uniform_and_stubborn_policies_meet_their_closed_forms(bound_checks):
+    measured = {(c.policy, c.delta): c for c in bound_checks}
     for exact in tradeoff.closed_forms(HORIZON, ALPHA, DELTAS):
         found = measured[{"uniform": "Random"}.get(exact.policy, exact.policy), exact.delta]
         assert found.easy == pytest.approx(exact.easy, rel=0.02, abs=1e-9)

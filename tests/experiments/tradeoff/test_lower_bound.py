@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tradeoff_cases import ALPHA, DELTAS, HORIZON, every_policy
+from tradeoff_cases import ALPHA, DELTAS, HARD, HORIZON, every_policy
 
 import adadim
 from adadim import instances
@@ -11,23 +11,22 @@ from adadim.study import StoreError, Study, load, run
 from adadim.theory import lower_bound_family
 
 
-def test_the_inequality_holds_for_every_policy_in_the_library(bounds):
-    checks = tradeoff.lower_bound_checks(bounds)
-    assert len(checks) == len(every_policy()) * len(DELTAS)
-    assert {check.verdict for check in checks} == {"holds"}
-    for check in checks:
-        assert (check.arms, check.targets, check.trials) == (7, 7, 16)
+def test_the_inequality_holds_for_every_policy_in_the_library(bound_checks):
+    assert len(bound_checks) == len(every_policy()) * len(DELTAS)
+    assert {check.verdict for check in bound_checks} == {"holds"}
+    for check in bound_checks:
+        assert (check.arms, check.targets, check.trials) == (HARD, HARD, 16)
         family = lower_bound_family(HORIZON, ALPHA, delta=check.delta)
         pulls = 2 * check.easy / check.delta / family.arms_count
-        assert check.bound == pytest.approx(max(family.average_regret_bound(np.full(7, pulls)), 0), abs=1e-9)
+        assert check.bound == pytest.approx(max(family.average_regret_bound(np.full(HARD, pulls)), 0), abs=1e-9)
         assert check.slack == pytest.approx(check.hard - check.bound)
         assert check.low <= check.slack + 1e-9
         assert check.high >= check.slack - 1e-9
 
 
-def test_checks_come_from_the_regrets_of_the_study(bounds):
-    (check,) = [c for c in tradeoff.lower_bound_checks(bounds) if (c.policy, c.delta) == ("LinUCB", 0.15)]
-    finals = [bounds.final(f"delta=0.15 target={i}", "LinUCB") for i in range(8)]
+def test_checks_come_from_the_regrets_of_the_study(bounds, bound_checks):
+    (check,) = [c for c in bound_checks if (c.policy, c.delta) == ("LinUCB", 0.15)]
+    finals = [bounds.final(f"delta=0.15 target={i}", "LinUCB") for i in range(HARD + 1)]
     assert check.easy == pytest.approx(finals[0].mean())
     assert check.hard == pytest.approx(np.mean(finals[1:]))
     outcome = adadim.simulate(

@@ -50,7 +50,7 @@ def test_lower_bound_command(working_folder):
     assert all(row["verdict"] == "holds" for row in rows)
 
 
-def test_lower_bound_command_fails_on_a_violation(monkeypatch):
+def test_lower_bound_command_fails_on_a_violation(monkeypatch, one_format):
     honest = tradeoff.lower_bound_checks
 
     def wrong(results):
@@ -62,7 +62,7 @@ def test_lower_bound_command_fails_on_a_violation(monkeypatch):
     assert "violated" in result.output
 
 
-def test_lower_bound_command_takes_plugins(working_folder):
+def test_lower_bound_command_takes_plugins(working_folder, one_format):
     file = working_folder / "mine.py"
     file.write_text(
         "from dataclasses import dataclass\nimport adadim\n\n\n"

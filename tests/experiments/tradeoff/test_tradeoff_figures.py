@@ -6,7 +6,7 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-from tradeoff_cases import ALPHA, DELTAS, HORIZON, KINDS
+from tradeoff_cases import ALPHA, DELTAS, HARD, HORIZON, KINDS
 
 from adadim.experiments import tradeoff
 from adadim.report import save
@@ -26,8 +26,8 @@ def test_frontier_looks_like_figure_1():
     assert labels == [r"tapered told $\alpha$: $s$ = 1.5", r"tapered told $\alpha$: $s$ = 4"]
 
 
-def test_bounds_picture_shows_every_policy_and_no_point_in_the_shade(bounds):
-    checks = tradeoff.lower_bound_checks(bounds) + tradeoff.closed_forms(HORIZON, ALPHA, DELTAS)
+def test_bounds_picture_shows_every_policy_and_no_point_in_the_shade(bound_checks):
+    checks = bound_checks + tradeoff.closed_forms(HORIZON, ALPHA, DELTAS)
     left, right = tradeoff.draw_bounds(checks).axes
     names = list(dict.fromkeys(check.policy for check in checks))
     assert len(left.get_lines()) == len(right.get_lines()) == len(names)
@@ -39,7 +39,7 @@ def test_bounds_picture_shows_every_policy_and_no_point_in_the_shade(bounds):
         assert y >= max(tradeoff.bound_at(family, x) for family in families) - 1e-9
     for line in right.get_lines():
         x, y = line.get_data()
-        assert (y >= 1 - 1 / 7 - x).all()
+        assert (y >= 1 - 1 / HARD - x).all()
 
 
 def test_bounds_picture_wants_one_family():
@@ -77,8 +77,8 @@ def test_a_rate_far_below_the_others_is_named_and_does_not_stretch_the_picture()
     assert [text.get_text() for text in axis.texts if text.get_text()] == ["-0.15"]
 
 
-def test_both_shades_are_explained(bounds):
-    checks = tradeoff.lower_bound_checks(bounds) + tradeoff.closed_forms(HORIZON, ALPHA, DELTAS)
+def test_both_shades_are_explained(bound_checks):
+    checks = bound_checks + tradeoff.closed_forms(HORIZON, ALPHA, DELTAS)
     figure = tradeoff.draw_bounds(checks)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts[-2:] == ["impossible: by the sharper bound", "impossible: by the theorem's bound"]
