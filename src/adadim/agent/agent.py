@@ -40,6 +40,7 @@ from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import first_rows
 from adadim.core.design import Features
 from adadim.core.files import as_path
+from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
 from adadim.errors import AdadimError, DecisionError, FileError
 from adadim.policies.base import Policy
@@ -889,13 +890,14 @@ class Agent:
         made: list[Decision] = []
         first, version = self._next_number, self._decider.version
         choices = self._decider.choose_in_turn(rounds, first, draws)
-        for asked in rounds:
-            slate = None if asked.slots is None else first + len(made)
-            for chosen, features, probability in islice(choices, asked.decisions):
-                draw = None if draws is None else draws[len(made)]
-                one = Decision(first + len(made), now, asked.names[chosen], features, probability, version, asked)
-                made.append(one._replace(draw=draw, slate=slate))
-        self._model.add_batch()
+        with one_thread:
+            for asked in rounds:
+                slate = None if asked.slots is None else first + len(made)
+                for chosen, features, probability in islice(choices, asked.decisions):
+                    draw = None if draws is None else draws[len(made)]
+                    one = Decision(first + len(made), now, asked.names[chosen], features, probability, version, asked)
+                    made.append(one._replace(draw=draw, slate=slate))
+            self._model.add_batch()
         return made
 
     def _now(self) -> float:

@@ -17,6 +17,7 @@ from adadim.core.checks import positive, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
+from adadim.core.threads import one_thread
 from adadim.core.ties import positions_of_largest, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
@@ -101,7 +102,8 @@ class Decider:
         if restart:
             begun = time.thread_time()
             model.add_batch()  # the sums have to have what was counted
-            self._learner.restart(model.sums.at(number))
+            with one_thread:
+                self._learner.restart(model.sums.at(number))
             self._known, self._base, self._counted = state, self._basis, model.place.number
             self._seconds = time.thread_time() - begun
         for at, features in () if restart else pending:
@@ -136,7 +138,8 @@ class Decider:
             def make() -> tuple[LearnsFromSums, float]:
                 begun, learner = time.thread_time(), policy.start(problem)
                 assert isinstance(learner, LearnsFromSums)
-                learner.restart(sums)
+                with one_thread:
+                    learner.restart(sums)
                 return learner, time.thread_time() - begun
 
             made = self._behind.submit(make)

@@ -13,6 +13,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from adadim.core.threads import one_thread
 from adadim.errors import InvalidValueError
 from adadim.serve import events
 from adadim.serve.app import AgentThread, create_app
@@ -95,7 +96,7 @@ class Service:
         events.report("started", url=self.url)
         try:
             # uvicorn stops in good order, then raises the signal again for whoever called it.
-            with self._listener, contextlib.suppress(KeyboardInterrupt):
+            with self._listener, one_thread, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
             self._agent.close()

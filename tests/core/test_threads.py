@@ -1,0 +1,67 @@
+"""One thread for linear algebra, and what the process had before."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import adadim
+from adadim.core.threads import OneThread
+
+
+def threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    with threadpool_limits(3, user_api="blas"):
+        yield
+
+
+def test_what_the_process_had_comes_back_though_another_thread_is_inside():
+    one, inside, leave = OneThread(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one:
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    with one:
+        with one:
+            assert threads() == {1}
+        assert threads() == {1}
+    leave.set()
+    thread.join()
+    assert threads() == {3}
+    with one:
+        assert threads() == {1}
+    assert threads() == {3}
+
+
+def test_it_comes_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), OneThread():
+        raise ZeroDivisionError
+    assert threads() == {3}
+
+
+def test_an_agent_decides_in_one_thread(tmp_path, monkeypatch):
+    seen, eigh = [], np.linalg.eigh
+
+    def watched(*given, **more):
+        seen.append(threads())
+        return eigh(*given, **more)
+
+    with adadim.Agent.create(tmp_path / "a.db", dim=3) as agent:
+        monkeypatch.setattr(np.linalg, "eigh", watched)
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            decision = agent.ask({"a": rng.normal(size=3), "b": rng.normal(size=3)})
+            agent.tell(decision.id, float(rng.normal()))
+    assert seen
+    assert all(found == {1} for found in seen)
+    assert threads() == {3}
