@@ -123,9 +123,8 @@ def _has_nan(found: Any) -> bool:
 
 
 def _cases(folder: Path) -> Iterator[Case]:
-    for name in theory.__all__:
-        if name in THEORY:
-            yield f"theory.{name}", getattr(theory, name), THEORY[name]
+    for name, given in THEORY.items():
+        yield f"theory.{name}", getattr(theory, name), given
     for kind in study.instance_kinds():
         call = getattr(instances, kind)
         wanted = inspect.signature(call).parameters

@@ -246,6 +246,9 @@ class ForgettingFixedModel(Forgetting, FixedModel):
 class TunedForgettingModel(Forgetting, TunedContextModel):
     """Features that come with each round (NumPy), with the prior learned anew for each decision."""
 
+    def log_bound(self, r: int, factor: float, n: float) -> float:
+        return math.log(factor)  # as in an agent of the same memory, which learns from sums
+
     def notice(self, offered: Array, rows: Rows) -> None:
         super().notice(offered, rows)
         self.tune(rows)
