@@ -17,6 +17,27 @@ from adadim.core.arrays import FloatArray, real_array
 from adadim.core.checks import check_fits, flag, integer, number, one_of, require
 from adadim.errors import ConditionError, InvalidTypeError, InvalidValueError
 
+__all__ = [
+    "ConditionError",
+    "Iteration",
+    "LowerBoundFamily",
+    "Schedule",
+    "confidence_radius",
+    "dominates",
+    "hardness",
+    "linucbpp_bound_order",
+    "lower_bound_family",
+    "modified_linucb_bound_order",
+    "nonadaptive_rate",
+    "pareto_rate",
+    "rate_lower_bound",
+    "recommended_beta",
+    "schedule",
+    "tapered_information",
+    "tapered_rate",
+    "theorem1_bound",
+]
+
 F = TypeVar("F", float, FloatArray)
 ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 
