@@ -7,6 +7,7 @@
     python benchmarks/field.py results/field --cost        # core-seconds of a replication; writes cost.json there
     python benchmarks/field.py results/field               # the table as Markdown
     python benchmarks/field.py results/field --picture field-fig2b.png  # figure 2b with all masters
+    python benchmarks/field.py results/field --by-family   # mean, median and largest regret of the recommended policies
     python benchmarks/field.py docs --guarantees  # write columns and tables of what is proved into docs/
 
 Regrets on figures are means over the seven values of d* (2a and 3a have one). Ratios are two, "a / b": to the mean
@@ -32,6 +33,7 @@ import adadim
 from _guarantees import BY_NAME, GUARANTEES
 from adadim.experiments.comparison.plan import ORACLE, policies
 from adadim.experiments.paper.plan import FIGURES as PAPER
+from adadim.report import markdown_table
 from adadim.report.figures import what_was_run
 from adadim.report.looks import ORACLE as ORACLE_LOOK
 from adadim.report.looks import look_of
@@ -194,11 +196,25 @@ def print_table(folder: Path) -> None:
         print("| " + " | ".join([name, *cells, asks(name), proved(name)]) + " |")
 
 
+def print_by_family(folder: Path) -> None:
+    """Mean, median and largest regret of the policy recommended today, of the one before it and of the narrow oracle."""
+    names = ("recommended", "evidence", NARROW, "random")
+    heads = ["family", "recommended", "`EvidenceLinUCB()`, before", "narrow oracle", "uniform play"]
+    for split in ("development", "held-out", "contexts", "contexts-held-out"):
+        results, rows = load(folder / f"regret-{split}"), []
+        for family in results.instances:
+            finals = [results.final(family, name) for name in names]
+            cells = [f"{r.mean():.1f} / {np.median(r):.1f} / {r.max():.1f}" for r in finals[:-1]]
+            rows.append([family, *cells, f"{finals[-1].mean():.0f}"])
+        print(f"## {split}\n\n{markdown_table(heads, rows)}\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--curves", action="store_true", help="run figures 2a and 3a with every policy")
     parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
+    parser.add_argument("--by-family", action="store_true", help="print regrets of the recommended policies by family")
     parser.add_argument("--guarantees", action="store_true", help="write what is proved into the pages of that folder")
     parser.add_argument("--picture", type=Path, help="draw figure 2b with all masters")
     options = parser.parse_args()
@@ -206,6 +222,8 @@ def main() -> int:
         run_curves(options.folder)
     elif options.cost:
         measure_cost(options.folder / "cost.json")
+    elif options.by_family:
+        print_by_family(options.folder)
     elif options.guarantees:
         write_guarantees(options.folder)
     elif options.picture:
