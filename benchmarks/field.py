@@ -197,7 +197,7 @@ def print_table(folder: Path) -> None:
 
 
 def print_by_family(folder: Path) -> None:
-    """Mean, median and largest regret of the policy recommended today, of the one before it and of the narrow oracle."""
+    """Mean, median and largest regret of the policy recommended today, the one before it and the narrow oracle."""
     names = ("recommended", "evidence", NARROW, "random")
     heads = ["family", "recommended", "`EvidenceLinUCB()`, before", "narrow oracle", "uniform play"]
     for split in ("development", "held-out", "contexts", "contexts-held-out"):
