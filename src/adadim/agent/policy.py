@@ -29,7 +29,7 @@ Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller's own, by name."""
 
 PORTION = 2**22  # bytes of features that are made at once
-REFRESH_SECONDS = 0.002  # of processor time, beyond which rewards may be taken in behind decisions
+REFRESH_SECONDS = 0.002  # beyond which rewards may be taken in behind decisions
 REFRESH_SHARE = 0.25  # largest share of the time that may take
 DRAWS = 1000  # further draws, from which the probability of a random choice is estimated
 
@@ -100,12 +100,12 @@ class Decider:
         else:
             restart = True
         if restart:
-            begun = time.thread_time()
+            begun = time.perf_counter()
             model.add_batch()  # the sums have to have what was counted
             with one_thread:
                 self._learner.restart(model.sums.at(number))
             self._known, self._base, self._counted = state, self._basis, model.place.number
-            self._seconds = time.thread_time() - begun
+            self._seconds = time.perf_counter() - begun
         for at, features in () if restart else pending:
             self._learner.expect_features(features)
             self._counted = at
@@ -136,11 +136,11 @@ class Decider:
             sums, policy, problem = self.model.sums.at(number).copy(), self.policy, self._problem
 
             def make() -> tuple[LearnsFromSums, float]:
-                begun, learner = time.thread_time(), policy.start(problem)
+                begun, learner = time.perf_counter(), policy.start(problem)
                 assert isinstance(learner, LearnsFromSums)
                 with one_thread:
                     learner.restart(sums)
-                return learner, time.thread_time() - begun
+                return learner, time.perf_counter() - begun
 
             made = self._behind.submit(make)
             self._coming = _Coming(made, self._state(number), self._basis, self.model.place.number)
