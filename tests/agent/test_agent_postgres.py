@@ -660,3 +660,22 @@ def test_a_copy_does_not_replace_an_agent_and_is_all_or_nothing(tmp_path, url, m
     with pytest.raises(OSError, match="the disk is gone"):
         adadim.agent.copy_agent(tmp_path / "a.db", f"{url}-2")
     assert_refuses(FileError, "there is no agent", Agent.open, f"{url}-2")
+
+
+@pytest.mark.parametrize("query", ["rewards", "waiting", "expired", "answered", "decisions"])
+def test_joined_rows_are_looked_up_by_their_whole_key(fresh, query):
+    """Also where the statistics were taken before the agent had rows: then all agents seem to have next to none."""
+    address = f"{fresh}#here"
+    with Agent.create(f"{fresh}#large", dim=DIM) as large, Agent.create(address, dim=DIM):
+        large.learn((np.ones((5000, DIM)), np.ones(5000)))
+    with psycopg.connect(fresh, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+        text = postgres.QUERIES[query].format(agent=agent_number(connection, address))
+        count = text.count("%s")
+        for i in range(count):
+            text = text.replace("%s", f"${i + 1}", 1)
+        connection.execute("SET plan_cache_mode = 'force_generic_plan'")
+        connection.execute(f"PREPARE looked ({', '.join(['bigint'] * count)}) AS {text}")
+        plan = [row[0] for row in connection.execute(f"EXPLAIN EXECUTE looked ({', '.join(['1'] * count)})")]
+    assert not [line for line in plan if "Join Filter" in line]
+    assert [line for line in plan if re.search(r"(Index Cond|Filter): .*(number|decision|id) = \w\.", line)]

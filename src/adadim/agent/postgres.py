@@ -126,12 +126,12 @@ AGENT = f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {{agent}
 CONTRADICTIONS = {
     "rewards of no decision": """
         SELECT 1 FROM adadim.rewards r WHERE agent = {agent} AND NOT EXISTS (
-            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = r.decision)""",
+            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0)""",
     "decisions that neither wait nor have a reward": """
         SELECT 1 FROM adadim.decisions d WHERE agent = {agent} AND policy IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number)
-            AND NOT EXISTS (SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = d.number)
-            AND NOT EXISTS (SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = d.number)""",
+            AND NOT EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number OFFSET 0)
+            AND NOT EXISTS (SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = d.number OFFSET 0)
+            AND NOT EXISTS (SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = d.number OFFSET 0)""",
     "waiting decisions that are not there or have a reward": """
         SELECT 1 FROM adadim.outstanding o
             LEFT JOIN adadim.decisions d ON d.agent = {agent} AND d.number = o.number
@@ -179,36 +179,45 @@ INSERT = {
     table: f"INSERT INTO adadim.{table} (agent, {', '.join(columns)}) VALUES ({{agent}}{', %s' * len(columns)})"
     for table, columns in WRITTEN.items()
 }
+# Joined rows are looked up one by one, by their whole key: "OFFSET 0" keeps the planner from reading all rows of the
+# agent for each of them instead, which it does where its statistics say that an agent has next to no rows.
 QUERIES = {
     "waiting": f"""
         SELECT o.number, {DECISION} FROM adadim.outstanding o
-            JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = o.number
+            CROSS JOIN LATERAL (
+                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = o.number OFFSET 0) d
         WHERE o.agent = {{agent}} AND o.number > %s AND o.number <= %s ORDER BY o.number LIMIT %s""",
     "expired": f"""
         SELECT e.seq, {EXPIRED}, {DECISION} FROM adadim.expired e
-            JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = e.number
+            CROSS JOIN LATERAL (
+                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = e.number OFFSET 0) d
         WHERE e.agent = {{agent}} AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s""",
     "rewards": f"""
         SELECT r.seq, {REWARD}, {DECISION},
             EXISTS (SELECT 1 FROM adadim.expired e WHERE e.agent = {{agent}} AND e.number = r.decision)
-        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {{agent}} AND d.number = r.decision
+        FROM adadim.rewards r CROSS JOIN LATERAL (
+                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
         WHERE r.agent = {{agent}} AND r.seq > %s AND r.seq <= %s ORDER BY r.seq LIMIT %s""",
     "answered": f"""
         SELECT d.number, {REWARD}, {DECISION}, false FROM adadim.decisions d
-            JOIN adadim.rewards r ON r.agent = {{agent}} AND r.decision = d.number
+            CROSS JOIN LATERAL (
+                SELECT * FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number OFFSET 0) r
         WHERE d.agent = {{agent}} AND d.number > %s AND d.number <= %s AND NOT EXISTS (
             SELECT 1 FROM adadim.rewards n WHERE n.agent = {{agent}} AND n.decision = d.number
-                AND n.replaces IS NOT NULL AND n.seq > r.seq)
+                AND n.replaces IS NOT NULL AND n.seq > r.seq OFFSET 0)
         ORDER BY d.number LIMIT %s""",
     "decisions": f"""
         SELECT {REWARD}, {DECISION}, {OFFER} FROM adadim.decisions d
-            LEFT JOIN adadim.offers o ON o.agent = {{agent}} AND o.id = d.offer
-            LEFT JOIN adadim.rewards r ON r.agent = {{agent}} AND r.seq = (
-                SELECT max(seq) FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number)
+            LEFT JOIN LATERAL (
+                SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
+            LEFT JOIN LATERAL (
+                SELECT * FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number
+                ORDER BY seq DESC LIMIT 1) r ON true
         WHERE d.agent = {{agent}} AND d.number > %s ORDER BY d.number LIMIT %s""",
     "last_asked": f"""
         SELECT {DECISION}, {OFFER} FROM adadim.decisions d
-            LEFT JOIN adadim.offers o ON o.agent = {{agent}} AND o.id = d.offer
+            LEFT JOIN LATERAL (
+                SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
         WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
     "arms": f"""
         SELECT {listed_columns("arms", "a")} FROM adadim.arms a WHERE agent = {{agent}} AND seq > %s ORDER BY seq""",
@@ -239,11 +248,13 @@ QUERIES = {
     "day_rewards": """
         SELECT floor(d.time / 86400)::bigint, count(*) - count(r.replaces), sum(r.reward - coalesce(r.replaces, 0)),
             sum(r.reward * r.reward - coalesce(r.replaces * r.replaces, 0))
-        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {agent} AND d.number = r.decision
+        FROM adadim.rewards r CROSS JOIN LATERAL (
+                SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
         WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL GROUP BY 1""",
     "answers": """
         SELECT r.decision, d.time, CASE WHEN e.number IS NULL THEN r.time END, r.reward, r.replaces IS NULL
-        FROM adadim.rewards r JOIN adadim.decisions d ON d.agent = {agent} AND d.number = r.decision
+        FROM adadim.rewards r CROSS JOIN LATERAL (
+                SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
             LEFT JOIN adadim.expired e ON e.agent = {agent} AND e.number = r.decision AND e.time = r.time
         WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT %s""",
     "choices": """
@@ -258,7 +269,7 @@ QUERIES = {
     "clear_folded": "DELETE FROM adadim.folded WHERE agent = {agent}",
     "fold_decisions": """
         DELETE FROM adadim.decisions d WHERE agent = {agent} AND number <= %s AND NOT EXISTS (
-            SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number)""",
+            SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number OFFSET 0)""",
     "fold_rewards": "DELETE FROM adadim.rewards WHERE agent = {agent} AND decision <= %s",
     "clear_offers": """
         DELETE FROM adadim.offers o WHERE agent = {agent} AND NOT EXISTS (
