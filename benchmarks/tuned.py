@@ -10,8 +10,8 @@ on the radius of its bases, learning rates, constants of its test, what its base
 published one. Its tuned setting is the one of the smallest geometric mean, over the 22 development families of the
 standing comparison, of mean regret as a share of what uniform play loses; a share below 1% counts as 1%, since where
 d* = 1 some settings lose nothing. If two are equal, the first of the list. Both, published and tuned, are then reported
-on the 22 held-out families and on the paper's six figures (d* = 12 in 2a and 3a, 20 in the others), which had no
-part in the choice. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
+on the 22 held-out families and on the paper's six figures, with every d* that they have, which had no part in the
+choice. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
 
 The recommended policy has a row like all others. It has one advantage that this table cannot take away: the twelve
 settings listed for it were written by people who had seen it play on the development families before.
@@ -50,8 +50,6 @@ from adadim.study.source import PRESENT
 
 TRIALS, BUDGET, LEAST = 10, 12, 0.01
 NARROW = 0.35  # factor on the radius of the recommended policy, and of the oracle of the same radius
-FIGURE_DIMS = (12, 20)  # 2a and 3a have 12, and of the seven values in the other figures this takes the middle one
-NOT_ON_FIGURES = ("lints",)  # in 600 features it takes longer than all others together
 HALF = (-0.5, 0.5)  # a range of losses half as wide as the safe one
 
 Settings = list[dict[str, Any]]
@@ -175,9 +173,6 @@ def groups() -> dict[str, dict[str, dict[str, Any]]]:
     }
     for figure in ("fig2a", "fig3a"):
         (found["figures"][figure],) = (dict(table) for table in FIGURES[figure].instances().values())
-    found["figures"] = {
-        name: table for name, table in found["figures"].items() if table["intrinsic_dim"] in FIGURE_DIMS
-    }
     return found
 
 
@@ -241,8 +236,6 @@ def run(store: Store, group: str, wanted: Callable[[str], Settings], trials: int
     tasks = []
     for family, table in groups()[group].items():
         for system in (*SYSTEMS, UNIFORM):
-            if group == "figures" and system in NOT_ON_FIGURES:
-                continue
             done = store.read(group, family, system)
             tasks += [(family, table, system, s) for s in wanted(system) if len(done.get(str(s), ())) < trials]
     # Files are written by this process alone.
@@ -279,9 +272,7 @@ def print_tables(store: Store) -> None:
     published, rows = on_figures("linucb++", SYSTEMS["linucb++"][0]), []
     for system, settings in SYSTEMS.items():
         pair = (settings[0], store.chosen(system))
-        figures = ["", ""]
-        if system not in NOT_ON_FIGURES:
-            figures = [f"{(on_figures(system, setting) / published).mean():.2f}" for setting in pair]
+        figures = [f"{(on_figures(system, setting) / published).mean():.2f}" for setting in pair]
         shares = [store.shares("held-out", system, setting) for setting in pair]
         held_out = [" / ".join(f"{middle(share / oracle):.2f}" for oracle in oracles) for share in shares]
         rows.append([TITLES[system], *figures, *held_out, said(pair[1], settings[0])])
