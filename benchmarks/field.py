@@ -6,7 +6,6 @@
     python benchmarks/field.py results/field --curves      # figures 2a and 3a with every policy
     python benchmarks/field.py results/field --cost        # core-seconds of a replication; writes cost.json there
     python benchmarks/field.py results/field               # the table as Markdown
-    python benchmarks/field.py results/field --picture field-fig2b.png  # figure 2b with all masters
     python benchmarks/field.py results/field --by-family   # mean, median and largest regret of the recommended policies
     python benchmarks/field.py docs --guarantees  # write columns and tables of what is proved into docs/
 
@@ -25,7 +24,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -34,10 +32,6 @@ from _guarantees import BY_NAME, GUARANTEES
 from adadim.experiments.comparison.plan import ORACLE, policies
 from adadim.experiments.paper.plan import FIGURES as PAPER
 from adadim.report import markdown_table
-from adadim.report.figures import what_was_run
-from adadim.report.looks import ORACLE as ORACLE_LOOK
-from adadim.report.looks import look_of
-from adadim.report.style import figure_style, heading, tidy
 from adadim.study import Results, Study, load, run
 
 # What a policy must be told; "noise, T" is what most must.
@@ -45,11 +39,6 @@ ASKS = {
     "recommended": "T", "evidence": "T", "two-prior": "T", "prefix": "T", "prefix-thompson": "T", "random": "nothing",
     "greedy": "nothing", "oracle": "d*, noise, T", "narrow-oracle": "d*, noise, T", "oracle-released": "d*, noise, T",
 }  # fmt: skip
-MASTERS = (
-    "oracle", "linucb++", "recommended", "linucb++corral", "smooth-corral", "corral", "dynamic-balancing",
-    "bound-balancing", "regret-balancing", "d3rb", "ed2rb", "bandit-combiner", "tsallis-corral", "ucb-corral",
-    "epoch-balancing", "modcb", "osom", "alb-dim", "alb-norm",
-)  # fmt: skip
 CURVES, AGAINST_ALPHA = ("fig2a", "fig3a"), ("fig2b", "fig3b", "fig4a", "fig4b")
 TRIALS, LOCK_STEP = 10, 10
 NARROW = "narrow-oracle"
@@ -145,23 +134,6 @@ def measure_cost(path: Path) -> None:
     path.write_text(json.dumps(cost, indent=1) + "\n")
 
 
-def draw(paper: Results, families: list[str], path: Path) -> None:
-    """Mean regret against d* on figure 2b, of the masters and what they are compared with."""
-    dims = [paper.parameters(family)["intrinsic_dim"] for family in families]
-    trials = len(paper.replications(families[0], ORACLE))
-    with figure_style():
-        figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
-        for name, spec in policies().items():
-            if name in MASTERS:
-                look = look_of(ORACLE_LOOK if name == ORACLE else type(spec).__name__)
-                axes.plot(dims, finals(paper, families, name), markersize=5, label=name, **look)
-        axes.set(xlabel="d*", ylabel="mean regret after 2500 rounds (reward units)")
-        tidy(axes, from_zero=True)
-        figure.legend(loc="outside right center", frameon=False, handlelength=3.2)
-        heading(figure, "The field on figure 2b", f"{what_was_run(paper, families)}, mean over {trials} trials")
-        figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
-
-
 def figure_means(folder: Path) -> dict[str, dict[str, float]]:
     """Mean regret of every policy on each figure that every policy has finished."""
     paper, found = load(folder / "regret-paper"), {}
@@ -216,7 +188,6 @@ def main() -> int:
     parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
     parser.add_argument("--by-family", action="store_true", help="print regrets of the recommended policies by family")
     parser.add_argument("--guarantees", action="store_true", help="write what is proved into the pages of that folder")
-    parser.add_argument("--picture", type=Path, help="draw figure 2b with all masters")
     options = parser.parse_args()
     if options.curves:
         run_curves(options.folder)
@@ -226,9 +197,6 @@ def main() -> int:
         print_by_family(options.folder)
     elif options.guarantees:
         write_guarantees(options.folder)
-    elif options.picture:
-        paper = load(options.folder / "regret-paper")
-        draw(paper, [i for i in paper.instances if i.startswith("fig2b")], options.picture)
     else:
         print_table(options.folder)
     return 0

@@ -3,6 +3,7 @@
     python benchmarks/tuned.py results/tuned --run      # plays what is missing (core-hours)
     python benchmarks/tuned.py results/tuned            # the tables as Markdown
     python benchmarks/tuned.py results/tuned --picture docs/images/tuned.png   # held-out families, both settings
+    python benchmarks/tuned.py results/tuned --figure-2b docs/images/field-fig2b.png   # the same on figure 2b
     python benchmarks/tuned.py results/tuned --chosen   # every setting of every system on the development families
 
 The rule, fixed before anything was run. A system has at most twelve settings of what its authors leave open: the factor
@@ -43,12 +44,19 @@ from adadim.experiments.comparison.plan import policies as compared
 from adadim.experiments.paper.plan import FIGURES
 from adadim.policies.masters.base import SqrtBound, SqrtLogBound
 from adadim.report import markdown_table
-from adadim.report.style import figure_style, heading
+from adadim.report.looks import ORACLE as ORACLE_LOOK
+from adadim.report.looks import look_of
+from adadim.report.style import figure_style, heading, tidy
 from adadim.study import instance_kinds
 from adadim.study.kinds import make_instance
 from adadim.study.source import PRESENT
 
 TRIALS, BUDGET, LEAST = 10, 12, 0.01
+ON_FIGURE_2B = (
+    "oracle", "linucb++", "recommended", "linucb++corral", "smooth-corral", "corral", "dynamic-balancing",
+    "bound-balancing", "regret-balancing", "d3rb", "ed2rb", "bandit-combiner", "tsallis-corral", "ucb-corral",
+    "epoch-balancing", "modcb", "osom", "alb-dim", "alb-norm",
+)  # fmt: skip
 NARROW = 0.35  # factor on the radius of the recommended policy, and of the oracle of the same radius
 HALF = (-0.5, 0.5)  # a range of losses half as wide as the safe one
 
@@ -305,6 +313,29 @@ def draw(store: Store, path: Path) -> None:
         figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
+def draw_figure_2b(store: Store, path: Path) -> None:
+    """Mean regret against d* on figure 2b, as published and tuned, of the masters and what they are compared with."""
+    figures = groups()["figures"]
+    shown = [i for i, name in enumerate(figures) if name.startswith("fig2b")]
+    tables = [list(figures.values())[i] for i in shown]
+    dims = [table["intrinsic_dim"] for table in tables]
+    with figure_style():
+        figure, panels = plt.subplots(1, 2, figsize=(9.5, 5), sharey=True, layout="constrained")
+        for axes, title in zip(panels, ("as published", "tuned"), strict=True):
+            for system in ON_FIGURE_2B:
+                setting = store.chosen(system) if title == "tuned" else SYSTEMS[system][0]
+                look = look_of(ORACLE_LOOK if system == "oracle" else type(compared()[system]).__name__)
+                regrets = store.means("figures", system, setting)[shown]
+                axes.plot(dims, regrets, markersize=5, label=system if title == "tuned" else None, **look)
+            axes.set(xlabel="d*", title=title)
+            tidy(axes, from_zero=True)
+        panels[0].set_ylabel(f"mean regret after {tables[0]['horizon']} rounds (reward units)")
+        figure.legend(loc="outside right center", frameon=False, handlelength=3.2)
+        sizes = f"K = {tables[0]['arms']}, d = {tables[0]['dim']}, noise = 0.1, mean over {TRIALS} trials"
+        heading(figure, "The field on figure 2b", sizes)
+        figure.savefig(path, dpi=150, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
 def print_settings(store: Store) -> None:
     """Every setting by the number that chooses."""
     rows = [
@@ -320,6 +351,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the regrets are kept")
     parser.add_argument("--run", action="store_true", help="play what is missing")
     parser.add_argument("--picture", type=Path, help="draw both settings of every system on the held-out families")
+    parser.add_argument("--figure-2b", type=Path, help="draw the masters on figure 2b in both settings")
     parser.add_argument("--chosen", action="store_true", help="print every setting with the number that chooses")
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"replications of each (default {TRIALS})")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: as many as there are cores)")
@@ -338,6 +370,8 @@ def main() -> int:
             )
     if options.picture:
         draw(store, options.picture)
+    elif options.figure_2b:
+        draw_figure_2b(store, options.figure_2b)
     elif options.chosen:
         print_settings(store)
     else:
