@@ -20,7 +20,8 @@ def three_threads():
         yield
 
 
-def test_what_the_process_had_comes_back_though_another_thread_is_inside():
+@pytest.mark.parametrize("main_first", [True, False])
+def test_what_the_process_had_comes_back_whoever_leaves_first(main_first):
     one, inside, leave = OneThread(), threading.Event(), threading.Event()
 
     def other() -> None:
@@ -29,11 +30,14 @@ def test_what_the_process_had_comes_back_though_another_thread_is_inside():
             leave.wait(10)
 
     thread = threading.Thread(target=other)
-    thread.start()
-    assert inside.wait(10)
     with one:
+        thread.start()
+        assert inside.wait(10)
         with one:
             assert threads() == {1}
+        if not main_first:
+            leave.set()
+            thread.join()
         assert threads() == {1}
     leave.set()
     thread.join()

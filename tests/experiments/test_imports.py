@@ -23,6 +23,10 @@ def test_importing_adadim_loads_no_heavy_library():
     assert loaded(f"import adadim\nadadim.simulate(adadim.LinUCB(), {sphere})") == set()
 
 
+def test_a_command_that_draws_nothing_does_not_load_what_draws():
+    assert "matplotlib" not in loaded("import adadim.cli")
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -13,7 +13,7 @@ from device_studies import device_study
 from small_studies import one_instance
 
 import adadim
-from adadim.study import RunError, StudyError, Unit, engines, executor, run
+from adadim.study import RunError, StudyError, Unit, executor, run
 from command_line import STUDY, adadim_, contents, refused
 
 distributed = pytest.importorskip("distributed")
@@ -132,23 +132,6 @@ def test_other_versions_are_told_in_one_sentence(client, tmp_path, monkeypatch):
     )
     with pytest.raises(RunError, match=r"^worker \S+ has polars \S+, and the client polars 0.1; install"):
         run(one_instance(), tmp_path, cluster=client)
-
-
-def test_blas_has_one_thread_until_the_last_block_ends():
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    def threads():
-        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        first, second = engines.one_blas_thread(), engines.one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert threads() == {1}
-        second.__exit__(None, None, None)
-        assert threads() == before
 
 
 @pytest.mark.parametrize("cluster", ["nonsense", "local:0", "local:", 3, "scheduler:8786"])

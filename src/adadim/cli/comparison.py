@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from adadim import report
 from adadim.cli import kit
 from adadim.core.checks import suggestion
 from adadim.core.codec import read_toml
@@ -18,7 +19,6 @@ from adadim.experiments import comparison
 from adadim.experiments.comparison import families
 from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Split
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.report import save
 from adadim.study import Study
 
 ALL = "all"
@@ -94,7 +94,7 @@ def regret(
         figures[f"regret-vs-{reference}"] = (comparison.draw_ratios(rows, reference), relative)
     paths = []
     for name, (figure, shown) in figures.items():
-        paths += save(figure, comparison.ratios_table(shown), out / "figures" / name)
+        paths += report.save(figure, comparison.ratios_table(shown), out / "figures" / name)
     paths += kit.write_rows(out, "regret.md", comparison.comparison_markdown(rows, summaries), summaries)
     if not how.quiet:
         kit.print_written(paths)

@@ -29,8 +29,6 @@ from adadim.play.logs import read_log
 from adadim.policies.base import Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.names import with_kind
-from adadim.report.figures import picture
-from adadim.report.style import PANEL, Figure, figure_style
 
 ESTIMATORS = {"replay": "replay", "ips": "IPS", "snips": "SNIPS", "dr": "doubly robust", "logged": "the log itself"}
 
@@ -98,6 +96,9 @@ def _draw(answer: Dimension, path: Path) -> None:
     kind = path.suffix.removeprefix(".")
     if kind not in ("png", "pdf", "svg"):
         raise InvalidValueError(f"--out must end in .png, .pdf or .svg, got {path}")
+    from adadim.report.figures import picture
+    from adadim.report.style import PANEL, Figure, figure_style
+
     with figure_style():
         figure = Figure(figsize=PANEL, layout="constrained")
         answer.plot(figure.subplots())

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -26,8 +26,10 @@ from adadim import study
 from adadim.core.codec import finite, parse_policy
 from adadim.core.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.errors import RunError, StoreError, StoreWarning, shortened
-from adadim.report import Band
 from adadim.study.kinds import policy_table
+
+if TYPE_CHECKING:
+    from adadim.report import Band
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 MENDABLE = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from adadim import report
 from adadim.cli import kit
 from adadim.core.codec import parse_value
 from adadim.core.files import Place, as_place
@@ -24,7 +25,6 @@ from adadim.experiments import field
 from adadim.experiments.paper import analysis, plan
 from adadim.experiments.paper.analysis import Verdict
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
-from adadim.report import draw_and_save
 from adadim.study import Results, Study, load
 
 What = StrEnum("What", [*FIGURES, "all", *field.TABLES])  # type: ignore[misc]
@@ -123,7 +123,7 @@ def reproduce(
     if figures:
         plans = variation.studies(figures, trials or PAPER_TRIALS, seed)
         for results in kit.run_studies(plans, out, how, batch):
-            paths = draw_and_save(results, out / "figures" / results.name, kit.band_of(band), titled)
+            paths = report.draw_and_save(results, out / "figures" / results.name, kit.band_of(band), titled)
             if not how.quiet:
                 kit.print_written(paths)
                 if _varied(plans[0]):

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from adadim import report
 from adadim.cli import kit
 from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
-from adadim.report import save
 
 BATCH = 32  # these problems are small: many replications in lock step share the interpreter's overhead
 NAME = 13  # least width of the column with policies
@@ -60,7 +60,7 @@ def frontier(
     """
     betas, tapers = beta or analysis.BETAS, taper or ()
     table = tradeoff.frontier(betas, tapers=tapers)
-    paths = save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
+    paths = report.save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
     if as_json:
         typer.echo(json.dumps(table.to_dicts(), indent=2))
     elif not quiet:
@@ -101,7 +101,7 @@ def lower_bound(
     results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), BATCH)
     checks = tradeoff.lower_bound_checks(results)
     rows = [*checks, *tradeoff.closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
-    paths = save(tradeoff.draw_bounds(rows), tradeoff.bounds_table(rows), out_folder / "figures" / "lower-bound")
+    paths = report.save(tradeoff.draw_bounds(rows), tradeoff.bounds_table(rows), out_folder / "figures" / "lower-bound")
     if as_json:
         typer.echo(kit.as_json_text(checks))
     elif not how.quiet:
@@ -152,7 +152,7 @@ def rates(
     study = tradeoff.rates_study(policies, **options)
     results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json))
     estimates, folder = tradeoff.rate_estimates(results), out_folder / "figures"
-    paths = save(tradeoff.draw_rates(estimates, betas), tradeoff.rates_table(estimates), folder / "rates")
+    paths = report.save(tradeoff.draw_rates(estimates, betas), tradeoff.rates_table(estimates), folder / "rates")
     paths += kit.write_texts(folder, {"rates-points.csv": tradeoff.rate_points(results).write_csv()})
     if as_json:
         typer.echo(kit.as_json_text(estimates))

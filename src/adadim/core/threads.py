@@ -12,7 +12,8 @@ class OneThread(threading.local):
     """Context in which BLAS uses one thread for what this thread computes.
 
     Some libraries keep the number for each thread, some for the process, and some let only the main thread set it. So
-    every thread sets it for itself, and what is set back is what the process had when nobody was inside.
+    every thread sets it for itself; the last one out, and the main thread whenever it leaves, set back what the process
+    had when nobody was inside.
     """
 
     _lock, _everyone = threading.Lock(), 0
@@ -40,7 +41,8 @@ class OneThread(threading.local):
         kind = type(self)
         with self._lock:
             kind._everyone -= 1
-            kind._limit.restore_original_limits()
+            if not kind._everyone or threading.current_thread() is threading.main_thread():
+                kind._limit.restore_original_limits()
 
 
 one_thread = OneThread()

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
 from adadim.core.checks import between, require
 from adadim.core.frames import Frame
 from adadim.core.problem import Problem
+from adadim.core.threads import one_thread
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
 from adadim.play.logs import Log, read_log
 from adadim.play.simulate import replayed
@@ -199,7 +199,7 @@ def evaluate(
     between(level, "level", 0.0, 1.0, "()")
     between(warmup, "warmup", 0.0, 1.0, "[)")
     log = read_log(log, arm=arm, reward=reward, propensity=propensity, features=features, standardise=standardise)
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread:
         predicted = predictions(log) if model is None else _checked_model(model, log)
         if isinstance(policy, Policy) or callable(policy):
             told = (float(log.rewards.std()) or None) if noise is None else noise

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
@@ -19,6 +18,7 @@ from adadim.core.frames import Tabular
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
 from adadim.core.rows import Rows
+from adadim.core.threads import one_thread
 from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
@@ -205,7 +205,7 @@ def simulate(
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     times = record_points(record, rounds)
     # One BLAS thread: the products are small, and their last bit must not depend on the machine's load.
-    with contextlib.ExitStack() as stack, threadpool_limits(1, user_api="blas"):
+    with contextlib.ExitStack() as stack, one_thread:
         report = progress if callable(progress) else stack.enter_context(Bar(type(policy).__name__, progress)).update
         learner = policy.start(instance.problem, seed=seed)
         if isinstance(instance, LoggedInstance):

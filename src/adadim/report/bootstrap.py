@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
 from adadim.core.arrays import FloatArray
 
@@ -50,6 +49,8 @@ def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     mean = values.mean(axis=0)
     if trials < 2:
         return mean, mean
+    from scipy.special import ndtr, stdtrit  # here, since it takes a while to load and most commands draw nothing
+
     quantile = float(stdtrit(trials - 1, 0.975))
     if trials < FEWEST:
         half = quantile * values.std(axis=0, ddof=1) / np.sqrt(trials)

@@ -24,9 +24,9 @@ from typing import Any
 
 import joblib
 from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_limits
 
 from adadim.core.arrays import FloatArray
+from adadim.core.threads import one_thread
 from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
@@ -132,7 +132,7 @@ def regret_of(
     """Regret of a unit's policy on the instance that is made; on a device it has `count` replications."""
     # The instance too is built with one thread, or its last bits might depend on the number of workers. `Study.check`
     # has warned about sets.
-    with _failures_explained(unit, device, count), one_blas_thread(), without_warning_about_sets():
+    with _failures_explained(unit, device, count), one_thread, without_warning_about_sets():
         cell, instance = unit.cell, make()
         return simulate(cell.policy_object, instance, seed=cell.seed, record=cell.times, progress=progress).regret
 
@@ -152,28 +152,6 @@ def _failures_explained(unit: Unit, device: str = "", count: int = 0) -> Iterato
         raise RunError(f"{where}: {type(error).__name__}: {error}{hint}") from error
 
 
-class _OneThread:
-    """BLAS with one thread while any thread of this process computes; what was set before returns after the last."""
-
-    def __init__(self) -> None:
-        self.lock, self.count, self.limits = threading.Lock(), 0, None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self.lock:
-            if self.count == 0:
-                self.limits = threadpool_limits(1, user_api="blas")
-            self.count += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.count -= 1
-                if self.count == 0 and self.limits is not None:
-                    self.limits.restore_original_limits()
-
-
-one_blas_thread = _OneThread()
 _last: tuple[str, Instance] | None = None
 
 
@@ -343,7 +321,7 @@ def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: 
 def _instance_on(device: str, unit: Unit) -> Any:
     """The unit's instance on the device, made by all cores."""
     whole = range(unit.start, unit.stop)
-    with one_blas_thread(), ThreadPoolExecutor(joblib.cpu_count()) as pool:
+    with one_thread, ThreadPoolExecutor(joblib.cpu_count()) as pool:
         chunks = (whole[at : at + CHUNK] for at in range(0, len(whole), CHUNK))
         parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
     if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand

@@ -4,6 +4,9 @@
 `draw_ratios` show it.
 """
 
+from typing import TYPE_CHECKING
+
+from adadim.core.on_demand import on_demand as _on_demand
 from adadim.experiments.comparison.analysis import (
     PolicySummary,
     Ratio,
@@ -13,7 +16,6 @@ from adadim.experiments.comparison.analysis import (
     ratios_table,
 )
 from adadim.experiments.comparison.families import FAMILIES, SPLITS, Family, Split
-from adadim.experiments.comparison.figures import draw_ratios, draw_summary
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED, policies, study
 
 __all__ = [
@@ -34,3 +36,10 @@ __all__ = [
     "ratios_table",
     "study",
 ]
+
+if TYPE_CHECKING:
+    from adadim.experiments.comparison.figures import draw_ratios, draw_summary
+else:  # these need matplotlib
+    __getattr__, __dir__ = _on_demand(
+        __name__, {name: f"{__name__}.figures:{name}" for name in __all__ if name not in globals()}
+    )

@@ -4,6 +4,9 @@
 the inequality behind Theorem 1. `rates_study` and `rate_estimates` measure the exponents of T that theory speaks of.
 """
 
+from typing import TYPE_CHECKING
+
+from adadim.core.on_demand import on_demand as _on_demand
 from adadim.experiments.tradeoff.analysis import (
     BoundCheck,
     RateEstimate,
@@ -18,7 +21,6 @@ from adadim.experiments.tradeoff.analysis import (
     rate_points,
     rates_table,
 )
-from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
 from adadim.experiments.tradeoff.plan import Problem, default_deltas, lower_bound_study, rate_policies, rates_study
 
 __all__ = [
@@ -43,3 +45,10 @@ __all__ = [
     "rates_study",
     "rates_table",
 ]
+
+if TYPE_CHECKING:
+    from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
+else:  # these need matplotlib
+    __getattr__, __dir__ = _on_demand(
+        __name__, {name: f"{__name__}.figures:{name}" for name in __all__ if name not in globals()}
+    )
