@@ -53,7 +53,8 @@ class Rows:
         """The same rows with what they are offered this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
-        offered = Rows(self.index, self._numbers)
+        offered = object.__new__(Rows)  # not `Rows(...)`: nothing is looked at again
+        offered.index, offered._numbers, offered.everyone = self.index, self._numbers, self.everyone
         offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
         offered.features, offered.allowed, offered.costs = features, allowed, costs
         return offered

@@ -22,7 +22,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
         if len(scores) > 1:
             return _argmax_numpy(scores, uniforms)
         tied = positions_of_largest(scores[0])
-        return np.array([tied[0 if uniforms is None else int(uniforms[0] * len(tied))]])
+        return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
     xp = namespace(scores)
     top = xp.max(scores, axis=-1)
     slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
@@ -57,5 +57,5 @@ def positions_of_largest(row: Array) -> Array | list[int]:
     values = row.tolist() if few else row
     best = max(values) if few else row.item(row.argmax())
     bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
-    tied = [k for k, value in enumerate(values) if value >= bar] if few else np.flatnonzero(row >= bar)
+    tied = [k for k, value in enumerate(values) if value >= bar] if few else (row >= bar).nonzero()[0]
     return tied if len(tied) else [0]  # no score is above one that is not a number

@@ -205,20 +205,20 @@ class TunedContextModel(Tuned, ContextModel):
     def notice(self, offered: Array, rows: Rows) -> None:
         """Keep the largest values offered, (n, K, d) or (n, d); before the first reward they choose units and ridge."""
         offered = offered.reshape(len(offered), -1, self.dim)
-        largest = np.abs(offered).max(axis=1)
-        if (largest > rows.of(self.extent)).any():
+        largest = np.maximum.reduce(np.abs(offered), axis=1)
+        if np.logical_or.reduce(largest > rows.of(self.extent), axis=None):
             rows.put(self.extent, np.maximum(rows.of(self.extent), largest))
             for r in rows.ids.tolist():
                 if not self.pulls[r]:
                     self._change_units(r, like_units(self.extent[r]))
                     if self.state.asked is not None:
                         self._refresh(r, float(self.ridge[r]))
-        if (self.units == 1).all():
+        if np.logical_and.reduce(self.units == 1, axis=None):
             lengths = np.vecdot(offered, offered)
         else:
             in_units = offered / rows.of(self.units)[:, None, :]
             lengths = np.vecdot(in_units, in_units)
-        for r, squared in zip(rows.ids.tolist(), lengths.max(axis=1).tolist(), strict=True):
+        for r, squared in zip(rows.ids.tolist(), np.maximum.reduce(lengths, axis=1).tolist(), strict=True):
             if squared > self.longest[r]:
                 self.longest[r] = squared
                 if not self.pulls[r]:

@@ -166,7 +166,7 @@ class ContextFactor(FactoredRegression):
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
         xp, scaled, ids = self.xp, features * self.weights, rows.positions
         if is_numpy(self.inverse):
-            p = xp.matmul(self.inverse[ids], scaled[:, :, None])[..., 0]
+            p = (rows.of(self.inverse) @ scaled[:, :, None])[..., 0]
             for r, one, reward in zip(ids.tolist(), p, rewards.tolist(), strict=True):
                 turn_one(self.inverse[r], self.w[r], self.residuals[r], self.logdets[r], one, reward)
             self.squares[ids] += rewards * rewards

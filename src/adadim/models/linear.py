@@ -364,6 +364,8 @@ class FactorModel(ContextModel):
 
     def means(self, theta: Array, rows: Rows) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d), or (n K, d) where each arm has one."""
+        if rows.features is None and rows.everyone and self.dim == self.problem.dim:
+            return self.problem.actions.project(theta)
         if rows.features is None:
             everybody = zeros(self.reference, len(self.problem), self.problem.dim)
             everybody[rows.index, : self.dim] = theta
@@ -389,6 +391,8 @@ class FactorModel(ContextModel):
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         if self.problem.contextual:
             return memo["features"]
+        if rows.everyone:
+            return self.problem.actions.vectors(arms)[:, : self.dim]
         pulled = zeros(self.reference, len(self.problem), integers=True)
         rows.put(pulled, arms)
         return rows.of(self.problem.actions.vectors(pulled))[:, : self.dim]

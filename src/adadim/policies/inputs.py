@@ -108,6 +108,11 @@ def _checked_contexts(problem: Problem, context: Any, count: int) -> Array:
 def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if features is None:
         raise InvalidValueError("features come with each round of this problem: ask(features), (K_t, d) or (R, K_t, d)")
+    if type(features) is np.ndarray and features.ndim == 2 and count == 1 and features.dtype == FLOAT64:
+        arms, dim = features.shape
+        fits = 0 < arms <= problem.arms and dim == problem.dim and is_numpy(problem.reference)
+        if fits and math.isfinite(np.vdot(features, features)):  # the usual case, and the quickest
+            return features[None]
     array = np.asarray(features) if isinstance(features, list | tuple) else features
     numpy = is_numpy(array)
     if numpy != is_numpy(problem.reference) or not (numpy or is_array(array)):
