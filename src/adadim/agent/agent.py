@@ -895,8 +895,8 @@ class Agent:
                 slate = None if asked.slots is None else first + len(made)
                 for chosen, features, probability in islice(choices, asked.decisions):
                     draw = None if draws is None else draws[len(made)]
-                    one = Decision(first + len(made), now, asked.names[chosen], features, probability, version, asked)
-                    made.append(one._replace(draw=draw, slate=slate))
+                    what = features, probability, version, asked, None, draw, slate
+                    made.append(Decision(first + len(made), now, asked.names[chosen], *what))
             self._model.add_batch()
         return made
 

@@ -53,7 +53,7 @@ def vector(values: Any, name: str, columns: Sequence[str] = (), largest: float =
         given = np.empty(0, dtype=object)
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
-    array: FloatArray = given.astype(np.float64)
+    array: FloatArray = given.astype(np.float64, copy=not isinstance(values, list))
     good = np.abs(array) <= largest
     if not good.all():
         at = int(np.flatnonzero(~good)[0])
@@ -321,13 +321,15 @@ class Catalogue:
         if costs is not None:
             others = checked_costs(costs, asked.names)
             prices = np.where([name in costs for name in asked.names], others, 0.0 if prices is None else prices)
-        return replace(asked, costs=prices if prices is not None and prices.any() else None, context=context)
+            prices = prices if prices.any() else None
+        return Round(asked.names, asked.own, prices, context, asked.design, asked.catalogue, asked.some)
 
     def _of(self, arms: list[Arm]) -> Round:
         """A round of these arms, without a context."""
         own = np.array([arm.features for arm in arms])
         prices = np.array([arm.cost for arm in arms])
-        return Round([arm.name for arm in arms], own, prices, None, self.log.settings.design, self.seq)
+        costs, design = prices if prices.any() else None, self.log.settings.design
+        return Round([arm.name for arm in arms], own, costs, None, design, self.seq)
 
 
 def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:

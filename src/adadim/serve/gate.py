@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from fastapi import FastAPI, Response
@@ -27,11 +28,9 @@ logger = logging.getLogger("adadim.serve")
 PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")  # they show nothing of the agent
 METHODS = ("GET", "POST", "DELETE")
 DRAINED = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
-HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (b"referrer-policy", b"no-referrer"),
-]
+# The answer to a POST is kept by nobody, and no page.
+HEADERS_OF_POST = [(b"x-content-type-options", b"nosniff")]
+HEADERS = [*HEADERS_OF_POST, (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 LATENCIES_KEPT = 1000  # of each path, for the percentiles
 FEWEST_FOR_P99 = 20  # calls below which the largest latency is all that a 99th percentile would say
@@ -66,12 +65,13 @@ class Gate:
             await self.app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
+        more = HEADERS_OF_POST if scope["method"] == "POST" else HEADERS
 
         async def noting(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                message["headers"] = [*message.get("headers", ()), *more]
             await send(message)
 
         try:
@@ -104,37 +104,37 @@ class Gate:
         if wait:
             reason = f"more than {self.settings.rate:g} requests per second from one address"
             raise Refusal(429, reason, headers={"Retry-After": str(math.ceil(wait))})
-        # The first of each name counts.
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # the first of each name counts
         self._check_caller(scope["path"], headers)
-        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and content_type != "application/json":
-            raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
-        if headers.get("content-encoding", "identity").lower() != "identity":
+        if scope["method"] == "POST" and headers.get(b"content-type") != b"application/json":
+            content_type = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+            if content_type != "application/json":
+                raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise Refusal(415, "the body must not be compressed")
         try:
             async with asyncio.timeout(self.settings.request_timeout):
-                return await self._read_body(headers.get("content-length", "0"), receive)
+                return await self._read_body(headers.get(b"content-length", b"0"), receive)
         except _LeftError:
             raise Refusal(400, "the client left before the request was complete") from None
         except TimeoutError:
             reason = f"the request was not complete after {self.settings.request_timeout:g} seconds"
             raise Refusal(408, reason, headers={"Connection": "close"}) from None
 
-    def _check_caller(self, path: str, headers: Mapping[str, str]) -> None:
+    def _check_caller(self, path: str, headers: Mapping[bytes, bytes]) -> None:
         if self.settings.token is None:
             # A web page that points its own name at this machine could otherwise call the service from a browser here.
-            host = headers.get("host", "")
+            host = headers.get(b"host", b"").decode("latin-1")
             if not _is_loopback(host):
                 raise Refusal(421, f"without a token the service answers to localhost and 127.0.0.1 only, got {host!r}")
         elif path not in PATHS_WITHOUT_TOKEN:
-            scheme, _, token = headers.get("authorization", "").partition(" ")
+            scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
             right = hmac.compare_digest(token.strip().encode("latin-1"), self.settings.token.encode())
             if scheme.lower() != "bearer" or not right:
                 reason = "the wrong token" if scheme else "a token is needed: Authorization: Bearer TOKEN"
                 raise Refusal(401, reason, headers={"WWW-Authenticate": 'Bearer realm="adadim"'})
 
-    async def _read_body(self, declared: str, receive: Receive) -> bytes:
+    async def _read_body(self, declared: bytes, receive: Receive) -> bytes:
         most = self.settings.largest_body
         parts, size, more = [], 0, not (declared.isdigit() and int(declared) > DRAINED * most)
         too_large = not more
@@ -239,6 +239,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
+@lru_cache(maxsize=64)
 def _is_loopback(host: str) -> bool:
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
     if name.lower() == "localhost":

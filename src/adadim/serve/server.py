@@ -136,10 +136,10 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # Between two requests uvicorn's own clock runs, which the first byte stops.
+        super().data_received(data)
+        # Between two requests uvicorn's own clock runs, which the first byte stops; most often the whole head is there.
         if self.timer is None and (self.cycle is None or self.cycle.response_complete):
             self._start_timer()
-        super().data_received(data)
 
     def handle_events(self) -> None:
         super().handle_events()
