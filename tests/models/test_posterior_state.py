@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from adadim.core.rows import Rows
+from adadim.core.state import restore_state, take_state
 from posterior_states import (
     HOST_FORMS,
     STATE,
@@ -175,6 +176,40 @@ def test_other_rewards_of_the_same_pulls(form, sparing, steps):
         assert_exact(state, features, 0.1, 1e-9)
     feed(state, *history(rng, 60, 70, 2))  # and goes on from there
     assert_exact(state, features, 0.1, 1e-9)
+
+
+@pytest.mark.parametrize("start", ["prior", "learned anew", "factored"])
+def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
+    """The Gram form goes without P for a third as many runs as there are features; then it builds it."""
+    rng = np.random.default_rng(24)
+    features = unit_rows(rng, 1, 240, 300)
+    state = make(features, 0.1, "gram")
+    state.sparing = True
+    feed(state, *history(rng, 45, 240))
+    if start == "learned anew":
+        with monkeypatch.context() as patch:
+            patch.setattr(type(state), "rebuild", None)  # not a factorisation of V
+            state.relearn(0, rng.standard_normal(240) * (state.counts[0] > 0), 7.0)
+        assert_exact(state, features, 0.1, 1e-9)
+    elif start == "factored":
+        state.refactor(rows_of(state, 0))
+    built = []
+    for _ in range(6):
+        feed(state, *history(rng, 20, 240))
+        assert_exact(state, features, 0.1, 1e-9)
+        state.shift(0, 0.1, 1.0)
+        assert_exact(state, features, 0.1, 1e-9)
+        copied = make(features, 0.1, "gram")
+        copied.sparing = True
+        restore_state(copied, take_state(state))
+        following = history(rng, 5, 240)
+        for one in (state, copied):
+            feed(one, *following)
+        assert state.mean.tobytes() == copied.mean.tobytes()
+        assert state.width2.tobytes() == copied.width2.tobytes()
+        built.append(state._built[0])
+    assert built[:2] == [False, False]
+    assert built[-1]
 
 
 @host_forms

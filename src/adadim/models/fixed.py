@@ -16,7 +16,8 @@ grows with the share of a width that is gone since the last factorisation, which
 the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
-  since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3.
+  since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
+  changes now and then (`sparing`), P is made only once H has d / 3 rows; until then rows of it are, of arms pulled.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
   described by L^-1 a, V = L L^T as of the last factorisation.
 - Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
@@ -246,12 +247,18 @@ class Relearning(HostPosterior):
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         pulled = np.flatnonzero(self.counts[r])
-        if len(pulled) >= BLOCK or self.asked is not None or not self._replay(r, pulled, sums):
+        if self.asked is not None or not (self.replay_at_once(r, pulled, sums) or self._replay(r, pulled, sums)):
             super().relearn(r, sums, squares)
         self.sums[r], self.squares[r] = sums, squares
 
+    def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
+        """As `_replay`, for all arms together; whether it could be done, and is exact enough."""
+        return False
+
     def _replay(self, r: int, pulled: Array, sums: Array) -> bool:
         """From the prior, learn the pulls of each arm as one run; whether that is exact enough."""
+        if len(pulled) >= BLOCK:
+            return False
         arms = self.actions.dense(r)
         before = np.vecdot(arms, arms) / self.ridge
         self.mean[r], self.width2[r], self.logdet[r] = 0.0, before, 0.0
@@ -297,6 +304,12 @@ class HostGram(Relearning):
         self._p, self._h = np.empty((count, arms, arms)), np.zeros((count, BLOCK, arms))
         self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is there
         self._root: list[Array | None] = [None] * count  # where it is not: what P is the square of, if not the arms
+        # Where P is not there and need not be: rows of H beyond a block, and the rows of that square that were needed,
+        # with their arms.
+        self._more: list[Array | None] = [None] * count
+        self._base: list[Array | None] = [None] * count
+        self._known: list[list[int]] = [[] for _ in range(count)]
+        self._most = actions.dim // 3  # rows up to which this is cheaper than to build P (measured)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -304,16 +317,19 @@ class HostGram(Relearning):
             np.multiply(g, math.sqrt(run / stretch), out=h[used])
             used += 1
             if used == BLOCK:
-                self._build(r)
-                rank_update(p, h, -1.0, 1.0)
+                if not self._set_apart(r):
+                    self._build(r)
+                    rank_update(p, h, -1.0, 1.0)
                 used = 0
             self._fill[r] = used
-        root = self._root[r]
+        more = self._more[r]
         if self._built[r]:
             g[:x] = p[x, :x]
             g[x:] = p[x:, x]
-        elif root is not None:
-            np.matmul(root[:, x], root, out=g)
+        elif self.sparing:
+            g[:] = self._base_row(r, x)
+            if more is not None:
+                dgemv(-1.0, more.T, more[:, x], beta=1.0, y=g, overwrite_y=1)
         else:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
@@ -322,15 +338,66 @@ class HostGram(Relearning):
     def _build(self, r: int) -> None:
         """Make P, if it is not there."""
         if not self._built[r]:
-            root = self._root[r]
+            root, more = self._root[r], self._more[r]
             if root is None:
                 rank_update(self._p[r], self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
             else:
                 rank_update(self._p[r], root, 1.0, 0.0)
-            self._built[r], self._root[r] = True, None
+            if more is not None:
+                rank_update(self._p[r], more, -1.0, 1.0)
+            self.begin(r)
+            self._built[r] = True
+
+    def _set_apart(self, r: int) -> bool:
+        """Put a full H to the rows beyond a block, if there is room; whether it was done."""
+        more = self._more[r]
+        rows = BLOCK if more is None else BLOCK + len(more)
+        if not self.sparing or self._built[r] or rows > self._most:
+            return False
+        self._more[r] = self._h[r].copy() if more is None else np.concatenate([more, self._h[r]])
+        return True
+
+    def _base_row(self, r: int, x: int) -> Array:
+        """Row of what P is less H^T H, which is computed once."""
+        known, base, root = self._known[r], self._base[r], self._root[r]
+        if base is None:
+            self._base[r] = base = np.empty((BLOCK, self.actions.arms))
+        if x in known:
+            return base[known.index(x)]
+        if len(known) == len(base):  # room for as many again
+            self._base[r] = base = np.concatenate([base, np.empty_like(base)])
+        row: Array = base[len(known)]
+        if root is None:
+            self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, row)
+        else:
+            np.matmul(root[:, x], root, out=row)
+        known.append(x)
+        return row
+
+    def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
+        # With K = A A^T / ridge, K_p its rows of the arms pulled n times each, and S = K_pp + 1/n = L L^T, Woodbury's
+        # identity says A V^-1 A^T = K - H^T H with H = L^-1 K_p, and means H^T L^-1 (sums / n).
+        arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
+        before = np.vecdot(arms, arms) / self.ridge
+        if not self.sparing or len(pulled) > self._most or EPSILON * n.sum() * before.max() > CHOLESKY_ERROR:
+            return False
+        rows = arms[pulled] @ arms.T
+        rows /= self.ridge
+        factor = np.linalg.cholesky(rows[:, pulled] + np.diag(1.0 / n))
+        more = np.ascontiguousarray(solve_triangular(factor, rows, lower=True))
+        self.width2[r] = before - np.square(more).sum(axis=0)
+        self.mean[r] = solve_triangular(factor, sums[pulled] / n, lower=True) @ more
+        self.logdet[r] = 2.0 * np.log(np.diag(factor)).sum() + np.log(n).sum()
+        self.begin(r)
+        self._more[r], self._base[r], self._known[r] = more, rows, pulled.tolist()
+        self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
+        self._low[r], self._factored_at[r] = LOW_SHARE * before, int(self.pulls[r]) - len(pulled)
+        return bool((self.width2[r] >= LEAST_SHARE * math.sqrt(len(pulled)) * before).all())
 
     def begin(self, r: int) -> None:
         self._fill[r], self._built[r], self._root[r] = 0, False, None
+        self._more[r] = self._base[r] = None
+        self._known[r] = []
 
     def applied(self, r: int, counts: Array) -> Array:
         h, root = self._h[r, : self._fill[r]], self._root[r]
@@ -341,12 +408,16 @@ class HostGram(Relearning):
         else:
             whole = np.empty(len(counts))
             self.actions.project_row(r, combined(self.actions.dense(r), counts) / self.ridge, whole)
+        if (more := self._more[r]) is not None:
+            whole -= (more @ counts) @ more
         return whole - h.T @ (h @ counts)
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
         self._h[r] = 0.0
-        self._fill[r], self._built[r], self._root[r] = 0, False, whitened
+        self.begin(r)
+        # It may stay, and be saved: of another order in memory its products would have other last bits.
+        self._root[r] = np.ascontiguousarray(whitened) if self.sparing else whitened
         if not self.sparing:
             self._build(r)
 
