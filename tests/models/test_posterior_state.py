@@ -180,9 +180,9 @@ def test_other_rewards_of_the_same_pulls(form, sparing, steps):
 
 @pytest.mark.parametrize("start", ["prior", "learned anew", "factored"])
 def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
-    """The Gram form goes without P for a third as many runs as there are features; then it builds it."""
+    """The Gram form goes without P for half as many runs as there are features; then it builds it."""
     rng = np.random.default_rng(24)
-    features = unit_rows(rng, 1, 240, 300)
+    features = unit_rows(rng, 1, 240, 200)
     state = make(features, 0.1, "gram")
     state.sparing = True
     feed(state, *history(rng, 45, 240))

@@ -123,7 +123,7 @@ def test_noise_is_estimated():
     assert [entry["noise"] for entry in described] == pytest.approx([0.3, 0.3], rel=0.1)
 
 
-@pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5), (26, 40), (40, 26)])
 def test_evidence_from_either_side(shape):
     rng = np.random.default_rng(1)
     x, counts = rng.normal(size=shape), rng.integers(1, 5, size=shape[0])

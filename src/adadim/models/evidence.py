@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpttrf, dsytrd
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, FloatArray, as_numpy, like, namespace, zeros
@@ -40,6 +41,7 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 
 RAW = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing about its weight
 
+TRIDIAGONAL_FROM = 24  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
@@ -303,14 +305,35 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: float) -> 
     `design` (p, d) are the distinct arms pulled, each times the root of its number of pulls, `sums` (p,) the sums of
     their rewards, divided by that root; `squares` is the sum of all squared rewards and `n` the number of pulls.
     """
-    # One eigendecomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
-    if len(design) <= design.shape[1]:
-        spectrum, basis = np.linalg.eigh(design @ design.T)
-        fitted = np.maximum(spectrum, 0.0) * (basis.T @ sums) ** 2
-    else:
-        spectrum, basis = np.linalg.eigh(design.T @ design)
-        fitted = (basis.T @ (design.T @ sums)) ** 2
-    return evidence_of_spectrum(spectrum, fitted, squares, n, RIDGES)
+    # One decomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
+    wide = len(design) <= design.shape[1]
+    gram, b = (design @ design.T, sums) if wide else (design.T @ design, design.T @ sums)
+    if len(b) >= TRIDIAGONAL_FROM and (forms := ridge_forms(gram, b, RIDGES)) is not None:
+        logdet, form = forms
+        explained = sums @ sums - RIDGES * form if wide else form  # X X^T (X X^T + ridge)^-1 = 1 - ridge (...)^-1
+        return _log_evidence(logdet, explained, squares, n)
+    spectrum, basis = np.linalg.eigh(gram)
+    fitted = (basis.T @ b) ** 2
+    return evidence_of_spectrum(spectrum, np.maximum(spectrum, 0.0) * fitted if wide else fitted, squares, n, RIDGES)
+
+
+def ridge_forms(gram: FloatArray, b: FloatArray, ridges: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """ln det(G / ridge + 1) and b^T (G + ridge)^-1 b of every ridge; None where rounding is larger than a ridge.
+
+    G is made tridiagonal by reflections, the first of which turns b into its length: that of the matrix bordered by b
+    does both. With L D L^T = T + ridge from the last row to the first, the form is b^T b over the last of D.
+    """
+    size = len(b)
+    bordered = np.zeros((size + 1, size + 1), order="F")
+    bordered[1:, 0], bordered[1:, 1:] = b, gram
+    _, diagonal, beside, _, _ = dsytrd(bordered, lower=1, lwork=32 * (size + 1), overwrite_a=1)
+    length, diagonal, beside = beside[0], diagonal[:0:-1].copy(), beside[:0:-1].copy()
+    pivots = diagonal + ridges[:, None]
+    for row in pivots:
+        row[:], _, failed = dpttrf(row, beside)
+        if failed:
+            return None
+    return np.log(pivots).sum(axis=1) - size * np.log(ridges), length**2 / pivots[:, -1]
 
 
 def evidence_of_moments(
@@ -330,8 +353,12 @@ def evidence_of_spectrum(
 ) -> tuple[FloatArray, FloatArray]:
     """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
     spectrum, grid = np.maximum(spectrum, 0.0), ridges[:, None]
-    residual = np.maximum(squares - np.sum(fitted / (grid + spectrum), axis=-1), SMALLEST * squares)
     logdet = np.sum(np.log1p(spectrum / grid), axis=-1)
+    return _log_evidence(logdet, np.sum(fitted / (grid + spectrum), axis=-1), squares, n)
+
+
+def _log_evidence(logdet: FloatArray, explained: FloatArray, squares: float, n: float) -> tuple[FloatArray, FloatArray]:
+    residual = np.maximum(squares - explained, SMALLEST * squares)
     return -0.5 * (logdet + n * np.log(residual)), residual / n
 
 

@@ -17,7 +17,7 @@ the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
   since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
-  changes now and then (`sparing`), P is made only once H has d / 3 rows; until then rows of it are, of arms pulled.
+  changes now and then (`sparing`), P is made only once H has d / 2 rows; until then rows of it are, of arms pulled.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
   described by L^-1 a, V = L L^T as of the last factorisation.
 - Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
@@ -309,7 +309,7 @@ class HostGram(Relearning):
         self._more: list[Array | None] = [None] * count
         self._base: list[Array | None] = [None] * count
         self._known: list[list[int]] = [[] for _ in range(count)]
-        self._most = actions.dim // 3  # rows up to which this is cheaper than to build P (measured)
+        self._most = actions.dim // 2  # rows up to which this is cheaper than to build P (measured)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -379,7 +379,7 @@ class HostGram(Relearning):
         # identity says A V^-1 A^T = K - H^T H with H = L^-1 K_p, and means H^T L^-1 (sums / n).
         arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
         before = np.vecdot(arms, arms) / self.ridge
-        if not self.sparing or len(pulled) > self._most or EPSILON * n.sum() * before.max() > CHOLESKY_ERROR:
+        if not self.sparing or len(pulled) > self._most or EPSILON * n.max() * before.max() > CHOLESKY_ERROR:
             return False
         rows = arms[pulled] @ arms.T
         rows /= self.ridge

@@ -177,7 +177,7 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
 
     def _decided(self, rows: Rows) -> None:
         """Count a decision: where some wait for their reward, a probe may begin or end between two rewards."""
-        if self.probes and self.model.waiting.any():
+        if self.probes and np.count_nonzero(self.model.waiting):
             self.model.changed.extend(rows.ids.tolist())
         self._update_radii()
 
