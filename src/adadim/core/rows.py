@@ -29,7 +29,7 @@ class Rows:
     allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
     costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
     scores: Array | None = None  # (n, K), where there are costs: the scores less these, once an arm was chosen by them
-    _last_split: tuple[np.ndarray[Any, Any], list[tuple[int, Rows, Any]]] = np.zeros(0), []
+    _last_split: tuple[list[Any], list[tuple[int, Rows, Any]]] = [], []
 
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
@@ -115,20 +115,21 @@ class Rows:
 
     def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
         """(label, the rows that have it, where they are among these) for each of the labels, one per row."""
-        if (labels == labels[0]).all():
-            yield int(labels[0]), self, EVERY
+        values = labels.tolist()  # of so few, lists are compared sooner than arrays
+        if values.count(values[0]) == len(values):
+            yield int(values[0]), self, EVERY
             return
         # A round splits the same rows in the same way twice: to choose, and to absorb.
         known, parts = self._last_split
-        if not np.array_equal(known, labels):
-            parts = list(self._parts(labels))
-            self._last_split = labels.copy(), parts
+        if known != values:
+            parts = list(self._parts(values))
+            self._last_split = values, parts
         yield from parts
 
-    def _parts(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
+    def _parts(self, labels: list[Any]) -> Iterator[tuple[int, Rows, Any]]:
         """As `split`, of labels that are not all the same."""
         found: dict[int, list[int]] = {}
-        for position, label in enumerate(labels.tolist()):
+        for position, label in enumerate(labels):
             found.setdefault(int(label), []).append(position)  # True and 1 are equal, but their names are not
         for label in sorted(found):
             at = found[label]

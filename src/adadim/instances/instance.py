@@ -270,8 +270,8 @@ class FixedEnvironment:
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self.instance, self.gaps = instance, instance.best[:, None] - instance.means
-        gaussian = instance.rewards == "gaussian"
-        self.noise = instance.noise_streams(seed).source(instance.problem.horizon, normal=gaussian)
+        self.clicks = instance.rewards == "bernoulli"
+        self.noise = instance.noise_streams(seed).source(instance.problem.horizon, normal=not self.clicks)
 
     def next_round(self) -> None:
         """Do nothing: no round differs from the one before."""
@@ -282,7 +282,7 @@ class FixedEnvironment:
 
     def pull(self, arms: Array, rows: Rows) -> Array:
         """Rewards of the arms chosen."""
-        return self.instance.pull(arms, self.noise, rows)
+        return self.instance.drawn_rewards(rows.at(self.instance.means, arms), self.noise, rows, self.clicks)
 
     def regret(self, arms: Array, rows: Rows) -> Array:
         """How much better the best arm of all is."""
