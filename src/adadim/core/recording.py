@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from adadim.core.arrays import Array, device_of
@@ -35,12 +36,12 @@ class _Recording(threading.local):
 _recording = _Recording()
 
 
-def on_host(action: Action) -> None:
+def on_host(action: Callable[..., None], *given: Any) -> None:
     """Do something in Python that follows the array operations of a round: at once, or after each replay."""
     if _recording.actions is None:
-        action()
+        action(*given)
     else:
-        _recording.actions.append(action)
+        _recording.actions.append(partial(action, *given))
 
 
 class Recorder:

@@ -69,11 +69,11 @@ class Tuned(Model):
         self.learned(rows)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        on_host(lambda: self._wait(rows, 1))
+        on_host(self._wait, rows, 1)
         super().expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        on_host(lambda: self._wait(rows, -1))
+        on_host(self._wait, rows, -1)
         super().answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
@@ -129,7 +129,7 @@ class TunedFixedModel(Tuned, FixedModel):
         return tapered
 
     def learned(self, rows: Rows) -> None:
-        on_host(lambda: self._count(rows.ids))
+        on_host(self._count, rows.ids)
 
     def _count(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] += 1

@@ -102,7 +102,8 @@ class Model(ABC):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn from pulls that nothing is known of yet, one for each of `rows`."""
-        self.learn_by(self.state.absorb, arms, rewards, rows, memo)
+        state = self.state
+        self.learn_by(state.answer if state.asked is None else state.absorb, arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
         """Count pulls whose rewards are not known yet."""

@@ -165,11 +165,11 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
-        on_host(lambda: self._decided(rows))
+        on_host(self._decided, rows)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
         super().expect(arms, rows, memo)
-        on_host(lambda: self._decided(rows))
+        on_host(self._decided, rows)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().answer(arms, rewards, rows, memo)
@@ -179,7 +179,8 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         """Count a decision: where some wait for their reward, a probe may begin or end between two rewards."""
         if self.probes and np.count_nonzero(self.model.waiting):
             self.model.changed.extend(rows.ids.tolist())
-        self._update_radii()
+        if self.model.changed or self.probing:
+            self._update_radii()
 
     def _update_radii(self) -> None:
         """Follow the noise that the model estimates; where there is no end, the number of the round comes in later."""

@@ -197,7 +197,7 @@ class SmoothedBases:
                 self._feed(losses[at], members)
             else:
                 self._learn(arms[at], rewards[at], losses[at], members, part_of(memo, at))
-        on_host(lambda: self._count_step(rows.ids))
+        on_host(self._count_step, rows.ids)
 
     def sequence(self) -> Hashable:
         """As `Learner.sequence`."""

@@ -162,7 +162,7 @@ class IteratedLearner(Learner):
             self.moments[members.index, 0] += 1.0
             self.moments[members.index, 1] += gained
             self.moments[members.index, 2] += gained * gained
-        on_host(lambda: self._count_round(parts))
+        on_host(self._count_round, parts)
 
     def _count_round(self, parts: Sequence[tuple[int, Rows, Any]]) -> None:
         for i, members, _ in parts:
