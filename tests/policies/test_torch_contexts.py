@@ -55,7 +55,8 @@ def contexts(horizon, replications=range(3), **changes):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PLAY)
 def test_the_same_arms_as_numpy(name, device):
-    instance = contexts({"LinUCB": 2000, "LinUCB oful": REFRESH + 60, "Corral": REFRESH + 60}.get(name, 250))
+    long = {"LinUCB": 2 * REFRESH + 60, "LinUCB oful": REFRESH + 20, "Corral": REFRESH + 60}
+    instance = contexts(long.get(name, 140))
     here, there = (adadim.simulate(PLAY[name], where, seed=2) for where in (instance, instance.to(device)))
     np.testing.assert_array_equal(here.pulls, there.pulls)
     np.testing.assert_allclose(here.regret, there.regret, rtol=1e-9)
