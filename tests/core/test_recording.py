@@ -15,7 +15,7 @@ from adadim.core import recording
 from adadim.core.recording import Recorder, on_host
 from adadim.policies.base import Learner, Policy
 from driving import small
-from recorded_policies import HORIZON, NEVER, POLICIES, WITH_RANGES, in_numpy, on_torch, state
+from recorded_policies import HORIZON, NEVER, POLICIES, WITH_RANGES, has_iterations, in_numpy, on_torch, state
 
 
 class Graph:
@@ -169,7 +169,8 @@ def tapes(torch, monkeypatch):
 @pytest.mark.parametrize(("name", "range_known"), [pair for pair in WITH_RANGES if pair[0] not in NEVER])
 def test_replayed_operations_give_the_same_and_the_learner_goes_on(name, range_known, tapes):
     """Twenty rounds more than the horizon, too, which are asked for one by one: the same arms as on NumPy."""
-    instances = in_numpy(range_known), on_torch(range_known)
+    rounds = HORIZON if has_iterations(name) else 40
+    instances = in_numpy(range_known, rounds), on_torch(range_known, rounds)
     numpy_run, replayed = (adadim.simulate(POLICIES[name], instance, seed=5) for instance in instances)
     assert tapes
     np.testing.assert_array_equal(replayed.pulls, numpy_run.pulls)
@@ -332,7 +333,7 @@ def check_rounds(policy, instance):
 
 @pytest.mark.parametrize(("name", "range_known"), WITH_RANGES)
 def test_a_round_changes_nothing_on_the_host_and_waits_for_nothing(name, range_known, torch):
-    replays = check_rounds(POLICIES[name], on_torch(range_known))
+    replays = check_rounds(POLICIES[name], on_torch(range_known, HORIZON if has_iterations(name) else 50))
     assert (replays == 0) == (name in NEVER)
     assert name in NEVER or replays > 40
 

@@ -30,9 +30,9 @@ def test_exact_at_the_size_of_the_paper(form):
     assert_exact(state, features, 0.1)
 
 
-@pytest.mark.parametrize(("form", "updates"), [("gram", 1_000_000), ("feature", 100_000)])
-def test_exact_after_a_million_updates(form, updates):
-    """What drifts is looked for by what both forms share; the feature form's own state is tested over a tenth."""
+@pytest.mark.parametrize(("form", "updates"), [("gram", 300_000), ("feature", 100_000)])
+def test_exact_after_many_updates(form, updates):
+    """What drifts is looked for by what both forms share; the feature form's own state is tested over fewer."""
     rng = np.random.default_rng(2)
     features = unit_rows(rng, 1, 6, 3)
     arms, rewards = history(rng, updates, 6, run=2)
