@@ -163,7 +163,10 @@ def test_saved_learners_go_on(policy, tmp_path):
         adadim.load(tmp_path / "learner", adadim.Problem(np.eye(5), horizon=60, noise=0.1))
 
 
-@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB(), adadim.RegretBalancing()])
+@pytest.mark.parametrize(
+    "policy",
+    [adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB(), adadim.RegretBalancing(), adadim.Random()],
+)
 def test_torch_chooses_as_numpy_does(policy, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(adadim.Problem, "draws_at_once", 100)  # otherwise 1,024
