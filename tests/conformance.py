@@ -19,7 +19,7 @@ from policy_examples import MADE_WITH, PUBLIC, by_default
 OFFERS = ("fixed", "contexts", "disjoint", "arriving")
 ASPECTS = ("late", "masked", "saved", "add_arms")
 BEGIN, END = "<!-- what each policy can play: begin -->\n", "<!-- what each policy can play: end -->\n"
-ROUNDS, ARMS, DIM, LATE_BY = 40, 6, 5, 9
+ROUNDS, ARMS, DIM, LATE_BY = 24, 6, 5, 9
 FEATURES = np.random.default_rng(3).standard_normal((ARMS, DIM)) / 4
 
 

@@ -1,6 +1,7 @@
 """Every policy of the library, by default and made otherwise, and a small world to play it in."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ every_class = pytest.mark.parametrize("kind", PUBLIC.values(), ids=PUBLIC)
 every_policy = pytest.mark.parametrize(
     "policy", EXAMPLES, ids=[f"{type(p).__name__}{i}" for i, p in enumerate(EXAMPLES)]
 )
-HORIZON, ARMS, DIM = 70, 12, 8
+HORIZON, ARMS, DIM = 52, 12, 8  # three iterations of LinUCB++
 REPLICATIONS = (5, 2, 9)
 
 
@@ -93,7 +94,9 @@ class World:
 
     def __init__(self, where):
         self.where = where
-        self.noise = {r: 0.1 * np.random.default_rng(r).standard_normal(HORIZON) for r in where.problem.replications}
+        self.noise = {
+            r: 0.1 * np.random.default_rng(r).standard_normal(where.problem.horizon) for r in where.problem.replications
+        }
         self.clock = dict.fromkeys(where.problem.replications, 0)
         self.chosen = {r: [] for r in where.problem.replications}
 
@@ -115,3 +118,9 @@ def play(policy, where, steps=HORIZON, seed=3):
         arms = learner.select()
         learner.update(arms, world.pull(arms, rows))
     return world.chosen
+
+
+@functools.cache
+def played_together(policy):
+    """`play` on `instance()`, computed once for all tests that compare with it."""
+    return play(policy, instance())

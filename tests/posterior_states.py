@@ -63,8 +63,8 @@ def history(rng, steps, arms, replications=1, run=1):
     """Random arms and rewards; each arm is pulled `run` times in a row on average."""
     chosen = rng.integers(arms, size=(steps, replications))
     again = rng.random((steps, replications)) < 1 - 1 / run
-    for t in range(1, steps):
-        chosen[t] = np.where(again[t], chosen[t - 1], chosen[t])
+    began = np.where(again, 0, np.arange(steps)[:, None])  # the round in which the arm of each round was drawn
+    chosen = np.take_along_axis(chosen, np.maximum.accumulate(began), axis=0)
     return chosen, rng.standard_normal((steps, replications))
 
 

@@ -107,6 +107,11 @@ NEVER += [name for name, policy in NEW.items() if policy.start(in_numpy().proble
 WITH_RANGES = [(name, True) for name in POLICIES] + [("theory linucb++", False), ("released linucb++corral", False)]
 
 
+def has_iterations(name):
+    """Whether what a policy does changes at the ends of iterations, after 16 and 48 rounds of `HORIZON`."""
+    return hasattr(POLICIES[name].start(in_numpy().problem), "schedule")
+
+
 def on_torch(range_known=True, horizon=HORIZON):
     return in_numpy(range_known, horizon).to("cpu")
 

@@ -138,6 +138,10 @@ def test_a_draw_is_two_operations(torch, masked):
     names = []
 
     class Listed(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls):  # the compiler, which takes seconds to load, is not used here
+            return False
+
         def __torch_dispatch__(self, operation, kinds, given=(), options=None):
             onto_itself = "copy_" in operation.__name__ and given[0].data_ptr() == given[1].data_ptr()
             if not operation.is_view and not onto_itself:

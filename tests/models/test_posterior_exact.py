@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posterior_states import assert_exact, assert_same, both_forms, feed, history, host_forms, make, pull, unit_rows
+from posterior_states import assert_exact, assert_same, feed, history, host_forms, make, pull, unit_rows
 from reference.ridge import Ridge
 
 ARMS = np.array([[1.0, 0.0], [0.0, 0.9], [0.6, 0.7]])
@@ -30,11 +30,12 @@ def test_exact_at_the_size_of_the_paper(form):
     assert_exact(state, features, 0.1)
 
 
-@both_forms
-def test_exact_after_a_million_updates(form):
+@pytest.mark.parametrize(("form", "updates"), [("gram", 300_000), ("feature", 100_000)])
+def test_exact_after_many_updates(form, updates):
+    """What drifts is looked for by what both forms share; the feature form's own state is tested over fewer."""
     rng = np.random.default_rng(2)
     features = unit_rows(rng, 1, 6, 3)
-    arms, rewards = history(rng, 1_000_000, 6, run=2)
+    arms, rewards = history(rng, updates, 6, run=2)
     state = feed(make(features, 0.1, form), arms, rewards)
     np.testing.assert_array_equal(state.counts[0], np.bincount(arms[:, 0], minlength=6))
     np.testing.assert_allclose(state.sums[0], np.bincount(arms[:, 0], rewards[:, 0], minlength=6), atol=1e-8)

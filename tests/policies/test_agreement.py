@@ -13,8 +13,13 @@ from adadim import paper
 from reference import LinUCBPP, LinUCBPPCorral, NestedDynamicBalancing, SmoothCorral
 from small_problems import small
 
-HORIZON, INSTANCES, SIGMA, RIDGE = 300, 60, 0.1, 0.1
-TIMES = [100, 200, 300]
+HORIZON, SIGMA, RIDGE = 150, 0.1, 0.1  # LinUCB++ has iterations of 32, 64 and 54 rounds
+TIMES = [50, 100, 150]
+# The oracle draws no random numbers and agrees exactly; of the released balancing the difference varies the most.
+INSTANCES, OTHER_INSTANCES = (
+    30,
+    {("oracle", "theory"): 8, ("oracle", "released"): 8, ("dynamic-balancing", "released"): 44},
+)
 
 
 class Noise:
@@ -45,15 +50,16 @@ def build(name, released, X, mu, rng, levels=None):
     return NestedDynamicBalancing(*common, variant="released" if released else "theory", bonus=bonus)
 
 
-def regrets(name, variant, closed, seed):
+def regrets(name, variant, closed, seed, count):
     """Regret at `TIMES` on every instance: the library's, and the reference's."""
     shape = {"arms": 20, "dim": 24, "levels": [8, 16, 24], "expressive": True} if closed else {}
-    instance = small(range(INSTANCES), **shape)
+    shape["horizon"] = HORIZON
+    instance = small(range(count), **shape)
     ours = adadim.simulate(paper.policies(variant, 3, closed)[name], instance, seed=seed, record=TIMES).regret
     theirs = np.empty_like(ours)
     actions = instance.problem.actions
     levels = np.repeat(actions.levels, actions.base_arms) if closed else None
-    for r in range(INSTANCES):
+    for r in range(count):
         rng = np.random.default_rng([seed, r])
         algorithm = build(name, variant == "released", actions.dense(r), instance.means[r], rng, levels)
         noise = Noise(small([r], **shape), seed)
@@ -67,8 +73,9 @@ def regrets(name, variant, closed, seed):
     [(name, False) for name in paper.policies()] + [("linucb++", True), ("linucb++corral", True)],
 )
 def test_paired_regret(name, variant, closed):
-    ours, theirs = regrets(name, variant, closed, seed=1)
+    count = OTHER_INSTANCES.get((name, variant), INSTANCES)
+    ours, theirs = regrets(name, variant, closed, seed=1, count=count)
     difference = ours - theirs
-    error = difference.std(axis=0, ddof=1) / np.sqrt(INSTANCES)
+    error = difference.std(axis=0, ddof=1) / np.sqrt(count)
     assert (np.abs(difference.mean(axis=0)) <= 4 * error + 1e-9).all()
     assert (error < 0.04 * theirs.mean(axis=0)).all()

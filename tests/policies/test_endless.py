@@ -163,13 +163,17 @@ def test_saved_learners_go_on(policy, tmp_path):
         adadim.load(tmp_path / "learner", adadim.Problem(np.eye(5), horizon=60, noise=0.1))
 
 
-@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB(), adadim.RegretBalancing()])
-def test_torch_chooses_as_numpy_does(policy):
+@pytest.mark.parametrize(
+    "policy",
+    [adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB(), adadim.RegretBalancing(), adadim.Random()],
+)
+def test_torch_chooses_as_numpy_does(policy, monkeypatch):
     torch = pytest.importorskip("torch")
+    monkeypatch.setattr(adadim.Problem, "draws_at_once", 100)  # otherwise 1,024
     features = np.random.default_rng(2).standard_normal((2, 12, 6)) / 5
     here = policy.start(adadim.Problem(features, horizon=None, noise=0.1), seed=4)
     there = policy.start(adadim.Problem(torch.from_numpy(features), horizon=None, noise=0.1), seed=4)
-    for t in range(1100):  # random numbers are made 1,024 at a time
+    for t in range(230):  # random numbers are made three times
         arms = here.select()
         assert there.select().tolist() == arms.tolist()
         rewards = features[[0, 1], arms, 0] + 0.1 * np.sin([t, 2 * t])

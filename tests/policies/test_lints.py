@@ -51,7 +51,7 @@ def test_in_lock_step_with_the_textbook(contextual, dim):
 
 
 def test_draws_have_the_law_of_the_posterior():
-    count = 20_000
+    count, times = 500, 40
     features = np.random.default_rng(0).standard_normal((6, 3)) / 2
     problem = adadim.Problem(np.broadcast_to(features, (count, 6, 3)), horizon=50, noise=0.2)
     learner = adadim.LinTS(ridge=0.5, scale=1.5).start(problem)
@@ -59,11 +59,12 @@ def test_draws_have_the_law_of_the_posterior():
     learner.learn(np.tile(pulled, (count, 1)), np.tile(rewards, (count, 1)))
     x = features[pulled]
     v = 0.5 * np.eye(3) + x.T @ x
-    drawn = learner.sample(learner.everyone)
+    drawn = np.concatenate([learner.sample(learner.everyone) for _ in range(times)])
+    assert len(drawn) == 20_000
     covariance = (1.5 * 0.2) ** 2 * np.linalg.inv(v)
-    error = np.sqrt(np.diag(covariance) / count)
+    error = np.sqrt(np.diag(covariance) / len(drawn))
     assert (np.abs(drawn.mean(axis=0) - np.linalg.solve(v, x.T @ rewards)) < 4.5 * error).all()
-    spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) * 2 / count)
+    spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) * 2 / len(drawn))
     assert (np.abs(np.cov(drawn.T) - covariance) < 4.5 * spread).all()
 
 

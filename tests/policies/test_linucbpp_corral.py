@@ -67,13 +67,13 @@ def test_index_of_the_mixtures(index):
 @pytest.mark.parametrize("expressive", [False, True])
 def test_lock_step(index, changes, expressive):
     """With all draws handed over: same choices, same probabilities, same mixtures."""
-    instance = small(horizon=301, dim=40, arms=12, expressive=expressive)
+    instance = small(horizon=151, dim=40, arms=12, expressive=expressive)  # iterations of 32, 64 and 55 rounds
     actions, mu = instance.problem.actions, instance.means[0]
     stepper = Stepper(LinUCBPlusPlusCorral(index=index, ties="lowest", loss_range=TIGHT, **changes), instance)
     learner = stepper.learner
     reference = Reference(
         actions.dense(0),
-        301,
+        151,
         0.1,
         0.1,
         None,
@@ -85,7 +85,7 @@ def test_lock_step(index, changes, expressive):
         **changes,
     )
     arms = instance.problem.arms
-    for _ in range(301):
+    for _ in range(151):
         decision = stepper.ask()
         arm, column = int(decision.arms[0]), int(decision.memo["choice"][0])
         reference.advance()
@@ -217,14 +217,19 @@ def test_expressive_sets_pull_arms_that_exist_in_the_iteration():
 # Batches and describe
 
 
+def short(replications):
+    """Iterations of 32, 64 and 54 rounds."""
+    return small(replications, horizon=150)
+
+
 @pytest.mark.parametrize("range_known", [True, False])
 @pytest.mark.parametrize("replay", [True, False])
 def test_replications_out_of_step_run_as_if_alone(replay, range_known):
     policy = LinUCBPlusPlusCorral(replay=replay, loss_range=TIGHT)
-    together = Stepper(policy, with_range(small(range(5)), range_known)).stagger(np.random.default_rng(0))
-    assert together.lead > 128
-    for r in range(5):
-        alone = Stepper(policy, with_range(small([r]), range_known)).run()
+    together = Stepper(policy, with_range(short(range(4)), range_known)).stagger(np.random.default_rng(0))
+    assert together.lead > 64
+    for r in range(4):
+        alone = Stepper(policy, with_range(short([r]), range_known)).run()
         assert together.arms[r] == alone.arms[0]
         assert together.choices[r] == alone.choices[0]
         assert together.learner.describe()[r] == alone.learner.describe()[0]

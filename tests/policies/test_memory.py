@@ -55,16 +55,14 @@ class Textbook:
 
     def sums(self, arm, weights):
         """sum w x x^T over all pulls of an arm and over the answered ones, sum w r x."""
-        every, answered, b = np.zeros((DIM, DIM)), np.zeros((DIM, DIM)), np.zeros(DIM)
-        for n, (pulled, x, reward) in self.pulls.items():
-            if pulled != arm:
-                continue
-            w, seen = 2.0 ** (-(self.number + 1 - n) / self.policy.memory), x * weights
-            every += w * np.outer(seen, seen)
-            if reward is not None:
-                answered += w * np.outer(seen, seen)
-                b += w * reward * seen
-        return every, answered, b
+        own = [(n, x, reward) for n, (pulled, x, reward) in self.pulls.items() if pulled == arm]
+        numbers = np.array([n for n, _, _ in own], dtype=float)
+        seen = np.array([x for _, x, _ in own]).reshape(-1, DIM) * weights
+        known = np.array([reward is not None for _, _, reward in own], dtype=bool)
+        rewards = np.array([reward or 0.0 for _, _, reward in own])
+        w = 2.0 ** (-(self.number + 1 - numbers) / self.policy.memory)
+        weighted = w[:, None] * seen
+        return weighted.T @ seen, weighted[known].T @ seen[known], weighted.T @ rewards
 
     def prior(self, weights):
         """Ridge and radius by the evidence of the weighted sums."""
@@ -97,9 +95,10 @@ class Textbook:
             ridge, radius = policy.ridge, NOISE * math.sqrt(2 * math.log(2 * HORIZON**1.5 * ARMS))
         xi = self.normals.standard_normal((self.arms, DIM)) if isinstance(policy, adadim.LinTS) else None
         found = []
+        sums = [self.sums(arm, weights) for arm in range(self.arms)]
         for k in range(ARMS):
             x = (features if disjoint else features[k]) * weights
-            every, answered, b = self.sums(k if disjoint else 0, weights)
+            every, answered, b = sums[k if disjoint else 0]
             theta = np.linalg.solve(ridge * np.eye(DIM) + answered, b)
             v = ridge * np.eye(DIM) + every
             if xi is not None:

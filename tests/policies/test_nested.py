@@ -58,7 +58,7 @@ OUT_OF_STEP |= {name: policy for name, policy in POLICIES.items() if "three" in 
 @pytest.mark.parametrize("name", OUT_OF_STEP)
 def test_replications_that_fall_out_of_step(name, torch):
     """Some at a time, two groups asked before either is answered."""
-    instance = small(range(4), horizon=40, arms=15, dim=12)
+    instance = small(range(3), horizon=28, arms=15, dim=12)  # iterations of 16 and 12 rounds
     ours, theirs = (
         Stepper(OUT_OF_STEP[name], which, seed=4).stagger(np.random.default_rng(6))
         for which in (instance, in_torch(instance, torch))

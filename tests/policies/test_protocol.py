@@ -9,7 +9,11 @@ import pytest
 
 import adadim
 from adadim import ForeignArmError, Learner, NotSelectedError, Problem
-from policy_examples import ARMS, DIM, HORIZON, REPLICATIONS, World, every_policy, instance, play
+from policy_examples import ARMS, DIM, HORIZON, REPLICATIONS, World, every_policy, instance, play, played_together
+
+
+def first_rounds(policy, rounds):
+    return {r: arms[:rounds] for r, arms in played_together(policy).items()}
 
 
 @every_policy
@@ -67,13 +71,12 @@ def test_expressive_set(policy):
 
 @every_policy
 def test_same_seed_same_arms(policy):
-    first, again = (play(policy, instance()) for _ in range(2))
-    assert first == again
+    assert play(policy, instance()) == played_together(policy)
 
 
 @every_policy
 def test_replication_alone_and_in_a_batch(policy):
-    together = play(policy, instance())
+    together = played_together(policy)
     for r in REPLICATIONS:
         assert play(policy, instance([r]))[r] == together[r]
     shuffled = play(policy, instance([9, 40, 5, 1, 2]))
@@ -83,7 +86,7 @@ def test_replication_alone_and_in_a_batch(policy):
 @every_policy
 def test_rows_advance_on_their_own(policy):
     """Replications that are called a few at a time, ahead of or behind the others, end up with the same arms."""
-    together = play(policy, instance())
+    together = played_together(policy)
     where = instance()
     world, learner = World(where), policy.start(where.problem, seed=3)
     rng = np.random.default_rng(1)
@@ -101,7 +104,7 @@ def test_rows_advance_on_their_own(policy):
 @every_policy
 def test_decisions_of_several_replications_may_be_open_at_once(policy):
     """select for some rows, then for others, then the updates, in another order."""
-    together = play(policy, instance(), 30)
+    together = first_rounds(policy, 30)
     where = instance()
     world, learner = World(where), policy.start(where.problem, seed=3)
     for _ in range(30):
@@ -133,7 +136,7 @@ def test_update_is_checked(policy):
     for _ in range(20):
         arms = learner.select()
         learner.update(arms, world.pull(arms, range(3)))
-    assert world.chosen == play(policy, instance(), 21)
+    assert world.chosen == first_rounds(policy, 21)
 
 
 @every_policy
@@ -172,7 +175,7 @@ def test_torch_pulls_the_same_arms(torch, policy):
         noise=0.1,
         replications=REPLICATIONS,
     )
-    expected, learner, world = play(policy, here), policy.start(there.problem, seed=3), World(there)
+    expected, learner, world = played_together(policy), policy.start(there.problem, seed=3), World(there)
     for _ in range(HORIZON):
         arms = learner.select()
         assert isinstance(arms, torch.Tensor)

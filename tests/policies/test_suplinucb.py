@@ -14,10 +14,11 @@ from adadim.policies.linear.suplinucb import ArmLevels
 both_forms = pytest.mark.parametrize("form", ["gram", "feature"])
 
 
-def run_noiseless(policy, features, means, horizon):
+def run_noiseless(policy, features, means, horizon, rounds=None):
+    """Rounds of each level, exploiting rounds and pulls of each arm, after all rounds of the horizon or the first."""
     learner = policy.start(Problem(features, horizon=horizon, noise=0.1))
     pulls = np.zeros(len(means), dtype=int)
-    for _ in range(horizon):
+    for _ in range(rounds or horizon):
         arm = learner.select()
         learner.update(arm, means[arm])
         pulls[arm] += 1
@@ -28,27 +29,33 @@ def run_noiseless(policy, features, means, horizon):
 # Oracles of the specification
 
 
-@both_forms
 @pytest.mark.parametrize(
-    ("horizon", "radius", "expected"),
+    ("form", "horizon", "radius", "rounds", "sizes", "pulls"),
     [
-        (100, 1.0, [([6, 30, 64, 0, 0], 0, [50, 50])]),
-        (10_000, 1.0, [([6, 30, 126, 255, 1023, 4095, 4465, 0, 0, 0], 0, [9919, 81])]),
-        # On an exact tie, 0.05 / sqrt(25) = 1 / sqrt(10000), rounding decides.
-        (
-            10_000,
-            0.05,
-            [
-                ([0, 0, 0, 0, 4, 10, 24, 0, 0, 0], 9962, [9998, 2]),
-                ([0, 0, 0, 0, 4, 10, 25, 0, 0, 0], 9961, [9998, 2]),
-            ],
-        ),
+        ("gram", 100, 1.0, 100, [6, 30, 64, 0, 0], [50, 50]),
+        ("feature", 100, 1.0, 100, [6, 30, 64, 0, 0], [50, 50]),
+        ("gram", 10_000, 1.0, 10_000, [6, 30, 126, 255, 1023, 4095, 4465, 0, 0, 0], [9919, 81]),
+        # A level that is full stays so: after 1,440 rounds the first five are.
+        ("feature", 10_000, 1.0, 1_440, [6, 30, 126, 255, 1023, 0, 0, 0, 0, 0], [1359, 81]),
     ],
 )
-def test_two_orthonormal_arms(form, horizon, radius, expected):
+def test_two_orthonormal_arms(form, horizon, radius, rounds, sizes, pulls):
     """C14."""
     policy = SupLinUCB(ridge=1.0, radius=radius, ties="lowest", form=form)
-    assert run_noiseless(policy, np.eye(2), np.array([0.5, 0.2]), horizon) in expected
+    assert run_noiseless(policy, np.eye(2), np.array([0.5, 0.2]), horizon, rounds) == (sizes, 0, pulls)
+
+
+@both_forms
+def test_two_orthonormal_arms_that_are_soon_known(form):
+    """C14, where 9,962 of 10,000 rounds exploit; they teach nothing, so from the first of them on all are alike."""
+    policy = SupLinUCB(ridge=1.0, radius=0.05, ties="lowest", form=form)
+    sizes, exploits, pulls = run_noiseless(policy, np.eye(2), np.array([0.5, 0.2]), 10_000, rounds=500)
+    # On an exact tie, 0.05 / sqrt(25) = 1 / sqrt(10000), rounding decides.
+    assert (sizes, exploits + 9_500) in [
+        ([0, 0, 0, 0, 4, 10, 24, 0, 0, 0], 9962),
+        ([0, 0, 0, 0, 4, 10, 25, 0, 0, 0], 9961),
+    ]
+    assert pulls == [498, 2]
 
 
 @pytest.mark.parametrize(("horizon", "levels"), [(1, 1), (2, 1), (3, 2), (100, 5), (1000, 7), (2500, 8)])

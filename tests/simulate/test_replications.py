@@ -27,9 +27,9 @@ POLICIES = {
 @pytest.mark.parametrize(
     "shape",
     [
-        {"arms": 40, "dim": 11, "horizon": 300},
+        {"arms": 40, "dim": 11, "horizon": 150},
         {"arms": 211, "dim": 103, "horizon": 60},
-        {"arms": 30, "dim": 9, "horizon": 150, "expressive": True, "levels": [2, 5, 9]},
+        {"arms": 30, "dim": 9, "horizon": 80, "expressive": True, "levels": [2, 5, 9]},
     ],
     ids=["small", "large", "expressive"],
 )
@@ -79,7 +79,7 @@ def test_torch_pulls_the_same_arms(torch, policy, levels):
         arms=25,
         dim=7,
         intrinsic_dim=3,
-        horizon=250,
+        horizon=120,
         replications=[4, 0, 9],
         expressive=levels is not None,
         levels=levels,
@@ -87,7 +87,7 @@ def test_torch_pulls_the_same_arms(torch, policy, levels):
     there = adadim.Instance(
         adadim.ActionSet(torch.asarray(here.problem.actions.base), levels=levels),
         theta=torch.asarray(here.theta),
-        horizon=250,
+        horizon=120,
         noise=0.1,
         replications=[4, 0, 9],
     )

@@ -15,7 +15,10 @@ VARIANTS = ["theory", "released"]
 all_twelve = pytest.mark.parametrize(("variant", "name"), [(v, name) for v in VARIANTS for name in NAMES])
 
 
-def expressive(replications=range(2), horizon=300):
+THREE_ITERATIONS = 120  # of LinUCB++: 32, 64 and 24 rounds, in the first 24, 16 and 8 features
+
+
+def expressive(replications=range(2), horizon=THREE_ITERATIONS):
     """20 arms cut at 8, 16, 32 and 40; d* = 3."""
     return small(replications, horizon=horizon, arms=20, dim=40, expressive=True, levels=[8, 16, 32, 40])
 
@@ -161,7 +164,7 @@ def test_default_is_theory():
 
 
 @all_twelve
-@pytest.mark.parametrize("horizon", [300, 97])
+@pytest.mark.parametrize("horizon", [THREE_ITERATIONS, 97])
 @pytest.mark.parametrize("closed", [False, True])
 def test_exactly_t_steps_and_regret_of_the_real_arm(variant, name, horizon, closed):
     instance = expressive(horizon=horizon) if closed else small(range(2), horizon=horizon)
@@ -217,10 +220,13 @@ def assert_same_replication(together, r, alone):
 @pytest.mark.parametrize("range_known", [True, False])
 @pytest.mark.parametrize("name", EVERY)
 def test_batch_does_not_matter(name, range_known):
+    def which(numbers):
+        return told(small(numbers, horizon=THREE_ITERATIONS), range_known)
+
     numbers = [3, 0, 8, 5]
-    together = adadim.simulate(EVERY[name], told(small(numbers), range_known), seed=11)
+    together = adadim.simulate(EVERY[name], which(numbers), seed=11)
     for r in (0, 3):
-        alone = adadim.simulate(EVERY[name], told(small([numbers[r]]), range_known), seed=11)
+        alone = adadim.simulate(EVERY[name], which([numbers[r]]), seed=11)
         assert_same_replication(together, r, alone)
     assert (together.pulls[0] != together.pulls[1]).any()
 
@@ -237,7 +243,7 @@ def test_batch_does_not_matter_on_expressive_sets(variant, name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_torch_chooses_the_same(name, torch):
-    instance = small(range(3))
+    instance = small(range(3), horizon=THREE_ITERATIONS)
     ours, theirs = (Driver(EVERY[name], which, seed=4).run() for which in (instance, in_torch(instance, torch)))
     assert theirs.arms == ours.arms
     assert theirs.choices == ours.choices

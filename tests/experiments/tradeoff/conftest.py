@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from tradeoff_cases import ALPHA, DELTAS, HORIZON, every_policy, small_rates
+from tradeoff_cases import ALPHA, DELTAS, HORIZON, TRIALS, every_policy, small_rates
 
 from adadim.experiments import tradeoff
 from adadim.study import run
@@ -10,9 +10,9 @@ from adadim.study import run
 @pytest.fixture(scope="session")
 def bounds(tmp_path_factory):
     """Every policy of the library on the whole family, for a sweep of Delta; processes of tests share the work."""
-    plan = tradeoff.lower_bound_study(every_policy(), horizon=HORIZON, alpha=ALPHA, deltas=DELTAS, trials=16)
+    plan = tradeoff.lower_bound_study(every_policy(), horizon=HORIZON, alpha=ALPHA, deltas=DELTAS, trials=TRIALS)
     root = tmp_path_factory.getbasetemp()
-    return run(plan, (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "bounds", jobs=1, batch=16)
+    return run(plan, (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "bounds", jobs=1, batch=TRIALS)
 
 
 @pytest.fixture(scope="session")

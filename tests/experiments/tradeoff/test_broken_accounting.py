@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tradeoff_cases import ALPHA
 
 import adadim
 from adadim import instances
@@ -72,12 +71,12 @@ def test_broken_accounting_is_found(bounds, bound_checks, broken, fewest):
 
 def test_a_policy_told_which_member_it_meets_would_break_the_bound():
     """Why `instances.lower_bound` tells every member's policy the same range of means."""
-    horizon, delta = 200, 0.6  # 7 hard problems
-    family = lower_bound_family(horizon, ALPHA, delta=delta)
+    horizon, alpha, delta = 200, 0.5, 0.6  # 7 hard problems
+    family = lower_bound_family(horizon, alpha, delta=delta)
     policy = adadim.Single(Peeker)
     fair, leaky = [], []
     for target in range(8):
-        honest = instances.lower_bound(horizon=horizon, alpha=ALPHA, delta=delta, target=target, replications=range(4))
+        honest = instances.lower_bound(horizon=horizon, alpha=alpha, delta=delta, target=target, replications=range(4))
         assert honest.problem.reward_range.tolist() == [delta] * 4
         revealing = adadim.Instance(
             honest.problem.actions, theta=honest.theta, horizon=horizon, noise=0.5, replications=range(4)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tradeoff_cases import ALPHA, DELTAS, HARD, HORIZON, every_policy
+from tradeoff_cases import ALPHA, DELTAS, HARD, HORIZON, TRIALS, every_policy
 
 import adadim
 from adadim import instances
@@ -15,7 +15,7 @@ def test_the_inequality_holds_for_every_policy_in_the_library(bound_checks):
     assert len(bound_checks) == len(every_policy()) * len(DELTAS)
     assert {check.verdict for check in bound_checks} == {"holds"}
     for check in bound_checks:
-        assert (check.arms, check.targets, check.trials) == (HARD, HARD, 16)
+        assert (check.arms, check.targets, check.trials) == (HARD, HARD, TRIALS)
         family = lower_bound_family(HORIZON, ALPHA, delta=check.delta)
         pulls = 2 * check.easy / check.delta / family.arms_count
         assert check.bound == pytest.approx(max(family.average_regret_bound(np.full(HARD, pulls)), 0), abs=1e-9)
@@ -25,17 +25,18 @@ def test_the_inequality_holds_for_every_policy_in_the_library(bound_checks):
 
 
 def test_checks_come_from_the_regrets_of_the_study(bounds, bound_checks):
-    (check,) = [c for c in bound_checks if (c.policy, c.delta) == ("LinUCB", 0.15)]
-    finals = [bounds.final(f"delta=0.15 target={i}", "LinUCB") for i in range(HARD + 1)]
+    delta = DELTAS[-1]
+    (check,) = [c for c in bound_checks if (c.policy, c.delta) == ("LinUCB", delta)]
+    finals = [bounds.final(f"delta={delta:g} target={i}", "LinUCB") for i in range(HARD + 1)]
     assert check.easy == pytest.approx(finals[0].mean())
     assert check.hard == pytest.approx(np.mean(finals[1:]))
     outcome = adadim.simulate(
         adadim.LinUCB(),
-        instances.lower_bound(horizon=HORIZON, alpha=ALPHA, delta=0.15, replications=range(16)),
+        instances.lower_bound(horizon=HORIZON, alpha=ALPHA, delta=delta, replications=range(TRIALS)),
     )
-    assert check.easy == pytest.approx(0.15 / 2 * outcome.pulls[:, 1:].sum(axis=1).mean())  # R_0 = (Delta/2) n
-    assert check.easy_error == pytest.approx(finals[0].std() / 4, rel=0.1)
-    assert check.hard_error == pytest.approx(np.mean(finals[1:], axis=0).std() / 4, rel=0.1)
+    assert check.easy == pytest.approx(delta / 2 * outcome.pulls[:, 1:].sum(axis=1).mean())  # R_0 = (Delta/2) n
+    assert check.easy_error == pytest.approx(finals[0].std() / TRIALS**0.5, rel=0.1)
+    assert check.hard_error == pytest.approx(np.mean(finals[1:], axis=0).std() / TRIALS**0.5, rel=0.1)
 
 
 def test_targets_are_sampled_where_there_are_many(tmp_path):

@@ -24,11 +24,17 @@ def invoke(*arguments):
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
-def test_frontier_command(working_folder):
+def png_alone(monkeypatch):
+    """From here on figures are drawn as PNG alone, which is faster."""
+    monkeypatch.setattr("adadim.report.figures.FORMATS", ("png",))
+
+
+def test_frontier_command(working_folder, monkeypatch):
     result = invoke("frontier", "--beta", 0.5, "--beta", 0.75, "--out", "pictures")
     assert result.exit_code == 0
     assert sorted(os.listdir(working_folder / "pictures")) == sorted(f"frontier.{kind}" for kind in KINDS)
     assert result.output.count("wrote ") == 4
+    png_alone(monkeypatch)
     rows = json.loads(invoke("frontier", "--beta", 0.5, "--json").output)
     assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5"}
     assert invoke("frontier", "--quiet").output == ""
@@ -36,7 +42,7 @@ def test_frontier_command(working_folder):
     assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5", "taper = 1.5"}
 
 
-def test_lower_bound_command(working_folder):
+def test_lower_bound_command(working_folder, monkeypatch):
     result = invoke(*SMALL_BOUND, "--policy", "LinUCB", "--policy", "LinUCBPlusPlus:beta=0.6,bonus=squared")
     assert result.exit_code == 0, result.output
     assert "LinUCBPlusPlus:beta=0.6" in result.output
@@ -45,6 +51,7 @@ def test_lower_bound_command(working_folder):
     folder = working_folder / "results" / "lower-bound"
     assert sorted(os.listdir(folder / "figures")) == sorted(f"lower-bound.{kind}" for kind in KINDS)
     assert load(folder).study["policies"]["LinUCBPlusPlus:beta=0.6,bonus=squared"]["beta"] == 0.6
+    png_alone(monkeypatch)
     rows = json.loads(invoke(*SMALL_BOUND, "--policy", "LinUCB", "--json").output)
     assert [row["delta"] for row in rows] == [0.1, 0.5]
     assert all(row["verdict"] == "holds" for row in rows)
@@ -73,7 +80,7 @@ def test_lower_bound_command_takes_plugins(working_folder, one_format):
     assert "Mine:size=2" in result.output
 
 
-def test_rates_command(working_folder):
+def test_rates_command(working_folder, monkeypatch):
     result = invoke(*SMALL_RATES, "--corral-beta", 0.5, "--policy", "Greedy")
     assert result.exit_code == 0, result.output
     for name in ("LinUCB++ 0.5", "Smooth Corral 0.5", "oracle", "Greedy"):
@@ -82,6 +89,7 @@ def test_rates_command(working_folder):
     expected = [*(f"rates.{kind}" for kind in KINDS), "rates-points.csv"]
     assert sorted(os.listdir(folder / "figures")) == sorted(expected)
     assert pl.read_csv(folder / "figures" / "rates-points.csv")["horizon"].unique().sort().to_list() == [16, 64, 256]
+    png_alone(monkeypatch)
     rows = json.loads(invoke(*SMALL_RATES, "--corral-beta", 0.5, "--policy", "Greedy", "--json").output)
     assert {row["alpha"] for row in rows} == {0.0}
     assert all(row["rate"] is None or isinstance(row["rate"], float) for row in rows)
