@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 
 import adadim
 from adadim import study
+from adadim.experiments import comparison
 from command_line import adadim_
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -105,8 +107,10 @@ def test_guarded(tmp_path):
     assert "LinUCB in" in done.stdout
 
 
-def test_late_families(tmp_path):
+def test_late_families(tmp_path, monkeypatch):
     name = "late-100-contexts-correlated-flip-10/60"
+    (family,) = [family for family in comparison.FAMILIES if family.name == name]
+    monkeypatch.setattr(comparison, "FAMILIES", [replace(family, instance={**family.instance, "horizon": 1000})])
     done = run("late_families.py", "--trials", 1, "--family", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ((group, (family, *shares)),) = table(done.stdout).items()
