@@ -1,5 +1,8 @@
 import compileall
+import functools
 import importlib.util
+import os
+import sqlite3
 import sys
 
 import pytest
@@ -26,6 +29,37 @@ def pytest_configure(config):
 def _one_blas_thread():
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+class UnsynchronisedConnection(sqlite3.Connection):
+    """A connection of an agent that does not wait for the disk."""
+
+    def execute(self, sql, *values):
+        if sql == "PRAGMA synchronous = FULL":
+            sql = "PRAGMA synchronous = OFF"
+        elif sql.startswith("PRAGMA application_id ="):  # the file is being made
+            super().execute("PRAGMA synchronous = OFF")
+        return super().execute(sql, *values)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynchronised():
+    """Writing does not wait for the disk: no test cuts the power, and what is killed leaves what it has written.
+
+    Processes that tests start wait as ever. The fixture `synchronised` takes this back.
+    """
+    patch = pytest.MonkeyPatch()
+    patch.setattr(os, "fsync", lambda handle: None)
+    patch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, factory=UnsynchronisedConnection))
+    yield patch
+    patch.undo()
+
+
+@pytest.fixture
+def synchronised(unsynchronised, monkeypatch):
+    """Writing waits for the disk, as outside the tests."""
+    for owner, name, original in list(unsynchronised._setattr):
+        monkeypatch.setattr(owner, name, original)
 
 
 @pytest.fixture(scope="session")

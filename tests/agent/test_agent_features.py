@@ -102,7 +102,7 @@ def test_decisions_are_those_of_an_agent_with_ready_made_features(tmp_path, poli
     features, rng = Features(own=4), np.random.default_rng(3)
     agent = create(tmp_path / "a.db", features, policy=policy, noise=0.3)
     plain = Agent.create(tmp_path / "b.db", dim=agent.dim, policy=policy, noise=0.3)
-    for at, context in enumerate(contexts(40)):
+    for at, context in enumerate(contexts(20)):
         built = {name: by_hand(features, arm, context, name) for name, arm in CATALOGUE.items()}
         one, other = agent.ask(CATALOGUE if given else None, context), plain.ask(built)
         assert (one.arm, one.probability) == (other.arm, other.probability)
@@ -180,27 +180,27 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path, fe
     agent = create(tmp_path / "a.db", features, clock=clock, **options)
     other, truth = Agent.open(tmp_path / "a.db", clock=clock), []
     old = agent.columns
-    log_of(agent, truth, 20, 1, CONTEXT)
+    log_of(agent, truth, 16, 1, CONTEXT)
     complete = np.random.default_rng(2).normal(size=(4, agent.dim))
     agent.learn((complete, [0.1, 0.2, 0.3, 0.4]))
-    log_of(other, truth, 10, 3, CONTEXT)
+    log_of(other, truth, 8, 3, CONTEXT)
     if compacted:
         clock.now = 10.0
         assert agent.compact(before=5.0) > 15
     assert agent.replace_features(context=CONTEXT + 1) == agent.dim
-    log_of(other, truth, 12, 4, CONTEXT + 1)  # it has followed
+    log_of(other, truth, 9, 4, CONTEXT + 1)  # it has followed
     before = other.dim
     assert other.replace_features(context=CONTEXT + 2, arm=ARM + 1) == other.dim >= before
     assert agent.estimate(context=np.ones(CONTEXT + 2)) == other.estimate(context=np.ones(CONTEXT + 2))
     longer = {name: np.append(row, 0.3 * k) for k, (name, row) in enumerate(CATALOGUE.items())}
     agent.set_arms(longer)
-    log_of(agent, truth, 15, 5, CONTEXT + 2)
+    log_of(agent, truth, 12, 5, CONTEXT + 2)
 
     fresh = Agent.create(tmp_path / "b.db", context=CONTEXT + 2, arm=ARM + 1, features=features, **options)
     assert fresh.columns == agent.columns
     assert fresh.levels == agent.levels
     for at, (context, name, own, reward) in enumerate(truth):
-        if at == 20:
+        if at == 16:
             rows = np.zeros((4, fresh.dim))
             rows[:, [fresh.columns.index(column) for column in old]] = complete
             fresh.learn((rows, [0.1, 0.2, 0.3, 0.4]))

@@ -187,6 +187,7 @@ def test_a_forked_child_must_open_the_file_itself(tmp_path):
     assert agent.ask(GRID).id == 1
 
 
+@pytest.mark.usefixtures("synchronised")
 def test_what_is_acknowledged_is_synchronised(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4)
     connection = agent._log._connection

@@ -52,7 +52,7 @@ def test_batches_decide_what_single_questions_would(tmp_path, policy):
     one, many = (Agent.create(tmp_path / n, **HOMEPAGE, policy=policy, noise=0.5, seed=3) for n in ("1.db", "2.db"))
     for agent in (one, many):
         agent.set_arms(ARTICLES, costs={"article 3": 0.02})
-    for step, count in enumerate((1, 30, 40, 2, 70)):  # the first ones before any reward
+    for step, count in enumerate((1, 15, 20, 2, 30)):  # the first ones before any reward
         users = visitors(count, step)
         singly, together = [one.ask(context=user) for user in users], many.ask_many(users)
         assert [of(d) for d in together] == [of(d) for d in singly]

@@ -41,10 +41,10 @@ class Truth:
         return TABLE @ np.linalg.solve(answered, b) + RADIUS * widths
 
 
-def lived(path, memory, expired_reward, rounds=120):
+def lived(path, memory, expired_reward, rounds=70):
     """Two objects on one file, late rewards in any order, some never, corrections before and after they expired."""
     clock, truth, rng = Hands(0.0), Truth(memory), np.random.default_rng(5)
-    options = {"noise": 0.3, "memory": memory, "expire_after": 30.0, "expired_reward": expired_reward}
+    options = {"noise": 0.3, "memory": memory, "expire_after": 20.0, "expired_reward": expired_reward}
     agents = [Agent.create(path, dim=DIM, policy=PLAIN, clock=clock, **options), Agent.open(path, clock=clock)]
     made = {}
     for arms in offers(rounds):
@@ -53,7 +53,7 @@ def lived(path, memory, expired_reward, rounds=120):
         decision = agents[asking].ask(arms)
         truth.features[decision.id], made[decision.id] = arms[decision.arm], clock.now
         waiting = [n for n in made if n not in truth.rewards and n not in truth.gone]
-        for number in [n for n in waiting if made[n] < clock.now - 30.0]:
+        for number in [n for n in waiting if made[n] < clock.now - 20.0]:
             truth.gone.add(number)
             if expired_reward is not None:
                 truth.rewards[number] = expired_reward
@@ -84,10 +84,10 @@ def test_scores_are_what_the_log_says(tmp_path, memory, expired_reward):
     for step, (clock, truth, agents) in enumerate(lived(path, memory, expired_reward)):
         for agent in agents if step % 7 == 0 else agents[step % 2 :][:1]:
             assert np.abs(scores_of(agent, GRID) - truth.scores()).max() < 1e-9
-        if step in (50, 90):
-            assert agents[0].compact(before=clock.now - 15.0) > 10
+        if step in (30, 55):
+            assert agents[0].compact(before=clock.now - 10.0) > 10
             truth.folded = agents[0].status()["compacted"]
-        if step == 70:
+        if step == 42:
             agents[1].close()
             agents[1] = Agent.open(path, clock=clock)
     for agent in (*agents, Agent.open(path, clock=clock)):
@@ -124,7 +124,7 @@ def test_a_fresh_agent_fed_the_same_log_in_another_order_is_the_same(tmp_path, m
         ids[number] = fresh.ask({"only": truth.features[number]}).id
     for number in rng.permutation(list(truth.rewards)).tolist():
         assert fresh.tell(ids[number], truth.rewards[number])
-    later.now = clock.now + 970.0  # those made as long ago as the others' that expired
+    later.now = clock.now + 980.0  # those made as long ago as the others' that expired
     free = adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2)
     for policy in (PLAIN, free, adadim.EvidenceLinUCB(), adadim.TaperedLinUCB(), adadim.LinTS()):
         found = []

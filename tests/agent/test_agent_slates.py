@@ -39,7 +39,7 @@ def earned(arm):
 
 def twins(folder, **options):
     """Two agents that have learned the same."""
-    return [played(folder / name, noise=0.5, clock=Hands(), **options)[0] for name in ("one.db", "other.db")]
+    return [played(folder / name, count=9, noise=0.5, clock=Hands(), **options)[0] for name in ("one.db", "other.db")]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_slate_of_linucb_has_the_largest_upper_bounds_of_a_ridge_regression(tm
 @pytest.mark.parametrize("options", [{}, {"memory": 20.0}], ids=str)
 @pytest.mark.parametrize("policy", FIXED.values(), ids=FIXED)
 def test_a_slate_has_the_best_arms_by_the_scores_of_one_moment(tmp_path, policy, options):
-    agent = played(tmp_path / "a.db", policy=policy, noise=0.5, **options)[0]
+    agent = played(tmp_path / "a.db", count=12, policy=policy, noise=0.5, **options)[0]
     for slots in (1, 3, 9):  # the second and third with open decisions
         expected = best(scores_of(agent, ARMS), ARMS, slots)
         assert agent.ask(ARMS, slots=slots).arms == expected
@@ -133,6 +133,7 @@ def test_ties_are_broken_at_random_in_each_slot(tmp_path):
         assert [one.probability for one in slate.decisions] == [1 / 3, 1 / 2, 1.0, 1.0]
 
 
+@pytest.mark.any_store
 def test_the_probability_of_a_slot_is_given_the_slots_before(tmp_path):
     random = Agent.create(tmp_path / "r.db", dim=4, policy=adadim.Random())
     assert [d.probability for d in random.ask(ARMS, slots=9).decisions] == [1 / k for k in range(9, 0, -1)]
@@ -276,16 +277,16 @@ def test_a_slate_stands_in_the_log_as_decisions_among_what_was_left(tmp_path):
 def test_a_log_of_slates_is_evaluated_slot_by_slot(tmp_path, policy):
     agent = played(tmp_path / "a.db", count=10, policy=policy, noise=2.0)[0]
     arms = dict(list(ARMS.items())[:5])
-    for slate in agent.ask_many([None] * 500, arms, slots=3):
-        agent.tell(slate.id, {arm: earned(arm) for arm in slate.arms})
+    slates = agent.ask_many([None] * 350, arms, slots=3)
+    agent.tell_many([(slate.id, {arm: earned(arm) for arm in slate.arms}) for slate in slates])
     log = pl.read_parquet(agent.export(tmp_path / "log.parquet")).filter(pl.col("slate").is_not_null())
     offered = log["offered"].to_list()
-    assert [len(names) for names in offered] == [5, 4, 3] * 500
+    assert [len(names) for names in offered] == [5, 4, 3] * 350
     # The rule that takes the best of what is left in each row, whose reward is known.
     rule = np.array([int(np.argmax([earned(name) for name in names])) for names in offered])
     truth = np.mean([max(map(earned, names)) for names in offered])
     found = adadim.evaluate(rule, log)
-    assert found.rows == 1500
+    assert found.rows == 1050
     assert abs(found.mean_weight - 1) < 0.15
     assert abs(found.ips.value - truth) < 4 * found.ips.error
     assert abs(found.snips.value - truth) < 1e-9 + 4 * found.snips.error
@@ -416,8 +417,8 @@ def test_processes_that_are_killed_leave_whole_slates(tmp_path):
     path, acknowledged = tmp_path / "a.db", []
     Agent.create(path, dim=4).close()
     context = multiprocessing.get_context("spawn")
-    for _ in range(2):
-        pipes = [context.Pipe(duplex=False) for _ in range(2)]
+    for count in (2, 1):
+        pipes = [context.Pipe(duplex=False) for _ in range(count)]
         children = [context.Process(target=ask_slates, args=(path, sender)) for _, sender in pipes]
         for child in children:
             child.start()
@@ -435,7 +436,7 @@ def test_processes_that_are_killed_leave_whole_slates(tmp_path):
         for number, arms in acknowledged:
             assert tuple(rows[number]["arm"]) == arms
             assert rows[number]["reward"].to_list() == [1.0, None, 0.0]
-        assert len(rows) - len(acknowledged) <= 4  # one for each process killed
+        assert len(rows) - len(acknowledged) <= 3  # one for each process killed
         assert agent.rebuild() < 1e-9
 
 

@@ -3,6 +3,9 @@
 import pytest
 from attack_folder import SUBJECTS, attacked
 
+from attack import processes, worlds
+from command_line import command
+
 SHARES = {
     "study files": 0.2,
     "results folders": 0.1,
@@ -20,7 +23,11 @@ SHARES = {
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_nothing_breaks(subject):
+def test_nothing_breaks(subject, monkeypatch):
+    if subject == "several processes":  # each would draw its figure in every format
+        monkeypatch.setattr(processes, "COMMAND", command(one_format=True))
+    if subject == "kills":  # as many units as can be done before the last of its moments
+        monkeypatch.setattr(processes, "study", lambda **changes: worlds.study(**{**changes, "trials": 20}))
     for package in ("fastapi", "uvicorn", "httpx") if subject == "service" else ():
         pytest.importorskip(package)
     tally = attacked(subject, SHARES[subject])

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,19 @@ def file():
     return path
 
 
+@pytest.fixture(scope="session")
+def computed(tmp_path_factory):
+    """A results folder of the study in `STUDY`, computed once."""
+    folder = tmp_path_factory.mktemp("computed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("adadim.report.figures.FORMATS", ("png",))
+        Path("mine.toml").write_text(STUDY)
+        adadim_("run", "mine.toml", "--jobs", 1, "--batch", 2, "--quiet")
+    return folder / "results" / "mine"
+
+
 @pytest.fixture
-def results(file):
-    """A results folder of the study in `STUDY`."""
-    adadim_("run", file, "--jobs", 1, "--batch", 2, "--quiet")
-    return Path("results/mine")
+def results(file, computed):
+    """A results folder of the study in `STUDY`, of the test's own."""
+    return shutil.copytree(computed, Path("results/mine"))

@@ -1,6 +1,8 @@
 """The command in odd surroundings: folders, output, backends, interruptions."""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adadim import startup
-from command_line import MAIN_WITH_ONE_FORMAT, STUDY, adadim_, command
+from command_line import STUDY, adadim_, blocks, command
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 MODULE = [sys.executable, "-m", "adadim"]
@@ -22,7 +24,7 @@ def finished(arguments, **options):
 
 @pytest.mark.parametrize("backend", ["nonsense", "module://matplotlib_inline.backend_inline"])
 def test_a_backend_that_is_not_there_breaks_nothing(file, backend):
-    arguments = command("run", file, "--jobs", 1, "--quiet")
+    arguments = command("run", file, "--jobs", 1, "--quiet", one_format=backend != "nonsense")
     done = finished(arguments, env={**os.environ, "MPLBACKEND": backend})
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -54,7 +56,8 @@ def test_nothing_is_imported_from_the_current_folder(file, jobs):
         Path(f"{name}.py").write_text(f"open('ran-{name}', 'w')\n")
     # As the installed command starts: the folder of the script comes first on the path.
     Path("bin").mkdir()
-    Path("bin/adadim").write_text("from adadim.cli import main\nif __name__ == '__main__':\n    main()\n")
+    formats = "" if jobs == 1 else "    from adadim.report import figures\n    figures.FORMATS = ['png']\n"
+    Path("bin/adadim").write_text(f"from adadim.cli import main\nif __name__ == '__main__':\n{formats}    main()\n")
     done = finished([sys.executable, "bin/adadim", "run", str(file), "--jobs", str(jobs), "--batch", "1", "--quiet"])
     assert (done.returncode, done.stderr) == (0, "")
     assert list(Path().glob("ran-*")) == []
@@ -97,22 +100,59 @@ def test_names_are_never_markup(file):
             assert bad in error
 
 
+# Imports take longer than anything else here. So one process imports, in the surroundings in question, and forks for
+# each call of the command. `codes.json` has how they ended.
+EACH_FORKED = """
+import json, os, resource, sys
+from adadim.cli import main
+from adadim.report import figures
+
+figures.FORMATS = ['png']
+codes = []
+for words, files in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        sys.argv = ['adadim', *words.split()]
+        main()
+        sys.exit()
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+with open('codes.json', 'w') as file:
+    json.dump(codes, file)
+"""
+
+
+def forked(cases, surroundings=""):
+    """Exit code of the command for each (words, most open files or None), and what all of them complained of."""
+    call = shlex.join([sys.executable, "-c", EACH_FORKED, json.dumps(cases)])
+    done = finished(["bash", "-c", f"{call} {surroundings}"])
+    codes = json.loads(Path("codes.json").read_text())
+    Path("codes.json").unlink()
+    return dict(zip([f"{words} {files or ''}" for words, files in cases], codes, strict=True)), done.stderr
+
+
 @POSIX
-def test_output_that_nobody_reads(results):
-    shell = f'{sys.executable} -c "{MAIN_WITH_ONE_FORMAT}"'
-    for closed in (">&-", ">&- 2>&- <&-", "| true"):
-        for words in ("policies", f"export {results}", f"run mine.toml --jobs 2 --out x{len(closed)}"):
-            done = finished(["bash", "-c", f"{shell} {words} {closed}"])
-            assert "Traceback" not in done.stderr, (closed, words, done.stderr)
-            assert done.returncode in (0, 1), (closed, words, done.stderr)
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-", "| true"])
+def test_output_that_nobody_reads(results, closed):
+    words = ("policies", f"export {results}", "run mine.toml --jobs 2 --out x")
+    codes, error = forked([(each, None) for each in words], closed)
+    assert "Traceback" not in error, codes
+    assert set(codes.values()) <= {0, 1}, (codes, error)
 
 
 @POSIX
 @pytest.mark.parametrize("files", [5, 16])
-def test_few_file_descriptors(results, files):
-    for words in (f"status {results}", "run mine.toml --jobs 1 --out y", "run mine.toml --jobs 2 --out z"):
-        done = finished(["bash", "-c", f"ulimit -n {files}; {sys.executable} -m adadim {words}"])
-        assert "Traceback" not in done.stderr, (words, done.stderr)
+def test_few_file_descriptors_for_imports(results, files):
+    done = finished(["bash", "-c", f"ulimit -n {files}; {sys.executable} -m adadim status {results}"])
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+@POSIX
+def test_few_file_descriptors(results):
+    runs = ("run mine.toml --jobs 1 --out y", "run mine.toml --jobs 2 --out z")
+    codes, error = forked([(f"{words}{files}", files) for files in (5, 16) for words in runs])
+    assert "Traceback" not in error, codes
 
 
 @POSIX
@@ -146,17 +186,19 @@ def alive(group):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_parent(file, number):
-    file.write_text(STUDY.replace("trials = 4", "trials = 3000").replace("horizon = 60", "horizon = 3000"))
-    arguments = command("run", file, "--jobs", 2, "--batch", 100, one_format=True)
+    file.write_text(STUDY.replace("trials = 4", "trials = 2000").replace("horizon = 60", "horizon = 600"))
+    arguments = command("run", file, "--jobs", 2, "--batch", 10, one_format=True)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60
     while len(alive(process.pid)) < 4 and time.monotonic() < deadline:  # two workers, and who counts what they share
         time.sleep(0.05)
-    time.sleep(1.5)
+    while len(blocks(Path("results/mine"))) < 3 and time.monotonic() < deadline:  # both are at work
+        time.sleep(0.01)
+    assert process.poll() is None
     process.send_signal(number)
     deadline = time.monotonic() + 20
     while alive(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.02)
     left = alive(process.pid)
     for number_left in left:
         os.kill(number_left, signal.SIGKILL)

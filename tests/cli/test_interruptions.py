@@ -29,13 +29,14 @@ def test_control_c_has_its_own_exit_code(file, where, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_real_control_c_loses_nothing(file, jobs):
-    file.write_text(STUDY.replace("trials = 4", "trials = 5000"))
+    file.write_text(STUDY.replace("trials = 4", "trials = 400"))
     arguments = command("run", file, "--jobs", jobs, "--batch", 1, one_format=True)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     folder = Path("results/mine")
     deadline = time.monotonic() + 60
     while len(blocks(folder)) < 40 and time.monotonic() < deadline:  # by then every worker has begun
-        time.sleep(0.05)
+        time.sleep(0.01)
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     printed, error = process.communicate(timeout=60)
     assert process.returncode == 130, error

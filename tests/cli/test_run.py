@@ -100,7 +100,8 @@ def test_the_bar_shows_progress_and_the_time_left(file):
 
 
 def test_a_real_process(file):
-    done = subprocess.run(command("run", file, "--jobs", 1), capture_output=True, text=True, timeout=120)
+    parts = command("run", file, "--jobs", 1, one_format=True)
+    done = subprocess.run(parts, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert "wrote results/mine/figures/mine.png" in done.stdout
     failed = subprocess.run(command("status", "nowhere"), capture_output=True, text=True, timeout=120)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,16 +18,41 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-def run(name: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
-    """The report of a quick run and what it printed."""
+def run(name: str, folder: Path, *arguments: str, alone: bool = False) -> tuple[dict[str, Any], str]:
+    """The report of a quick run and what it printed; `alone` in a process of its own, else in this one, which imports
+    nothing again."""
     out = folder / "new" / f"{name}.json"
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--out", str(out), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    script = [str(BENCHMARKS / f"{name}.py"), "--quick", "--out", str(out), *arguments]
+    if alone:
+        done = subprocess.run(
+            [sys.executable, *script], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        printed = done.stdout
+    else:
+        printed = ran_here(script, folder)
     report = json.loads(out.read_text(encoding="utf-8"))
     assert report["benchmark"] == name
-    assert report["machine"]["cpu"] in done.stdout
-    return report, done.stdout
+    assert report["machine"]["cpu"] in printed
+    return report, printed
+
+
+def ran_here(script: list[str], folder: Path) -> str:
+    """What a script printed that ran in this process and ended well."""
+    environment, code = dict(os.environ), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+        patch.chdir(folder)
+        patch.syspath_prepend(str(BENCHMARKS))
+        patch.setattr(sys, "argv", script)
+        try:
+            runpy.run_path(script[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
+    assert code == 0, output.getvalue()
+    return output.getvalue()
 
 
 ONE_AFTER_THE_OTHER = """
@@ -62,7 +90,12 @@ def started(names: tuple[str, ...], folder: Path, *arguments: str) -> list[tuple
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    return run("engine", tmp_path_factory.mktemp("bench"))
+    return run("engine", tmp_path_factory.mktemp("bench"), alone=True)  # which says how many threads it has
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    return run("policies", tmp_path_factory.mktemp("bench"), "--repeats", "2")
 
 
 def test_the_table_has_every_contestant(engine):
@@ -119,8 +152,8 @@ def test_the_machine_is_described_and_used_with_one_thread(engine):
     assert all(pool["num_threads"] == 1 for pool in machine["pools"])
 
 
-def test_the_six_policies_are_timed_beside_their_textbook_versions(tmp_path):
-    report, printed = run("policies", tmp_path)
+def test_the_six_policies_are_timed_beside_their_textbook_versions(policies):
+    report, printed = policies
     assert len({(row["variant"], row["policy"]) for row in report["rows"]}) == 12
     assert "sum of the six" in printed
     for variant, total in report["sums"].items():
@@ -133,8 +166,8 @@ def test_the_six_policies_are_timed_beside_their_textbook_versions(tmp_path):
         )
 
 
-def test_textbook_versions_do_as_the_policies_do(tmp_path):
-    report, _ = run("policies", tmp_path, "--repeats", "1")
+def test_textbook_versions_do_as_the_policies_do(policies):
+    report, _ = policies
     horizon = report["setting"]["horizon"]
     needed = {"linucb": horizon, "oracle": horizon, "linucb++": 16, "linucb++corral": 16}
     for row in report["rows"]:
@@ -225,7 +258,7 @@ def test_every_size_grows_over_two_decades(growth, grid):
 
 
 def test_very_many_arms(tmp_path):
-    report, printed = run("large", tmp_path)
+    report, printed = run("large", tmp_path, alone=True)  # which measures what its process holds
     assert report["parts"][-1]["rounds"][1] == report["setting"]["horizon"] == report["described"]["rounds"]
     assert report["us_per_decision"] > 0
     held = report["host_bytes"]
@@ -278,17 +311,26 @@ def test_help_teaches(tmp_path):
 
 def test_contexts_choose_what_the_bare_loop_does(tmp_path):
     report = tmp_path / "contexts.json"
-    command = [sys.executable, str(BENCHMARKS / "contexts.py"), "--quick", "--out", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    ran_here([str(BENCHMARKS / "contexts.py"), "--quick", "--out", str(report)], tmp_path)
     (row,) = json.loads(report.read_text())["rows"]
     assert row["same arms"] == 1.0
     assert row["ratio"] == pytest.approx(row["adadim"] / row["bare loop"])
 
 
-def test_an_agent_through_http(tmp_path):
+def test_an_agent_through_http(tmp_path, monkeypatch, capsys):
     pytest.importorskip("uvicorn")
-    report, printed = run("agent_http", tmp_path)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    agent_http = importlib.import_module("agent_http")
+    measure, homepage = agent_http.measure, agent_http.homepage
+    # One turn of a tenth of a second: the report is tested, not the clock.
+    monkeypatch.setattr(agent_http, "TURNS", 1)
+    monkeypatch.setattr(agent_http, "measure", lambda clients, _: measure(clients, 0.2))
+    monkeypatch.setattr(agent_http, "homepage", lambda _, count: homepage(0.1, count))
+    monkeypatch.setattr(sys, "argv", ["agent_http.py", "--quick", "--out", str(tmp_path / "new.json")])
+    assert agent_http.main() == 0
+    report, printed = json.loads((tmp_path / "new.json").read_text(encoding="utf-8")), capsys.readouterr().out
+    assert report["benchmark"] == "agent_http"
+    assert report["machine"]["cpu"] in printed
     assert [row["clients"] for row in report["rows"]] == [1, 2]
     for row in report["rows"]:
         assert 0 < row["ask p50 ms"] <= row["ask p99 ms"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +20,41 @@ import pytest
 
 import adadim
 from adadim import study
-from command_line import MAIN_WITH_ONE_FORMAT
+from adadim.experiments import comparison
+from command_line import adadim_
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def run(name, *arguments, cwd, **environment):
-    settings = {**os.environ, "COLUMNS": "120", "TERM": "dumb", **environment}
+SETTINGS = {"COLUMNS": "120", "TERM": "dumb"}
+
+
+def run(name, *arguments, cwd):
+    """An example as a script, in this process: most of its time as a process of its own would go into imports."""
+    call, code, output, errors = [str(EXAMPLES / name), *map(str, arguments)], 0, io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", call)
+        for key, value in SETTINGS.items():
+            patch.setenv(key, value)
+        warnings.simplefilter("default")
+        try:
+            runpy.run_path(call[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    return subprocess.CompletedProcess(call, code, output.getvalue(), errors.getvalue())
+
+
+def run_process(name, *arguments, cwd, **environment):
+    """An example as a process of its own."""
     call = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    settings = {**os.environ, **SETTINGS, **environment}
     return subprocess.run(call, cwd=cwd, env=settings, capture_output=True, text=True, timeout=120)
 
 
@@ -77,8 +108,10 @@ def test_guarded(tmp_path):
     assert "LinUCB in" in done.stdout
 
 
-def test_late_families(tmp_path):
+def test_late_families(tmp_path, monkeypatch):
     name = "late-100-contexts-correlated-flip-10/60"
+    (family,) = [family for family in comparison.FAMILIES if family.name == name]
+    monkeypatch.setattr(comparison, "FAMILIES", [replace(family, instance={**family.instance, "horizon": 1000})])
     done = run("late_families.py", "--trials", 1, "--family", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ((group, (family, *shares)),) = table(done.stdout).items()
@@ -109,7 +142,7 @@ def test_growing(tmp_path):
 
 
 def test_demo_with_one_trial(tmp_path):
-    done = run("demo.py", "--horizon", 20, "--trials", 1, "--out", "elsewhere", cwd=tmp_path)
+    done = run_process("demo.py", "--horizon", 20, "--trials", 1, "--out", "elsewhere", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "elsewhere" / "demo.png").exists()
 
@@ -140,7 +173,7 @@ def test_digits(tmp_path, plain):
 def test_digits_without_scikit_learn(tmp_path):
     (tmp_path / "sklearn").mkdir()
     (tmp_path / "sklearn" / "__init__.py").write_text("raise ImportError('not here')\n")
-    done = run("digits.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    done = run_process("digits.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "this example needs scikit-learn: pip install scikit-learn\n"
 
@@ -148,7 +181,7 @@ def test_digits_without_scikit_learn(tmp_path):
 def test_actg175(tmp_path):
     if importlib.util.find_spec("lifelines") is None:
         pytest.skip("lifelines is not installed: pip install --no-deps lifelines")
-    done = run("actg175.py", "--shuffles", 5, "--orders", 1, cwd=tmp_path)
+    done = run("actg175.py", "--shuffles", 3, "--orders", 1, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "actg175.png").read_bytes().startswith(PNG)
     reached = {name: float(cells[0].split()[0]) for name, cells in table(done.stdout).items()}
@@ -172,14 +205,13 @@ def test_labels(tmp_path):
     assert re.search(r"matter: components up to pc\d+ \(90%: pc\d+ to pc\d+\)", done.stdout)
 
 
-def test_a_policy_of_ones_own(tmp_path):
+def test_a_policy_of_ones_own(tmp_path, monkeypatch, one_format):
     text = (EXAMPLES / "my_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
     assert call in (EXAMPLES / "my_policy.py").read_text()
-    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
-    more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
-    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(EXAMPLES.parent)
+    _, error = adadim_(*call.split(), "--trials", 2, "--jobs", 2, "--out", tmp_path / "results")
+    assert error == ""
     results = study.load(tmp_path / "results")
     assert results.policies == ("epsilon 0.05", "epsilon 0.2", "LinUCB", "LinUCB++", "oracle")
     assert study.status(tmp_path / "results").complete
@@ -204,13 +236,12 @@ def test_the_policy_does_what_it_says():
     )
 
 
-def test_the_first_study(tmp_path):
+def test_the_first_study(tmp_path, monkeypatch, one_format):
     text = (EXAMPLES / "first_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
-    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
-    more = ["--trials", "1", "--jobs", "1", "--quiet", "--out", str(tmp_path / "results")]
-    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(EXAMPLES.parent)
+    _, error = adadim_(*call.split(), "--trials", 1, "--jobs", 1, "--quiet", "--out", tmp_path / "results")
+    assert error == ""
     assert (tmp_path / "results" / "figures" / "first_study.png").read_bytes().startswith(PNG)
 
 
@@ -229,14 +260,13 @@ def test_the_vectorised_policy_is_short_and_names_no_device():
     assert text.partition('"""\n\n')[2] in walk_through
 
 
-def test_the_vectorised_policy_runs_in_a_study(tmp_path):
+def test_the_vectorised_policy_runs_in_a_study(tmp_path, monkeypatch, one_format):
     text = (EXAMPLES / "vectorised_study.toml").read_text()
     (call,) = re.findall(r"^# adadim (run .*)$", text, re.MULTILINE)
     assert call in (EXAMPLES / "vectorised_policy.py").read_text()
-    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *call.split()]
-    more = ["--trials", "2", "--jobs", "2", "--out", str(tmp_path / "results")]
-    done = subprocess.run([*command, *more], cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(EXAMPLES.parent)
+    _, error = adadim_(*call.split(), "--trials", 2, "--jobs", 1, "--out", tmp_path / "results")
+    assert error == ""
     assert study.load(tmp_path / "results").policies == ("width 0.5", "width 0.1", "UCB", "LinUCB")
 
 
@@ -271,6 +301,6 @@ def test_the_live_page_of_a_shop(tmp_path):
         pytest.skip("chromium and chromedriver are needed to draw the page")
     for package in ("fastapi", "uvicorn", "selenium"):
         pytest.importorskip(package)
-    done = run("live_page.py", "--picture", "page.png", "--days", 2, cwd=tmp_path)
+    done = run_process("live_page.py", "--picture", "page.png", "--days", 2, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "wrote page.png\n"), done.stderr
     assert (tmp_path / "page.png").read_bytes().startswith(PNG)

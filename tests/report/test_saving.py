@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -18,6 +19,17 @@ from adadim.report import draw, draw_and_save, save, summary
 from adadim.study import load, run
 
 KINDS = ("png", "pdf", "svg", "csv")
+
+
+@pytest.fixture(scope="module")
+def saved(curves, tmp_path_factory):
+    """The files of a figure, saved once: to be read, or copied by `copied`."""
+    return save(draw(curves), curves, tmp_path_factory.mktemp("saved") / "x")
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    return [shutil.copy(path, tmp_path / path.name) for path in saved]
 
 
 @pytest.mark.parametrize("make", ["curves", "against_alpha"])
@@ -38,8 +50,8 @@ def test_the_csv_holds_the_numbers_behind_the_figure(make, request, tmp_path):
     assert table.equals(summary(results))
 
 
-def test_files_are_what_their_names_say(curves, tmp_path):
-    png, pdf, svg, csv = (path.read_bytes() for path in save(draw(curves, title="a title"), curves, tmp_path / "x"))
+def test_files_are_what_their_names_say(saved):
+    png, pdf, svg, csv = (path.read_bytes() for path in saved)
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert pdf.startswith(b"%PDF-")
     assert pdf.rstrip().endswith(b"%%EOF")
@@ -47,7 +59,7 @@ def test_files_are_what_their_names_say(curves, tmp_path):
     assert csv.count(b"\n") == 1 + 3 * 10
     assert b"Date" not in pdf
     assert b"dc:date" not in svg
-    assert sorted(os.listdir(tmp_path)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
+    assert sorted(os.listdir(saved[0].parent)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
 
 
 def test_saving_is_deterministic(curves, tmp_path, monkeypatch):
@@ -65,47 +77,44 @@ def test_saving_is_deterministic(curves, tmp_path, monkeypatch):
     assert [x == y for x, y in zip(first, other, strict=True)] == [False, False, False, True]
 
 
-def test_another_process_writes_the_same_bytes(curves, tmp_path):
-    save(draw(curves), curves, tmp_path / "here")
+def test_another_process_writes_the_same_bytes(curves, saved, tmp_path):
     code = (
         "import sys; from adadim.report import draw, save; from adadim.study import load\n"
         "results = load(sys.argv[1]); save(draw(results), results, sys.argv[2])"
     )
     arguments = [sys.executable, "-c", code, str(curves.folder), str(tmp_path / "there")]
     subprocess.run(arguments, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
-    for kind in KINDS:
-        assert (tmp_path / f"here.{kind}").read_bytes() == (tmp_path / f"there.{kind}").read_bytes()
+    for kind, path in zip(KINDS, saved, strict=True):
+        assert path.read_bytes() == (tmp_path / f"there.{kind}").read_bytes()
 
 
-def test_no_figure_stays_open(curves, tmp_path):
+def test_no_figure_stays_open(curves, tmp_path, one_format):
     before = pyplot.get_fignums()
     save(draw(curves), curves, tmp_path / "x")
     draw(curves)
     assert pyplot.get_fignums() == before
 
 
-def test_a_drawing_that_fails_leaves_old_files_alone(curves, tmp_path, monkeypatch):
-    paths = save(draw(curves), curves, tmp_path / "x")
-    before = [path.read_bytes() for path in paths]
+def test_a_drawing_that_fails_leaves_old_files_alone(curves, copied, tmp_path, monkeypatch):
+    before = [path.read_bytes() for path in copied]
     real = Figure.savefig
 
     def failing(self, buffer, format, **options):
-        if format == "svg":
+        if format == "pdf":  # after the PNG was drawn
             raise RuntimeError("no ink")
         real(self, buffer, format=format, **options)
 
     monkeypatch.setattr(Figure, "savefig", failing)
     with pytest.raises(RuntimeError, match="no ink"):
         save(draw(curves, band="std"), curves, tmp_path / "x")
-    assert [path.read_bytes() for path in paths] == before
+    assert [path.read_bytes() for path in copied] == before
     with pytest.raises(RuntimeError, match="no ink"):
         save(draw(curves), curves, tmp_path / "new" / "x")
     assert sorted(os.listdir(tmp_path)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
 
 
-def test_a_full_disk_leaves_no_pieces(curves, tmp_path, monkeypatch):
-    paths = save(draw(curves), curves, tmp_path / "x")
-    before = [path.read_bytes() for path in paths]
+def test_a_full_disk_leaves_no_pieces(curves, copied, tmp_path, monkeypatch):
+    before = [path.read_bytes() for path in copied]
 
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -113,7 +122,7 @@ def test_a_full_disk_leaves_no_pieces(curves, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FileError, match=r"x\.png: No space left on device; free some space"):
         save(draw(curves, band="std"), curves, tmp_path / "x")
-    assert [path.read_bytes() for path in paths] == before
+    assert [path.read_bytes() for path in copied] == before
     assert sorted(os.listdir(tmp_path)) == ["x.csv", "x.pdf", "x.png", "x.svg"]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from adadim.serve import Client
-from postgres_server import start_or_skip
 
 pytest.importorskip("uvicorn")
 yaml = pytest.importorskip("yaml")
@@ -38,14 +37,14 @@ def test_the_parts_fit_together():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell")
-def test_the_parts_run(tmp_path):
+def test_the_parts_run(tmp_path, database):
     words = {"owner_password": "owner-word-of-24-letters", "worker_password": "it's a 'worker' \\ word"}
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     for name, word in {**words, "token": "a-token-of-some-length"}.items():
         (secrets / name).write_text(f"{word}\n")
-    server = start_or_skip("fsync = off")
-    running = []
+    server, running = database, []
+    allowed = (server.folder / "pg_hba.conf").read_text()
     try:
         folder = server.url.partition("host=")[2]
         with psycopg.connect(server.url, autocommit=True) as connection:
@@ -91,4 +90,5 @@ def test_the_parts_run(tmp_path):
         for process in running:
             process.terminate()
             process.communicate(timeout=40)
-        server.delete()
+        (server.folder / "pg_hba.conf").write_text(allowed)
+        server.control("reload")

@@ -102,25 +102,25 @@ def test_killed_workers_change_nothing_and_nothing_stored_is_computed_again(clie
         real(self, unit, data)
 
     monkeypatch.setattr(adadim.study.store.Store, "write", noted)
-    killed, seen = [], {}
+    killed, seen, moments = [], {}, (3,) if shared else (3, 9)
 
     def progress(done, total, unit):
         if unit is not None:
             path = tmp_path / "dask" / "blocks" / f"{unit.id}.parquet"
             seen[unit.id] = path.stat().st_mtime_ns
-        if done in (3, 9):
+        if done in moments:
             pid = max(client.run(os.getpid).values())
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
     run(study, tmp_path / "dask", cluster=client, shared=shared, batch=1, progress=progress)
-    assert len(killed) == 2
+    assert len(killed) == len(moments)
     assert sorted(stored) == ([] if shared else sorted(seen))
     files = {path.stem: path.stat().st_mtime_ns for path in (tmp_path / "dask" / "blocks").glob("*.parquet")}
     assert files == seen
     assert len(files) == 24
     again = len(lines(tmp_path)) - 12
-    assert 0 <= again <= 2  # what the killed workers had begun
+    assert 0 <= again <= len(moments)  # what the killed workers had begun
     (tmp_path / "lines").unlink()
     run(study, tmp_path / "joblib", jobs=1, batch=1)
     assert done_by(study, tmp_path / "dask", jobs=1, batch=1) == []  # removes what a killed worker was writing

@@ -14,8 +14,10 @@ from small_studies import blocks, contents, done_by, six_cells
 
 from adadim.study import run
 
-CHILD = """
-import io, sys, time
+# Imports take longer than all else, so one process makes them and forks for each line that it is sent: the child runs
+# the study with so many jobs until it is killed. It says the number of the child, and how that ended.
+NURSERY = """
+import io, os, sys, time
 from adadim.core import files
 from adadim.study import Study, run
 
@@ -26,8 +28,15 @@ class Slow(io.FileIO):  # most of the time is spent half-way through a file
         super().write(data[len(data) // 2 :])
 
 files.open = lambda path, mode: Slow(path, mode.replace("b", ""))
-run(Study.from_toml(sys.argv[1]), sys.argv[2], jobs=int(sys.argv[3]), batch=1)
-time.sleep(60)
+for jobs in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        run(Study.from_toml(sys.argv[1]), sys.argv[2], jobs=int(jobs), batch=1)
+        time.sleep(60)
+        sys.exit()
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -37,18 +46,20 @@ def test_ten_kills_in_a_row_then_completed_gives_the_bytes_of_an_uninterrupted_r
     file.write_text(study.to_toml())
     run(study, tmp_path / "whole", jobs=1, batch=1)
     moments, unit_count = random.Random(), len(study.cells) * study.trials
-    for attempt in range(10):
-        jobs = 2 if attempt in (3, 7) else 1
-        command = [sys.executable, "-c", CHILD, str(file), str(folder), str(jobs)]
-        child = subprocess.Popen(command, start_new_session=True)
-        wanted = len(blocks(folder)) + moments.randint(1, 5)
-        deadline = time.monotonic() + 30
-        while len(blocks(folder)) < wanted and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.02))
-        os.killpg(child.pid, signal.SIGKILL)
-        assert child.wait() == -signal.SIGKILL
-        assert wanted <= len(blocks(folder)) < unit_count
+    command = [sys.executable, "-c", NURSERY, str(file), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as nursery:
+        for attempt in range(10):
+            nursery.stdin.write("2\n" if attempt in (3, 7) else "1\n")
+            child = int(nursery.stdout.readline())
+            wanted = len(blocks(folder)) + moments.randint(1, 5)
+            deadline = time.monotonic() + 30
+            while len(blocks(folder)) < wanted and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(moments.uniform(0, 0.02))
+            os.killpg(child, signal.SIGKILL)
+            assert int(nursery.stdout.readline()) == -signal.SIGKILL
+            assert wanted <= len(blocks(folder)) < unit_count
+        nursery.stdin.close()
     run(study, folder, jobs=2, batch=1)
     assert contents(folder) == contents(tmp_path / "whole")
 

@@ -17,7 +17,6 @@ from test_store_folder import forged
 
 import adadim
 from adadim.study import MadeBy, StoreError, StudyError, load, run, source, status, store
-from command_line import MAIN_WITH_ONE_FORMAT
 
 PACKAGE = Path(adadim.__file__).parent
 STUDY = """
@@ -36,16 +35,51 @@ kind = "LinUCB"
 SAID = "blocks were computed by another source than this"
 
 
-def copied(folder: Path) -> Path:
-    """The package in another place, without caches."""
-    return shutil.copytree(PACKAGE, folder / "adadim", ignore=shutil.ignore_patterns("__pycache__"))
+def copied(folder: Path, caches: bool = False) -> Path:
+    """The package in another place."""
+    left_out = shutil.ignore_patterns(*([] if caches else ["__pycache__"]))
+    return shutil.copytree(PACKAGE, folder / "adadim", ignore=left_out)
 
 
-def adadim_of(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command of that copy of the package."""
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "COLUMNS": "500"}
-    command = [sys.executable, "-c", MAIN_WITH_ONE_FORMAT, *arguments]
-    return subprocess.run(command, cwd=package.parents[1], env=environment, capture_output=True, text=True, check=False)
+# Calls the command for each line of words, in one process, which imports once.
+COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from adadim import cli
+from adadim.report import figures
+
+figures.FORMATS = ['png']
+for line in sys.stdin:
+    result = CliRunner().invoke(cli.app, json.loads(line))
+    print(json.dumps([result.exit_code, result.stdout, result.stderr]), flush=True)
+"""
+
+
+class CommandOf:
+    """The command of a copy of the package, as it is when this is made; gives exit code, output and errors."""
+
+    def __init__(self, package: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(package.parent), "COLUMNS": "500"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", COMMANDS],
+            cwd=package.parents[1],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self.process.stdin.write(json.dumps(arguments) + "\n")
+        return tuple(json.loads(self.process.stdout.readline()))
+
+    def __enter__(self) -> CommandOf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.process:
+            self.process.stdin.close()
 
 
 def computed_by(monkeypatch, folder, made_by, study=None, **options):
@@ -63,31 +97,33 @@ def without_source(path):
 
 
 def test_a_changed_policy_is_never_served_as_before(tmp_path):
-    package = copied(tmp_path / "site")
+    package = copied(tmp_path / "site", caches=True)
     (tmp_path / "study.toml").write_text(STUDY)
     ran = ("run", "study.toml", "--out", "results", "--jobs", "1", "--quiet")
-    assert adadim_of(package, *ran).returncode == 0
+    with CommandOf(package) as command:
+        assert command(*ran) == (0, "", "")
     before = contents(tmp_path / "results")
     file = package / "policies" / "confidence.py"
     file.write_text(file.read_text().replace("score *= radius", "score *= 0.5 * radius"))
 
-    refused = adadim_of(package, *ran)
-    assert refused.returncode == 2
-    for words in (SAID, "--fresh", "--keep"):
-        assert words in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    assert contents(tmp_path / "results") == before
-    told = adadim_of(package, "status", "results")
-    assert told.returncode == 0
-    assert "(not the present one)" in told.stdout
+    with CommandOf(package) as command:
+        code, _, error = command(*ran)
+        assert code == 2
+        for words in (SAID, "--fresh", "--keep"):
+            assert words in error
+        assert error.count("\n") == 1
+        assert contents(tmp_path / "results") == before
+        code, printed, _ = command("status", "results")
+        assert code == 0
+        assert "(not the present one)" in printed
 
-    (block,) = blocks(tmp_path / "results")
-    assert adadim_of(package, *ran, "--keep").returncode == 0
-    assert block.read_bytes() == before[f"blocks/{block.name}"]
-    assert adadim_of(package, *ran, "--fresh").returncode == 0
-    assert adadim_of(package, *ran).returncode == 0
-    assert not pl.read_parquet(block).equals(pl.read_parquet(io.BytesIO(before[f"blocks/{block.name}"])))
-    (told,) = json.loads(adadim_of(package, "status", "results", "--json").stdout)
+        (block,) = blocks(tmp_path / "results")
+        assert command(*ran, "--keep")[0] == 0
+        assert block.read_bytes() == before[f"blocks/{block.name}"]
+        assert command(*ran, "--fresh")[0] == 0
+        assert command(*ran)[0] == 0
+        assert not pl.read_parquet(block).equals(pl.read_parquet(io.BytesIO(before[f"blocks/{block.name}"])))
+        (told,) = json.loads(command("status", "results", "--json")[1])
     assert told["current"] is True
     assert [entry["source"] for entry in told["made_by"]] == [source.digest_of(source.source_files(package), package)]
 
