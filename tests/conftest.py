@@ -95,5 +95,9 @@ def working_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def one_format(monkeypatch):
-    """Figures as PNG alone, which is faster."""
+    """Figures as PNG alone and with few dots, which is faster."""
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: save(self, file, **options | {"dpi": 50}))
     monkeypatch.setattr("adadim.report.figures.FORMATS", ("png",))

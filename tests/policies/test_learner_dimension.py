@@ -17,7 +17,7 @@ MASTERS += (adadim.BanditCombiner, adadim.UCBCorral, adadim.Corral, adadim.Tsall
 MASTERS += (released.ReleasedDynamicBalancing,)
 
 
-def played(policy, where, steps=60):
+def played(policy, where, steps=50):
     """A learner after some rounds, and the arms and rewards of each replication, (R, n)."""
     world, learner = World(where), policy.start(where.problem, seed=3)
     arms, rewards = [], []
@@ -48,7 +48,7 @@ def test_the_same_as_of_the_logged_choices(policy, levels):
         expected = adadim.dimension(table, rewards[r], arms=everything)
         np.testing.assert_allclose(found.probabilities[r], expected.probabilities, atol=1e-9)
         assert found.noise[r] == pytest.approx(expected.noise)
-        assert found.choices[r] == expected.choices == 60
+        assert found.choices[r] == expected.choices == 50
         expected = adadim.dimension(table, rewards[r], levels=[2, DIM], prior=1.0, arms=everything)
         np.testing.assert_allclose(by_level.probabilities[r], expected.probabilities, atol=1e-9)
 

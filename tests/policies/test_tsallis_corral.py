@@ -161,7 +161,7 @@ def test_steps_are_the_roots(losses, rate, seed):
 )
 def test_lock_step(M, eta, threshold, seed, penalised):
     """The same weights, rates and summed losses as the plain state machine, on the same draws and losses."""
-    rng, T = np.random.default_rng(seed), 250
+    rng, T = np.random.default_rng(seed), 120
     D = [0.02 * (i + 1) * penalised for i in range(M)]
     master, plain = started(M, T, eta, 2, threshold, D), Reference(M, eta, D, T, 2, threshold)
     levels = rng.uniform(0, 1, M)
