@@ -830,6 +830,7 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
+    @one_thread
     def _write(
         self, rounds: Sequence[Round], told: Sequence[list[Told]], now: float
     ) -> tuple[list[Any], list[int | DecisionError]]:
@@ -890,14 +891,13 @@ class Agent:
         made: list[Decision] = []
         first, version = self._next_number, self._decider.version
         choices = self._decider.choose_in_turn(rounds, first, draws)
-        with one_thread:
-            for asked in rounds:
-                slate = None if asked.slots is None else first + len(made)
-                for chosen, features, probability in islice(choices, asked.decisions):
-                    draw = None if draws is None else draws[len(made)]
-                    what = features, probability, version, asked, None, draw, slate
-                    made.append(Decision(first + len(made), now, asked.names[chosen], *what))
-            self._model.add_batch()
+        for asked in rounds:
+            slate = None if asked.slots is None else first + len(made)
+            for chosen, features, probability in islice(choices, asked.decisions):
+                draw = None if draws is None else draws[len(made)]
+                what = features, probability, version, asked, None, draw, slate
+                made.append(Decision(first + len(made), now, asked.names[chosen], *what))
+        self._model.add_batch()
         return made
 
     def _now(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ContextDecorator
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
-class OneThread(threading.local):
-    """Context in which BLAS uses one thread for what this thread computes.
+class OneThread(ContextDecorator, threading.local):
+    """Context, or decorator, in which BLAS uses one thread for what this thread computes.
 
     Some libraries keep the number for each thread, some for the process, and some let only the main thread set it. So
     every thread sets it for itself; the last one out, and the main thread whenever it leaves, set back what the process
@@ -27,11 +28,11 @@ class OneThread(threading.local):
             return
         kind = type(self)
         with self._lock:
-            if kind._pools is None:
-                kind._pools = ThreadpoolController()  # looks through all libraries that are loaded: once is enough
-            limit = kind._pools.limit(limits=1, user_api="blas")
-            if not kind._everyone:
-                kind._limit = limit
+            if kind._pools is None:  # looks through all libraries that are loaded: once is enough
+                kind._pools = ThreadpoolController().select(user_api="blas")
+            if any(pool.num_threads != 1 for pool in kind._pools.lib_controllers):
+                limit = kind._pools.limit(limits=1)
+                kind._limit = kind._limit or limit
             kind._everyone += 1
 
     def __exit__(self, *_: object) -> None:
@@ -41,8 +42,10 @@ class OneThread(threading.local):
         kind = type(self)
         with self._lock:
             kind._everyone -= 1
-            if not kind._everyone or threading.current_thread() is threading.main_thread():
+            last = not kind._everyone
+            if kind._limit is not None and (last or threading.current_thread() is threading.main_thread()):
                 kind._limit.restore_original_limits()
+                kind._limit = None if last else kind._limit
 
 
 one_thread = OneThread()
