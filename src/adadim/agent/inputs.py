@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -341,6 +342,11 @@ def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any,
     largest = LARGEST if design is None else LARGEST_FACTOR
     if all(type(row) is np.ndarray and row.shape == shape and row.dtype == float for row in arms.values()):
         own = np.array(list(arms.values()))
+    elif all(type(row) is list and row and type(row[0]) in (int, float) for row in arms.values()):
+        with suppress(ValueError, OverflowError):  # all at once, if they are alike
+            together = np.array(list(arms.values()))
+            if together.shape[1:] == shape and together.dtype.kind in "iuf":
+                own = together.astype(np.float64)
     if own is None or not own.size or not np.abs(own).max() <= largest:
         # Lists, or something is wrong: one by one, to say what.
         rows = [_own_features(values, name, settings) for name, values in arms.items()]
