@@ -180,9 +180,9 @@ def test_other_rewards_of_the_same_pulls(form, sparing, steps):
 
 @pytest.mark.parametrize("start", ["prior", "learned anew", "factored"])
 def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
-    """The Gram form goes without P for half as many runs as there are features; then it builds it."""
+    """The Gram form goes without P for 0.6 times as many runs as there are features; then it builds it."""
     rng = np.random.default_rng(24)
-    features = unit_rows(rng, 1, 240, 200)
+    features = unit_rows(rng, 1, 240, 170)
     state = make(features, 0.1, "gram")
     state.sparing = True
     feed(state, *history(rng, 45, 240))
@@ -232,6 +232,25 @@ def test_all_rewards_less_by_a_number(form, rebuilt, steps):
     assert_exact(state, features, 0.1, 1e-9)
     feed(state, *history(rng, 40, 70))
     assert_exact(state, features, 0.1, 1e-9)
+
+
+@pytest.mark.parametrize("pulls", [1, 3, 12, 60])
+def test_few_arms_with_a_tiny_ridge(pulls):
+    """By QR in the span of the arms pulled and beside it, as exact as by QR in all features."""
+    rng = np.random.default_rng(25)
+    features = unit_rows(rng, 1, 70, 50)
+    states = [make(features, 1e-9, "gram") for _ in range(2)]
+    states[0].sparing = True
+    following = history(rng, 40, 70)
+    arms, rewards = history(rng, pulls, 8)  # of the first eight
+    for state in states:
+        feed(state, arms, rewards)
+        state.refactor(rows_of(state, 0))
+        assert_exact(state, features, 1e-9, 1e-6)
+        feed(state, *following)
+        assert_exact(state, features, 1e-9, 1e-6)
+    np.testing.assert_allclose(states[0].width2, states[1].width2, rtol=1e-6)
+    np.testing.assert_allclose(states[0].logdet, states[1].logdet, rtol=1e-12)
 
 
 def test_a_tiny_ridge_is_factored(monkeypatch):

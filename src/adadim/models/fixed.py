@@ -17,7 +17,7 @@ the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
   since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
-  changes now and then (`sparing`), P is made only once H has d / 2 rows; until then rows of it are, of arms pulled.
+  changes now and then (`sparing`), P is made only once H has 0.6 d rows; until then rows of it are, of arms pulled.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
   described by L^-1 a, V = L L^T as of the last factorisation.
 - Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
@@ -136,7 +136,7 @@ class Posterior(CountsOpenPulls):
         """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
         xp = self.actions.xp
         if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
-            return None, *_whitened(arms, n, sums, self.ridge)
+            return None, *self.whitened(arms, n, sums)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
             root = np.sqrt(self.ridge)
@@ -150,6 +150,10 @@ class Posterior(CountsOpenPulls):
             factor = xp.linalg.cholesky(self.ridge * identity + second)
             whitened = forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+
+    def whitened(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
+        """L^-1 A^T and L^-1 A^T s, turned, and ln det V, by QR."""
+        return _whitened(arms, n, sums, self.ridge)
 
     @abstractmethod
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
@@ -173,6 +177,17 @@ def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, 
     weights, triangle, columns = qr_multiply(data[order], means[order], pivoting=True)
     whitened = solve_triangular(triangle, arms[:, columns].T, trans="T")
     return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
+
+
+def _whitened_by_few(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """As `_whitened`, with as many rows more as arms were pulled: in their span as there, beside it the ridge alone."""
+    pulled = np.flatnonzero(n)
+    basis = np.linalg.qr(arms[pulled].T)[0]
+    within = arms @ basis
+    whitened, weights, logdet = _whitened(within, n, sums, ridge)
+    beside = (arms - within @ basis.T).T / np.sqrt(ridge)
+    weights = np.concatenate([weights, np.zeros(len(beside))])
+    return np.concatenate([whitened, beside]), weights, logdet + (arms.shape[1] - len(pulled)) * np.log(ridge)
 
 
 LEAST_SHARE = 1e-7  # of a width^2: with less of it left, the rounding of one update is above 1e-9
@@ -309,7 +324,7 @@ class HostGram(Relearning):
         self._more: list[Array | None] = [None] * count
         self._base: list[Array | None] = [None] * count
         self._known: list[list[int]] = [[] for _ in range(count)]
-        self._most = actions.dim // 2  # rows up to which this is cheaper than to build P (measured)
+        self._most = 3 * actions.dim // 5  # rows up to which this is cheaper than to build P (measured)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -334,6 +349,10 @@ class HostGram(Relearning):
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
+
+    def whitened(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
+        few = self.sparing and np.count_nonzero(n) <= self.actions.dim // 4
+        return (_whitened_by_few if few else _whitened)(arms, n, sums, self.ridge)
 
     def _build(self, r: int) -> None:
         """Make P, if it is not there."""
