@@ -49,7 +49,7 @@ test: $(VENV)/.test ## check style, types and imports, then run the tests and do
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(PY) -m pytest -n $(WORKERS)
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs ## build the documentation into out/site, strictly

@@ -73,3 +73,12 @@ MAIN_WITH_ONE_FORMAT = (
 def command(*arguments, one_format=False):
     """The command as a process of its own; with `one_format` its figures are PNG alone."""
     return [sys.executable, "-c", MAIN_WITH_ONE_FORMAT if one_format else MAIN, *map(str, arguments)]
+
+
+def draw_quickly(patch):
+    """Have figures drawn as PNG alone and with few dots."""
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+    patch.setattr(Figure, "savefig", lambda self, file, **options: save(self, file, **options | {"dpi": 50}))
+    patch.setattr("adadim.report.figures.FORMATS", ("png",))

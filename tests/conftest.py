@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from command_line import draw_quickly
 from postgres_server import start_or_skip
 
 # As modules with doctests, several files of that name would get in each other's way.
@@ -96,8 +97,4 @@ def working_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def one_format(monkeypatch):
     """Figures as PNG alone and with few dots, which is faster."""
-    from matplotlib.figure import Figure
-
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: save(self, file, **options | {"dpi": 50}))
-    monkeypatch.setattr("adadim.report.figures.FORMATS", ("png",))
+    draw_quickly(monkeypatch)

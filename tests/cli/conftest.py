@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import STUDY, adadim_
+from command_line import STUDY, adadim_, draw_quickly
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def computed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("computed")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("adadim.report.figures.FORMATS", ("png",))
+        draw_quickly(patch)
         Path("mine.toml").write_text(STUDY)
         adadim_("run", "mine.toml", "--jobs", 1, "--batch", 2, "--quiet")
     return folder / "results" / "mine"

@@ -95,13 +95,13 @@ def test_first_pull_of_a_base_is_uniform():
 
 
 def test_only_the_chosen_base_is_touched(monkeypatch):
-    seen, real = [], HostPosterior.absorb
+    seen, real = [], HostPosterior.answer
 
     def counted(self, arms, rewards, rows):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(HostPosterior, "absorb", counted)
+    monkeypatch.setattr(HostPosterior, "answer", counted)
     learner = adadim.simulate(DynamicBalancing(), small(range(4), horizon=101)).learner
     assert sum(seen) == 4 * 101
     pulls = np.stack([base.model.state.counts.sum(axis=1) for base in learner.bases.learners], axis=1)

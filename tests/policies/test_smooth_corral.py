@@ -101,13 +101,13 @@ def test_invariants(horizon, master):
 @pytest.mark.parametrize(("replay", "learnt"), [(True, lambda t: (t + 1) // 2), (False, lambda t: t)])
 def test_only_the_chosen_base_is_touched(horizon, replay, learnt, monkeypatch):
     """Replication-updates of posteriors over all bases: one for every first step, none for a replay."""
-    seen, real = [], HostPosterior.absorb
+    seen, real = [], HostPosterior.answer
 
     def counted(self, arms, rewards, rows):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(HostPosterior, "absorb", counted)
+    monkeypatch.setattr(HostPosterior, "answer", counted)
     instance = small(range(4), horizon=horizon)
     adadim.simulate(SmoothCorral(replay=replay), instance)
     assert sum(seen) == 4 * learnt(horizon)
