@@ -132,10 +132,10 @@ class TunedFixedModel(Tuned, FixedModel):
         on_host(self._count, rows.ids)
 
     def _count(self, ids: np.ndarray[Any, Any]) -> None:
-        self.answered[ids] += 1
-        n = self.answered[ids]
-        for r in ids[n & (n - 1) == 0].tolist():  # 1, 2, 4, 8, ...
-            self._update_prior(r)
+        self.answered[ids] = answered = self.answered[ids] + 1
+        for r, n in zip(ids.tolist(), answered.tolist(), strict=True):
+            if not n & (n - 1):  # 1, 2, 4, 8, ...
+                self._update_prior(r)
 
     def _update_prior(self, r: int) -> None:
         state, n, squares = self.state, int(self.answered[r]), float(self.state.squares[r])
