@@ -33,6 +33,7 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.models import Form
 from adadim.models.context import ContextPosterior
+from adadim.models.factor import SMALLEST, log_evidence
 from adadim.models.linear import ContextModel, FixedModel, Memo, Model
 from adadim.models.moments import Moments
 
@@ -42,7 +43,6 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 RAW = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing about its weight
 
 TRIDIAGONAL_FROM = 24  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
-SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
 
 def taper_weights(taper: float, dim: int) -> FloatArray:
@@ -311,7 +311,7 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: float) -> 
     if len(b) >= TRIDIAGONAL_FROM and (forms := ridge_forms(gram, b, RIDGES)) is not None:
         logdet, form = forms
         explained = sums @ sums - RIDGES * form if wide else form  # X X^T (X X^T + ridge)^-1 = 1 - ridge (...)^-1
-        return _log_evidence(logdet, explained, squares, n)
+        return _evidence(logdet, explained, squares, n)
     spectrum, basis = np.linalg.eigh(gram)
     fitted = (basis.T @ b) ** 2
     return evidence_of_spectrum(spectrum, np.maximum(spectrum, 0.0) * fitted if wide else fitted, squares, n, RIDGES)
@@ -343,7 +343,7 @@ def evidence_of_moments(
     forms = [ridge_forms(second, b, RIDGES * scale) for second, b in parts if len(b) >= TRIDIAGONAL_FROM]
     if len(forms) == len(parts) and None not in forms:
         logdets, explained = (sum(found) for found in zip(*forms, strict=True))
-        return _log_evidence(logdets, explained, squares, n)
+        return _evidence(logdets, explained, squares, n)
     spectra, fitted = [], []
     for second, b in parts:
         spectrum, basis = np.linalg.eigh(second)
@@ -358,12 +358,12 @@ def evidence_of_spectrum(
     """Log evidence and noise variance of every ridge, from the spectrum of X^T X and the squares of b in its basis."""
     spectrum, grid = np.maximum(spectrum, 0.0), ridges[:, None]
     logdet = np.sum(np.log1p(spectrum / grid), axis=-1)
-    return _log_evidence(logdet, np.sum(fitted / (grid + spectrum), axis=-1), squares, n)
+    return _evidence(logdet, np.sum(fitted / (grid + spectrum), axis=-1), squares, n)
 
 
-def _log_evidence(logdet: FloatArray, explained: FloatArray, squares: float, n: float) -> tuple[FloatArray, FloatArray]:
+def _evidence(logdet: FloatArray, explained: FloatArray, squares: float, n: float) -> tuple[FloatArray, FloatArray]:
     residual = np.maximum(squares - explained, SMALLEST * squares)
-    return -0.5 * (logdet + n * np.log(residual)), residual / n
+    return log_evidence(logdet, residual, n, squares), residual / n
 
 
 WIDE = 1.5

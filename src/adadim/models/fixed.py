@@ -380,11 +380,11 @@ class HostGram(Relearning):
         """Row of what P is less H^T H, which is computed once."""
         known, base, root = self._known[r], self._base[r], self._root[r]
         if base is None:
-            self._base[r] = base = np.empty((BLOCK, self.actions.arms))
+            self._base[r] = base = np.zeros((BLOCK, self.actions.arms))
         if x in known:
             return base[known.index(x)]
         if len(known) == len(base):  # room for as many again
-            self._base[r] = base = np.concatenate([base, np.empty_like(base)])
+            self._base[r] = base = np.concatenate([base, np.zeros_like(base)])
         row: Array = base[len(known)]
         if root is None:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, row)
@@ -396,9 +396,11 @@ class HostGram(Relearning):
     def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
         # With K = A A^T / ridge, K_p its rows of the arms pulled n times each, and S = K_pp + 1/n = L L^T, Woodbury's
         # identity says A V^-1 A^T = K - H^T H with H = L^-1 K_p, and means H^T L^-1 (sums / n).
+        if not self.sparing or len(pulled) > self._most:
+            return False
         arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
         before = np.vecdot(arms, arms) / self.ridge
-        if not self.sparing or len(pulled) > self._most or EPSILON * n.max() * before.max() > CHOLESKY_ERROR:
+        if EPSILON * n.max() * before.max() > CHOLESKY_ERROR:
             return False
         rows = arms[pulled] @ arms.T
         rows /= self.ridge
