@@ -347,7 +347,7 @@ class Agent:
         (True, 1)
         >>> folder.cleanup()
         """
-        with self._lock:
+        with self._lock, one_thread:
             now = self._now()
             rounds = self._rounds(arms, [context], costs, now, single=True, slots=slots)
             made: list[AgentDecision | Slate] = self._write(rounds, [], now)[0]
@@ -398,7 +398,7 @@ class Agent:
         rows = None if isinstance(contexts, Mapping) else listed(contexts)
         if rows == []:
             return []
-        with self._lock:
+        with self._lock, one_thread:
             now = self._now()
             given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
             return self._write(self._rounds(arms, given, costs, now, slots=slots), [], now)[0]
@@ -467,7 +467,7 @@ class Agent:
         results: dict[int, list[Any] | int | Exception] = {}
         asked: dict[int, list[Round]] = {}
         told: dict[int, list[Told]] = {}
-        with self._lock:
+        with self._lock, one_thread:
             now = self._now()
             if any(isinstance(call, AskCall) for call in calls):
                 self._refresh(now)
@@ -830,7 +830,6 @@ class Agent:
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
-    @one_thread
     def _write(
         self, rounds: Sequence[Round], told: Sequence[list[Told]], now: float
     ) -> tuple[list[Any], list[int | DecisionError]]:

@@ -279,8 +279,9 @@ class Model:
             self.kept = self.place
             self._changed()
         exact = True
-        for waiting in self.log.read("waiting", self.place.number):
-            self.expect(waiting.numbers, waiting.features)
+        if place.number > self.place.number:
+            for waiting in self.log.read("waiting", self.place.number):
+                self.expect(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
         if self.withdraws:
             for entries in self.log.read("expired", expired):

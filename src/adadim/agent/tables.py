@@ -46,6 +46,7 @@ BATCH = 20_000  # rows read at a time
 FOLDED = "sums of compacted decisions"
 COMPRESSION = 1  # zlib's quickest
 SAMPLE = 1024  # bytes by which to see whether compressing the rest is worth its time
+SAMPLED = 16  # one offer of so many is sampled, and the others are stored as it was
 WORTHWHILE = 0.9  # what compression must leave of the sample at most
 
 # The columns of each table; those of a sealed one have a checksum behind them.
@@ -136,6 +137,7 @@ class TableLog(Log):
 
     def __init__(self) -> None:
         self._versions = ArmVersions()
+        self._compresses: bool | None = None  # whether offers are worth compressing, once one was sampled
 
     # What a store does
 
@@ -227,7 +229,11 @@ class TableLog(Log):
         if row is not None:
             return int(row[0])
         number = self._last("offers") + 1
-        self._insert("offers", [(number, digest, names, *_packed(features))])
+        if features and (self._compresses is None or number % SAMPLED == 0):
+            self._compresses = _is_compressible(features[:SAMPLE])
+        packed = bool(features and self._compresses)
+        stored = compress(features, COMPRESSION) if packed else features
+        self._insert("offers", [(number, digest, names, stored, int(packed))])
         return number
 
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
@@ -268,8 +274,9 @@ class TableLog(Log):
         table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
         start = 1 if table is None else len(COLUMNS[table]) + 2
         end = start + END_OF_DECISION
-        while rows := self._rows(kind, since, upto, BATCH):
-            since = self._next(since, rows[-1][0])
+        more = True
+        while more and (rows := self._rows(kind, since, upto, BATCH)):
+            more, since = len(rows) == BATCH, self._next(since, rows[-1][0])
             heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
             decisions = self._verified([row[start:end] for row in rows], "decisions")
             numbers = np.array([row[0] for row in decisions])
@@ -301,6 +308,8 @@ class TableLog(Log):
             own = as_matrix(b"".join([arms[at] for at in chosen]), size // 8)
             if complete:
                 made = self._in_columns(own)
+            elif not before and self.settings.design is None:
+                made = own
             else:
                 context = np.frombuffer(b"".join([contexts[at] for at in chosen])).reshape(len(chosen), before // 8)
                 if self.settings.design is None:
@@ -534,12 +543,9 @@ def _offer_digest(names: str, features: bytes) -> bytes:
     return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
 
 
-def _packed(features: bytes) -> tuple[bytes, int]:
-    """Features as they are stored, and whether they are compressed: digits of measured numbers are like noise."""
-    sample = features[:SAMPLE]
-    if len(compress(sample, COMPRESSION)) > WORTHWHILE * len(sample):
-        return features, 0
-    return compress(features, COMPRESSION), 1
+def _is_compressible(sample: bytes) -> bool:
+    """Whether compression is worth its time: digits of measured numbers are like noise."""
+    return len(compress(sample, COMPRESSION)) <= WORTHWHILE * len(sample)
 
 
 def _setting_rows(settings: Settings) -> list[tuple[Any, ...]]:

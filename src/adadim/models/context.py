@@ -22,9 +22,8 @@ import warnings
 from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from adadim.core.arrays import Array, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
@@ -223,21 +222,22 @@ class ContextPosterior(CountsOpenPulls):
 
     def _refresh(self, r: int, ridge: float) -> None:
         self._fold(r)
-        identity = np.eye(self.dim)
-        diagonal = np.diag(self._second[r]) + ridge
-        units = np.sqrt(diagonal)
-        scaled = self._second[r] / np.outer(units, units)
-        np.fill_diagonal(scaled, 1.0)
-        try:
-            factor = cho_factor(scaled, lower=True)
-            inverse = cho_solve(factor, identity)
-            logdet = 2.0 * np.log(np.diag(factor[0])).sum()
-        except np.linalg.LinAlgError:  # the ridge is lost in the rounding of huge features
+        diagonal = self._second[r].diagonal() + ridge
+        root = np.sqrt(diagonal)
+        units = root[:, None] * root
+        scaled = self._second[r] / units
+        scaled.ravel()[:: self.dim + 1] = 1.0  # the diagonal
+        # LAPACK itself: SciPy's functions around it check again what is known here, for half of the time.
+        factor, failed = dpotrf(scaled, lower=1, clean=0)
+        if not failed:
+            inverse, _ = dpotrs(factor, np.eye(self.dim), lower=1)
+            logdet = 2.0 * np.log(factor.diagonal()).sum()
+        else:  # the ridge is lost in the rounding of huge features
             spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
             spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
             inverse = (basis / spectrum) @ basis.T
             logdet = np.log(spectrum).sum()
-        self.inverse[r] = 0.5 * (inverse + inverse.T) / np.outer(units, units)
+        self.inverse[r] = 0.5 * (inverse + inverse.T) / units
         logdet += np.log(diagonal).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
@@ -247,7 +247,7 @@ class ContextPosterior(CountsOpenPulls):
     def variance_inflation(self, r: int) -> Array:
         """V_jj (V^-1)_jj of every feature; the largest, times d and 2e-16, says how exact squared widths are."""
         self._fold(r)
-        return (np.diag(self._second[r]) + self.ridge[r]) * np.diag(self.inverse[r])
+        return (self._second[r].diagonal() + self.ridge[r]) * self.inverse[r].diagonal()
 
     def _judge(self, r: int) -> None:
         """Warn once if the regression is no longer exact."""
