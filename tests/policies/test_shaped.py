@@ -296,11 +296,11 @@ def test_bayes_factors_count_by_the_share_of_decisions_that_are_answered():
     problem = adadim.Problem(np.eye(4), horizon=100)
     policy = adadim.EvidenceLinUCB(taper=(0.0, 0.5, 1.0, 1.5), intercept=True, doubt=math.exp(2.1), factor=1.0)
     model = policy.start(problem).model
-    found = [(np.full(len(RIDGES), -float(3 - k)), np.ones(len(RIDGES))) for k in range(4)]
+    logs = np.arange(-3.0, 1.0)[:, None] * np.ones(len(RIDGES))
     chosen = {}
     for waiting in (0, 10, 12, 30, 10_000):
         model.waiting[0] = waiting
-        model.choose_shape(0, found, 10)
+        model.choose_shape(0, logs, np.ones_like(logs), 10)
         chosen[waiting] = float(model.exponent[0])
     # The factor's logarithm is 2.1, then 1.05, 0.95, 0.53, and nearly 0.
     assert chosen == {0: 0.5, 10: 1.0, 12: 1.5, 30: 1.5, 10_000: 1.5}

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Generator, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
@@ -45,6 +46,12 @@ MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up 
 FACTOR_FROM = 200
 
 ZERO = np.zeros(())  # NumPy compares arrays with this one quicker than with a number
+
+
+@lru_cache(maxsize=8)
+def _below(dim: int) -> Array:
+    """Whether an entry of a d x d matrix is on or below the diagonal."""
+    return np.tri(dim, dtype=bool)
 
 
 def stacked(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -178,8 +185,7 @@ class ContextPosterior(CountsOpenPulls):
     def moments(self, r: int) -> tuple[Array, Array]:
         """sum x x^T (symmetric) and sum r x over the pulls of a replication."""
         self._fold(r)
-        lower = np.tril(self._second[r])
-        return lower + np.tril(lower, -1).T, self._b[r]
+        return np.where(_below(self.dim), self._second[r], self._second[r].T), self._b[r]
 
     def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
         """Set the moments of a replication to given sums, of features to be multiplied by `weights`; then `refresh`."""

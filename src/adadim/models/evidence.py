@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,15 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 
 RAW = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing about its weight
 
-TRIDIAGONAL_FROM = 24  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
+TRIDIAGONAL_FROM = 12  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
 
 
 def taper_weights(taper: float, dim: int) -> FloatArray:
     """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on features so multiplied."""
     return np.arange(1.0, dim + 1) ** (-taper / 2)
+
+
+shared_weights = lru_cache(maxsize=64)(taper_weights)  # the same array for all who ask, not to be written to
 
 
 class Tuned(Model):
@@ -274,8 +278,8 @@ class TunedContextModel(Tuned, ContextModel):
         squares = float(sum(state.squares[block] for block in blocks))
         if squares == 0:
             return
-        logs, variances = evidence_of_moments([state.moments(block) for block in blocks], squares, n, scale)
-        self._refresh(r, RIDGES[self.choose_prior(r, logs, variances, n)] * scale)
+        logs, variances = evidence_of_moments([[state.moments(block) for block in blocks]], squares, n, scale)
+        self._refresh(r, RIDGES[self.choose_prior(r, logs[0], variances[0], n)] * scale)
 
 
 def tuned_model(problem: Problem, taper: float, factor: float, form: Form) -> Tuned:
@@ -293,6 +297,8 @@ def in_units(problem: Problem) -> ActionSet:
 
 def like_units(extent: FloatArray) -> FloatArray:
     """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1."""
+    if 0 < extent.max() <= RAW * extent.min():  # the usual case, and quick
+        return np.ones_like(extent)
     known = np.where(extent > 0, extent, np.inf)
     if not np.any(extent > RAW * np.minimum.accumulate(known)):
         return np.ones_like(extent)
@@ -308,8 +314,8 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: float) -> 
     # One decomposition, of the smaller side, serves all ridges: X X^T and X^T X share their spectrum.
     wide = len(design) <= design.shape[1]
     gram, b = (design @ design.T, sums) if wide else (design.T @ design, design.T @ sums)
-    if len(b) >= TRIDIAGONAL_FROM and (forms := ridge_forms(gram, b, RIDGES)) is not None:
-        logdet, form = forms
+    if len(b) >= TRIDIAGONAL_FROM and (forms := ridge_forms([(gram, b)], RIDGES)) is not None:
+        logdet, form = forms[0][0], forms[1][0]
         explained = sums @ sums - RIDGES * form if wide else form  # X X^T (X X^T + ridge)^-1 = 1 - ridge (...)^-1
         return _evidence(logdet, explained, squares, n)
     spectrum, basis = np.linalg.eigh(gram)
@@ -317,39 +323,49 @@ def evidence(design: FloatArray, sums: FloatArray, squares: float, n: float) -> 
     return evidence_of_spectrum(spectrum, np.maximum(spectrum, 0.0) * fitted if wide else fitted, squares, n, RIDGES)
 
 
-def ridge_forms(gram: FloatArray, b: FloatArray, ridges: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """ln det(G / ridge + 1) and b^T (G + ridge)^-1 b of every ridge; None where rounding is larger than a ridge.
+Parts = Sequence[tuple[FloatArray, FloatArray]]  # X^T X and X^T r of each parameter, all of one size
+
+
+def ridge_forms(parts: Parts, ridges: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """ln det(G / ridge + 1) and b^T (G + ridge)^-1 b, (parts, ridges); None where rounding is larger than a ridge.
 
     G is made tridiagonal by reflections, the first of which turns b into its length: that of the matrix bordered by b
     does both. With L D L^T = T + ridge from the last row to the first, the form is b^T b over the last of D.
     """
-    size = len(b)
-    bordered = np.zeros((size + 1, size + 1), order="F")
-    bordered[1:, 0], bordered[1:, 1:] = b, gram
-    _, diagonal, beside, _, _ = dsytrd(bordered, lower=1, lwork=32 * (size + 1), overwrite_a=1)
-    length, diagonal, beside = beside[0], diagonal[:0:-1].copy(), beside[:0:-1].copy()
-    pivots = diagonal + ridges[:, None]
-    for row in pivots:
-        row[:], _, failed = dpttrf(row, beside)
-        if failed:
-            return None
-    return np.log(pivots).sum(axis=1) - size * np.log(ridges), length**2 / pivots[:, -1]
+    count, size = len(parts), len(parts[0][1])
+    # All parts and ridges in one matrix: blocks on its diagonal, with a zero beside the end of each.
+    blocks, between = np.empty((count, len(ridges), size)), np.zeros((count, len(ridges), size))
+    lengths = np.empty((count, 1))
+    for i, (gram, b) in enumerate(parts):
+        bordered = np.zeros((size + 1, size + 1), order="F")
+        bordered[1:, 0], bordered[1:, 1:] = b, gram
+        _, diagonal, beside, _, _ = dsytrd(bordered, lower=1, lwork=32 * (size + 1), overwrite_a=1)
+        np.add(diagonal[:0:-1], ridges[:, None], out=blocks[i])
+        between[i, :, :-1], lengths[i] = beside[:0:-1], beside[0]
+    pivots, _, failed = dpttrf(blocks.ravel(), between.ravel()[:-1])
+    if failed:
+        return None
+    pivots = pivots.reshape(blocks.shape)
+    return np.log(pivots).sum(axis=2) - size * np.log(ridges), lengths**2 / pivots[..., -1]
 
 
 def evidence_of_moments(
-    parts: Sequence[tuple[FloatArray, FloatArray]], squares: float, n: float, scale: float
+    priors: Sequence[Parts], squares: float, n: float, scale: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of every one of `RIDGES` times `scale`, from X^T X and X^T r of every parameter."""
-    forms = [ridge_forms(second, b, RIDGES * scale) for second, b in parts if len(b) >= TRIDIAGONAL_FROM]
-    if len(forms) == len(parts) and None not in forms:
-        logdets, explained = (sum(found) for found in zip(*forms, strict=True))
+    """The same of every one of `RIDGES` times `scale`, (priors, ridges): moments of features as each prior has them."""
+    ridges, every = RIDGES * scale, [part for parts in priors for part in parts]
+    if len(every[0][1]) >= TRIDIAGONAL_FROM and (forms := ridge_forms(every, ridges)) is not None:
+        logdets, explained = (form.reshape(len(priors), -1, len(ridges)).sum(axis=1) for form in forms)
         return _evidence(logdets, explained, squares, n)
-    spectra, fitted = [], []
-    for second, b in parts:
-        spectrum, basis = np.linalg.eigh(second)
-        spectra.append(spectrum)
-        fitted.append((basis.T @ b) ** 2)
-    return evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, RIDGES * scale)
+    found = []
+    for parts in priors:
+        spectra, fitted = [], []
+        for second, b in parts:
+            spectrum, basis = np.linalg.eigh(second)
+            spectra.append(spectrum)
+            fitted.append((basis.T @ b) ** 2)
+        found.append(evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, ridges))
+    return np.array([logs for logs, _ in found]), np.array([variances for _, variances in found])
 
 
 def evidence_of_spectrum(
@@ -373,7 +389,6 @@ ALIKE = 1e-6  # logs of evidences that differ by less are equal: two rewards say
 
 Exponents = tuple[float, ...]
 EXPONENTS: Exponents = (0.0, 0.9, 1.75)  # of the recommended policy
-Found = tuple[FloatArray, FloatArray]
 
 
 def contradiction(shapes: FloatArray, likely: float, usual: float) -> str | None:
@@ -400,11 +415,10 @@ def order_of(sums: Moments) -> str | None:
     scale = float(np.trace(second)) / n  # squared length of a row, on average
     if squares <= 0 or scale <= 0:
         return None
-    found = []
-    for weights in (taper_weights(exponent, len(moment)) for exponent in EXPONENTS):
-        parts = [(second * np.outer(weights, weights), moment * weights)]
-        found.append(np.logaddexp.reduce(evidence_of_moments(parts, squares, n - 1, scale)[0]))
-    return contradiction(np.array(found), EXPONENTS[int(np.argmax(found))], EXPONENTS[-1])
+    tapers = [taper_weights(exponent, len(moment)) for exponent in EXPONENTS]
+    priors = [[(second * np.outer(weights, weights), moment * weights)] for weights in tapers]
+    shapes = np.logaddexp.reduce(evidence_of_moments(priors, squares, n - 1, scale)[0], axis=1)
+    return contradiction(shapes, EXPONENTS[int(np.argmax(shapes))], EXPONENTS[-1])
 
 
 class Shaped(Tuned):
@@ -420,15 +434,15 @@ class Shaped(Tuned):
     def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().learn_by(learn, arms, rewards - rows.of(self.offset), rows, memo)
 
-    def choose_shape(self, r: int, found: list[Found], n: float) -> float:
-        """The ridge to use, given what `evidence` found for each exponent; sets exponent and noise."""
-        self.shapes[r] = [np.logaddexp.reduce(logs) for logs, _ in found]
+    def choose_shape(self, r: int, logs: FloatArray, variances: FloatArray, n: float) -> float:
+        """The ridge to use, given `evidence` of each exponent, (E, ridges); sets exponent and noise."""
+        self.shapes[r] = np.logaddexp.reduce(logs, axis=1)
         shapes, most = self.shapes[r], self.shapes[r].max()
         best = int(np.flatnonzero(shapes >= most - ALIKE)[-1])
         if shapes.min() < most - ALIKE:  # of those in doubt the one that expects most of late features
             best = min(best, int(np.argmax(shapes >= most - self.log_bound(r, self.doubt, n))))
         self.exponent[r] = self.exponents[best]
-        return float(RIDGES[self.choose_prior(r, *found[best], n)])
+        return float(RIDGES[self.choose_prior(r, logs[best], variances[best], n)])
 
     def constant(self, ridge: float) -> float:
         """Size of the constant column, in units of the longest arm."""
@@ -474,7 +488,8 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
             x = x * (math.sqrt(ridge) / taper_weights(exponent, self.problem.dim))
             centred, means = (x - weights @ x / n) * root[:, None], sums[pulled] / root - root * mean
             found = [evidence(centred * taper_weights(s, x.shape[1]), means, squares, n - 1) for s in self.exponents]
-            ridge = self.choose_shape(r, found, n - 1)
+            logs, variances = map(np.array, zip(*found, strict=True))
+            ridge = self.choose_shape(r, logs, variances, n - 1)
         same = (ridge, exponent) == (self.ridge[r], self.exponent[r])
         if same and n > SETTLED:
             return
@@ -528,7 +543,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
     def _weights(self, r: int) -> FloatArray:
         scale = float(self.longest[r]) or 1.0
         column = math.sqrt(scale) * self.constant(float(self.ridge[r]) / scale)
-        return np.concatenate([[column], taper_weights(float(self.exponent[r]), self.dim) / self.units[r]])
+        return np.concatenate([[column], shared_weights(float(self.exponent[r]), self.dim) / self.units[r]])
 
     def _change_units(self, r: int, units: FloatArray) -> bool:
         changed = bool((units != self.units[r]).any())
@@ -557,7 +572,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
 
     def _update_prior(self, r: int, n: float) -> None:
         state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
-        column, tapers = self.multipliers[r, 0], taper_weights(float(self.exponent[r]), self.dim)
+        column, tapers = self.multipliers[r, 0], shared_weights(float(self.exponent[r]), self.dim)
         parts = [state.moments(block) for block in blocks]
         mean = sum(float(b[0]) for _, b in parts) / (column * n) if n else 0.0
         squares = float(sum(state.squares[block] for block in blocks)) - n * mean * mean
@@ -569,11 +584,13 @@ class ShapedContextModel(Shaped, TunedContextModel):
                 state.squares[block], b[:] = 0.0, 0.0
         self.offset[r] += mean
         if n > 1 and squares > 0:
-            found, plain = [], [self.centred(second, b, tapers) for second, b in parts]
-            for weights in map(self.shape_of, self.exponents):
-                tapered = [(second * np.outer(weights, weights), b * weights) for second, b in plain]
-                found.append(evidence_of_moments(tapered, squares, n - 1, scale))
-            self._refresh(r, self.choose_shape(r, found, n - 1) * scale)
+            plain = [self.centred(second, b, tapers) for second, b in parts]
+            priors = [
+                [(second * (weights[:, None] * weights), b * weights) for second, b in plain]
+                for weights in map(self.shape_of, self.exponents)
+            ]
+            logs, variances = evidence_of_moments(priors, squares, n - 1, scale)
+            self._refresh(r, self.choose_shape(r, logs, variances, n - 1) * scale)
         else:
             self._refresh(r, float(self.ridge[r]))
 
@@ -586,11 +603,11 @@ class ShapedContextModel(Shaped, TunedContextModel):
             weights = np.concatenate([[1.0], tapers])
             return second / np.outer(weights, weights), b / weights
         x = second[0, 1:] / tapers
-        return second[1:, 1:] / np.outer(tapers, tapers) - np.outer(x, x) / second[0, 0], b[1:] / tapers
+        return second[1:, 1:] / (tapers[:, None] * tapers) - x[:, None] * x / second[0, 0], b[1:] / tapers
 
     def shape_of(self, exponent: float) -> FloatArray:
         """What `centred` features are multiplied by if this is the exponent."""
-        tapers = taper_weights(exponent, self.dim)
+        tapers = shared_weights(exponent, self.dim)
         return np.concatenate([[1.0], tapers]) if self.problem.disjoint else tapers
 
     def moments(self) -> list[Moments] | None:

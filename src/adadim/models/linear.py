@@ -363,6 +363,17 @@ class FactorModel(ContextModel):
             return (mean + spread) @ inverse * state.weights
         return (mean @ inverse + spread @ every.of(state.asked.inverse)) * state.weights
 
+    def sampled_means(self, spread: Array, features: Array) -> Array:
+        """Means (m, K) of arms (K, d) by m parameters as `sample` draws them, of spreads (m, d), in one replication.
+
+        The arms are multiplied by L^-1, not the draws, which are many more.
+        """
+        state, seen = self.state, self.seen(features[None])
+        z = state.whiten(seen)[0]
+        means = spread @ (z if state.asked is None else state.asked.whiten(seen)[0])
+        means += state.w[0] @ z
+        return means
+
     def means(self, theta: Array, rows: Rows) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d), or (n K, d) where each arm has one."""
         if rows.features is None and rows.everyone and self.dim == self.problem.dim:

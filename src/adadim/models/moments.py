@@ -121,13 +121,15 @@ class Moments:
         second, moment = self.second[:dim, :dim], self.moment[:dim]
         if weights is None:
             return second.copy(), moment.copy()
-        return second * np.outer(weights, weights), moment * weights
+        return second * (weights[:, None] * weights), moment * weights
 
 
 def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> FloatArray:
     """sum w (1, x) (1, x)^T."""
-    row = np.zeros(len(second)) if first is None else first
-    return np.block([[np.array([[weight]]), row[None, :]], [row[:, None], second]])
+    whole = np.empty((len(second) + 1, len(second) + 1))
+    whole[0, 0], whole[1:, 1:] = weight, second
+    whole[0, 1:] = whole[1:, 0] = 0.0 if first is None else first
+    return whole
 
 
 class CountsOpenPulls(ABC):

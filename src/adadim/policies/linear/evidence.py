@@ -187,16 +187,16 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         if not (self.model.changed or self.probing):
             return
         problem, noises = self.problem, self.model.noise
-        decided = as_numpy(self.model.pulls) + self.model.waiting
-        probing = probes_next(decided, self.probes) & (not problem.endless)
+        if problem.endless:
+            for r in self.model.changed:
+                self.radii[r] = float(noises[r])
+            self.model.changed.clear()
+            return
+        probing = probes_next(as_numpy(self.model.pulls) + self.model.waiting, self.probes)
         for r in {*self.model.changed, *self.probing}:
-            noise = float(noises[r])
-            if problem.endless:
-                self.radii[r] = noise
-            else:
-                scale = 1.0 if probing[r] else self.scale
-                known = noise_radius(noise, problem.horizon, problem.arms)
-                self.radii[r] = 1.0 if math.isnan(noise) else scale * known
+            noise, scale = float(noises[r]), 1.0 if probing[r] else self.scale
+            known = noise_radius(noise, problem.horizon, problem.arms)
+            self.radii[r] = 1.0 if math.isnan(noise) else scale * known
         self.model.changed.clear()
         self.probing = np.flatnonzero(probing).tolist()
 

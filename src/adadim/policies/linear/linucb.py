@@ -265,7 +265,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
     ) -> Generator[Array, int, None]:
         """The rule over what a model predicts in turn."""
         t = np.maximum(decided + np.arange(count), self.model.pulls[0])[:, None] + 1.0
-        radii = np.broadcast_to(self.radius(self.everyone, t), (count, 1))
+        radii = self.radius(self.everyone, t) * np.ones((count, 1))  # one for each round, or the same for all
         mean, width2 = next(predicted)
         for radius in radii:
             chosen = yield self.policy.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
@@ -494,4 +494,4 @@ class LinTSLearner(LinearLearner, of=LinTS):
     def more_scores(self, rows: Rows, draws: int) -> Array | None:
         assert rows.features is not None
         spread = self.deviation * self.normal_streams.generators[0].standard_normal((draws, self.model.dim))
-        return self.model.sample(spread[None], rows)[0] @ rows.features[0, :, : self.model.dim].T
+        return self.model.sampled_means(spread, rows.features[0])
