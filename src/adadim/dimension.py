@@ -265,7 +265,7 @@ def dimension(
     """
     features, columns = without_frame(features)
     table, response = checked_choices(features, rewards)
-    others = None if arms is None else checked_arms(arms, table.shape[1])
+    others = None if arms is None else checked_arm_features(arms, table.shape[1])
     question = _Question.of(table.shape[1], levels, prior, taper, ridge)
     return replace(question.answer([Pooled.of(table, response, others)], single=True), names=columns)
 
@@ -385,7 +385,7 @@ def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatA
     return table, response
 
 
-def checked_arms(arms: Array, dim: int) -> FloatArray:
+def checked_arm_features(arms: Array, dim: int) -> FloatArray:
     """Features (K, d) of all that could have been chosen as floats."""
     array = as_numpy(arms)
     shaped = array.dtype.kind in "biuf" and array.ndim == 2 and array.shape[1] == dim

@@ -249,7 +249,7 @@ def test_a_saved_learner_goes_on_bit_for_bit(policy, offer, library, tmp_path):
             learner.tell(waiting.pop(int(rng.integers(4))), rng.standard_normal(2).tolist())
     learner.save(tmp_path / "learner.npz")
     restored = adadim.load(tmp_path / "learner.npz", problem)
-    assert restored.origin == policy
+    assert restored.policy == policy
     kept = recorded_scores(learner), recorded_scores(restored)
     for _ in range(8):
         features = offered()

@@ -235,7 +235,7 @@ def test_the_likelier_prior_plays(kind, library):
 @every_kind
 def test_draws_have_mean_and_variance_of_the_predictions(kind):
     learner = adadim.PrefixLinUCB(rule="thompson").start(problem_of(kind), seed=1)
-    script(learner, kind, [prefix_plain(kind, learner.origin)], lambda *_: None, rounds=40)
+    script(learner, kind, [prefix_plain(kind, learner.policy)], lambda *_: None, rounds=40)
     assert learner.model.state.asked is not None
     rng = np.random.default_rng(0)
     offer = offer_of(kind, rng)
@@ -289,7 +289,7 @@ def test_a_log_tells_as_much_as_pulls_do(policy):
     rewards = features @ THETA[0] + noise
     learner = policy.start(problem_of("contexts"), seed=2)
     learner.learn(features, rewards)
-    plain = prefix_plain("contexts", getattr(learner, "prefix", learner).origin or adadim.PrefixLinUCB(decay=1.0))
+    plain = prefix_plain("contexts", getattr(learner, "prefix", learner).policy or adadim.PrefixLinUCB(decay=1.0))
     for n, (x, reward) in enumerate(zip(features, rewards, strict=True)):
         plain.offered(x[None])
         plain.x[n] = x

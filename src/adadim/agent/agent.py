@@ -16,10 +16,13 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from adadim.agent import logged
-from adadim.agent.inputs import (
+from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State, Told
+from adadim.agent.model import Model, Sums, encode
+from adadim.agent.policy import Decider, checked_policy
+from adadim.agent.requests import (
     Catalogue,
     appended_settings,
-    checked_arms,
+    checked_catalogue_arms,
     checked_context,
     checked_contexts,
     checked_id,
@@ -33,9 +36,6 @@ from adadim.agent.inputs import (
     in_contexts,
     listed,
 )
-from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State, Told
-from adadim.agent.model import Model, Sums, encode
-from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import first_rows
 from adadim.core.design import Features
@@ -43,8 +43,8 @@ from adadim.core.files import as_path
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
 from adadim.errors import AdadimError, DecisionError, FileError
+from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
-from adadim.policies.inputs import checked_plugins
 
 Numbers = Any  # a sequence of numbers, or numbers by their columns
 Columns = int | Sequence[str]  # how many, or their names
@@ -577,7 +577,7 @@ class Agent:
         with self._lock:
             if self._log.settings.design is not None:
                 self._refresh()  # arms may have more features by now
-            checked = checked_arms(arms, costs, self._log.settings)
+            checked = checked_catalogue_arms(arms, costs, self._log.settings)
             with self._log.transaction():
                 self._catalogue.set(checked, self._now())
 

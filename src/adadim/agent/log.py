@@ -16,11 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown, suggestion
 from adadim.core.design import Design
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]

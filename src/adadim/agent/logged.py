@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.agent.inputs import LARGEST, checked_name, listed
-from adadim.agent.log import Decision, FloatArray, as_bytes
+from adadim.agent.log import Decision, as_bytes
+from adadim.agent.requests import LARGEST, checked_name, listed
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, shown
 from adadim.core.files import as_path, explained
 from adadim.core.frames import Table, is_missing

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Entries, FloatArray, Log, Place, Settings, Snapshot, as_bytes, as_vector
+from adadim.agent.log import Entries, Log, Place, Settings, Snapshot, as_bytes, as_vector
+from adadim.core.arrays import FloatArray
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adadim import policies
-from adadim.agent.log import NOTHING, FloatArray, Log, PolicyRow, Round, Settings, features_of
+from adadim.agent.log import NOTHING, Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import positive, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem

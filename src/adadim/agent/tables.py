@@ -24,7 +24,6 @@ from adadim.agent.log import (
     DayRewards,
     Decision,
     Entries,
-    FloatArray,
     Found,
     Kind,
     Log,
@@ -39,6 +38,7 @@ from adadim.agent.log import (
     as_vector,
     padded,
 )
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown
 from adadim.errors import AdadimError
 

@@ -211,9 +211,9 @@ class Problem:
         return len(self.replications)
 
     def _repr_html_(self) -> str:
-        return card("Problem", self.in_short())
+        return card("Problem", self.summary())
 
-    def in_short(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Sizes and what is known, by name."""
         return {
             "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,

@@ -62,7 +62,7 @@ class ContextInstance(Playable):
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
 
     def _repr_html_(self) -> str:
-        return card("ContextInstance", {**self.problem.in_short(), "law of features": self.law, "delay": self.delay})
+        return card("ContextInstance", {**self.problem.summary(), "law of features": self.law, "delay": self.delay})
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""

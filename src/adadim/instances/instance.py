@@ -179,7 +179,7 @@ class Instance(Playable):
             matter = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1)) + 1
         best = float(as_numpy(self.best).mean())
         rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter, "delay": self.delay}
-        return card("Instance", {**self.problem.in_short(), **rest})
+        return card("Instance", {**self.problem.summary(), **rest})
 
     def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
         """How much better the best arm is than the best of round 1; an error if by more than `slack`."""

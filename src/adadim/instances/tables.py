@@ -41,7 +41,7 @@ class _FromTable:
         return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"
 
     def _repr_html_(self) -> str:
-        return card(type(self).__name__, {**self.problem.in_short(), "rows": len(self.rewards)})
+        return card(type(self).__name__, {**self.problem.summary(), "rows": len(self.rewards)})
 
     def to(self, device: str) -> NoReturn:
         """Refuse: tables are played with NumPy."""

@@ -23,7 +23,7 @@ from adadim.core.frames import Frame
 from adadim.core.problem import Problem
 from adadim.core.threads import one_thread
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
-from adadim.play.logs import Log, read_log
+from adadim.play.logs import LoggedChoices, read_log
 from adadim.play.simulate import replayed
 from adadim.policies.base import Policy
 
@@ -122,7 +122,7 @@ class Evaluation:
 
 def evaluate(
     policy: Policy | Callable[[Problem], Policy] | Array,
-    log: Log | Frame | str | Path,
+    log: LoggedChoices | Frame | str | Path,
     *,
     arm: str = "arm",
     reward: str = "reward",
@@ -219,7 +219,7 @@ def evaluate(
 
 
 def _judge(
-    log: Log, chances: FloatArray, alone: IntArray | None, predicted: FloatArray, first: int, level: float
+    log: LoggedChoices, chances: FloatArray, alone: IntArray | None, predicted: FloatArray, first: int, level: float
 ) -> Evaluation:
     """Estimates of the rows from `first` on; `alone` are the choices of the policy that learns from its own only."""
     every = np.arange(len(log))
@@ -267,20 +267,20 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
     return doubts
 
 
-def _walk(policy: Policy, problem: Problem, log: Log, seed: int, every: bool) -> IntArray:
+def _walk(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool) -> IntArray:
     """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
     learner = policy.start(problem, seed=seed)
     return np.array([arms[0] for arms, _, _ in replayed(learner, log.rows(), every)], dtype=np.int64)
 
 
-def _chances(choices: IntArray, log: Log) -> FloatArray:
+def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:
     """Probabilities (n, K) of definite choices."""
     chances = np.zeros((len(log), log.arms))
     chances[np.arange(len(log)), choices] = 1.0
     return chances
 
 
-def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
+def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray | None]:
     """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
     choices = as_numpy(rule)
     wanted = "be a Policy, a function that makes one, arms (n,) or probabilities (n, K)"
@@ -303,14 +303,14 @@ def _fixed_rule(rule: Array, log: Log) -> tuple[FloatArray, IntArray | None]:
     return chances, chances.argmax(axis=1) if definite else None
 
 
-def _checked_model(model: Array, log: Log) -> FloatArray:
+def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:
     predicted, shape = as_numpy(model), (len(log), log.arms)
     shaped = predicted.dtype.kind in "biuf" and predicted.shape == shape
     require(shaped and bool(np.isfinite(predicted).all()), "model", f"hold finite predicted rewards, {shape}", model)
     return predicted.astype(np.float64)
 
 
-def predictions(log: Log) -> FloatArray:
+def predictions(log: LoggedChoices) -> FloatArray:
     """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows of the blocks before it.
 
     No row has a part in what it is predicted by: the doubly robust estimator is unbiased however wrong the model is.

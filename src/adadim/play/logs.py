@@ -26,7 +26,7 @@ NO_COVARIATES = {"id", "decision", "time", "policy", "slate"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Log:
+class LoggedChoices:
     """Logged choices, in their order."""
 
     chosen: IntArray  # position of what was chosen among the arms of its row, (n,)
@@ -41,7 +41,7 @@ class Log:
         return len(self.rewards)
 
     def __repr__(self) -> str:
-        return f"Log({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
+        return f"LoggedChoices({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
 
     def rows(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
         """Features (1, K_i, d), what was chosen (1,) and its reward (1,), of one row after the other."""
@@ -69,9 +69,9 @@ def read_log(
     propensity: str | float | None = None,
     features: Sequence[str] | None = None,
     standardise: bool = True,
-) -> Log:
+) -> LoggedChoices:
     """A log, from a file or a table; the parameters are those of `evaluate`."""
-    if isinstance(source, Log):
+    if isinstance(source, LoggedChoices):
         return source
     table = Table(source, "the log")
     rows = table.filled(reward)
@@ -93,7 +93,9 @@ def read_log(
         sizes = np.full(len(rewards), len(names))
     choices = (chosen, rewards, _probabilities(table, propensity, rows, sizes), sizes)
     if by_row:
-        return Log(*choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]])
+        return LoggedChoices(
+            *choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]]
+        )
     if features is None:
         taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
         features = [name for name in table.names if name not in taken]
@@ -104,7 +106,9 @@ def read_log(
         covariates = in_like_units(covariates)
     # A model for each arm on the covariates: 1, then (1, covariates) of each.
     dim = 1 + len(names) * (1 + covariates.shape[1])
-    return Log(*choices, dim, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names))
+    return LoggedChoices(
+        *choices, dim, lambda start, stop: interactions(covariates[start:stop], len(names)), tuple(names)
+    )
 
 
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:

@@ -78,7 +78,7 @@ class Outcome(Tabular):
     def _repr_html_(self) -> str:
         final = np.atleast_1d(self.final)
         spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
-        policy, rounds = repr(self.learner.origin), int(self.times[-1])
+        policy, rounds = repr(self.learner.policy), int(self.times[-1])
         return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
 
 
@@ -233,7 +233,7 @@ def _play(
 
     def play(rows: Rows = everyone) -> None:
         offer = environment.offer(rows)
-        arms, memo = learner.choose(learner.present(offer))
+        arms, memo = learner.choose(learner.with_available_arms(offer))
         absorb(arms, environment.pull(arms, offer), offer, memo)
         regret[rows.index] += environment.regret(arms, rows)
         rows.add(pulls, arms, 1)
@@ -340,7 +340,7 @@ class LateRewards:
 def check_takes_late(learner: Learner, delay: Delay | None) -> None:
     """Raise if rewards come late and the learner needs each before its next decision."""
     if delay is not None and not delay.at_once and not learner.takes_late_rewards:
-        name = type(learner.origin or learner).__name__
+        name = type(learner.policy or learner).__name__
         raise InvalidValueError(
             f"{name} needs each reward before its next decision and cannot play where rewards come late; "
             "adadim.recommended(problem), LinUCB and LinTS can"

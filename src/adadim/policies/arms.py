@@ -163,6 +163,8 @@ class UCBStatistics(ArmStatistics):
 class UCBLearner(ArmLearner, of=UCB):
     """State of `UCB`."""
 
+    policy: UCB
+
     takes_new_arms = True
     statistics: UCBStatistics
 
@@ -238,6 +240,8 @@ def sampled_arms(streams: Streams, count: int, arms: int, reference: Array) -> A
 
 class MOSSLearner(ArmLearner):
     """State of `MOSS` on all arms."""
+
+    policy: MOSS
 
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)

@@ -24,15 +24,15 @@ from adadim.core.saving import write_learner
 from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
-from adadim.policies.assumptions import sets_lacking, warn_about_sets
-from adadim.policies.inputs import (
-    checked_arms,
+from adadim.policies.arguments import (
+    checked_arm_numbers,
     checked_new_arms,
     checked_offer,
     checked_rewards,
     checked_rows,
     in_library,
 )
+from adadim.policies.assumptions import sets_lacking, warn_about_sets
 from adadim.policies.parameters import described
 from adadim.policies.player import Choice, Player, choice_like, part_of
 from adadim.policies.player import Decision as Decision
@@ -103,14 +103,20 @@ class Learner(Player):
     array([1])
     """
 
-    origin: Policy | None = None
-    """The policy that started it; of a learner inside another, None."""
+    policy: Any = None
+    """The policy that made it; None for one made without."""
 
     def __init_subclass__(cls, of: type[Policy] | None = None, **options: Any) -> None:
         """With `of`, that policy makes its learners by calling this class with itself, the problem and streams."""
         super().__init_subclass__(**options)
         if of is not None:
-            of.learner = lambda policy, problem, streams: cls(policy, problem, streams)  # type: ignore
+
+            def learner(policy: Policy, problem: Problem, streams: Streams) -> Learner:
+                made = cls(policy, problem, streams)  # type: ignore
+                made.policy = policy
+                return made
+
+            of.learner = learner  # type: ignore
             update_abstractmethods(of)
 
     def __init__(self, problem: Problem, streams: Streams) -> None:
@@ -259,7 +265,7 @@ class Learner(Player):
         >>> learner.select()  # the third feature has not been seen yet
         2
         """
-        problem, name = self.problem, type(self.origin or self).__name__
+        problem, name = self.problem, type(self.policy or self).__name__
         if not self.takes_new_arms:
             raise InvalidValueError(
                 f"{name} takes no new arms while it plays; LinUCB, UCB, LinTS, EvidenceLinUCB and LinUCBPlusPlus do"
@@ -288,7 +294,7 @@ class Learner(Player):
     def _repr_html_(self) -> str:
         single = self.problem.single
         state = {name.replace("_", " "): value for name, value in self.describe().items()} if single else {}
-        about = {"policy": repr(self.origin), **self.problem.in_short()}
+        about = {"policy": repr(self.policy), **self.problem.summary()}
         return card(
             type(self).__name__, {**about, **{k: v for k, v in state.items() if k not in ("dim", "replication")}}
         )
@@ -313,7 +319,7 @@ class Learner(Player):
             return dimension_of_moments(sums, self.problem.single, levels, prior)
         if not self.problem.contextual and (seen := self.pull_sums()) is not None:
             return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
-        name = type(self.origin or self).__name__
+        name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
             "adadim.dimension(features, rewards), or play LinUCB, TaperedLinUCB, EvidenceLinUCB or Greedy"
@@ -336,13 +342,13 @@ class Learner(Player):
         >>> restored.select() == learner.select()
         True
         """
-        write_learner(Path(path), self.origin, self.problem, take_state(self))
+        write_learner(Path(path), self.policy, self.problem, take_state(self))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
-        return revive(self.origin, self.problem, take_state(self))
+        return restore_learner(self.policy, self.problem, take_state(self))
 
     def __reduce__(self) -> Any:
-        return revive, (self.origin, self.problem, take_state(self))
+        return restore_learner, (self.policy, self.problem, take_state(self))
 
     def _open_number(self, decision: Any, asked_by: str) -> int:
         if not isinstance(decision, Decision):
@@ -355,7 +361,7 @@ class Learner(Player):
         return self.everyone if rows is None else checked_rows(self.problem, rows)
 
     def _learnable(self, arms: Any, count: int) -> Array:
-        checked = checked_arms(self.problem, arms, count)
+        checked = checked_arm_numbers(self.problem, arms, count)
         if self.problem.growing:
             arrives = as_numpy(self.arrives).min(axis=0)
             for arm in as_numpy(checked).tolist():
@@ -384,7 +390,7 @@ class Learner(Player):
                 ids, arms, memo = self._in_library(self._open[number])
                 self.expect(arms, self._rows(ids), memo)
             self._uncounted.clear()
-        return wanted.ids, *self.choose(self.present(wanted) if self.problem.growing else wanted)
+        return wanted.ids, *self.choose(self.with_available_arms(wanted) if self.problem.growing else wanted)
 
     def _check_there(self, rows: Rows) -> None:
         there = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
@@ -430,7 +436,7 @@ class Learner(Player):
         return arms.item() if self.problem.single else arms
 
 
-def revive(policy: Policy | None, problem: Problem, state: State) -> Learner:
+def restore_learner(policy: Policy | None, problem: Problem, state: State) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
@@ -443,7 +449,7 @@ def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
     problem = problem.to_grow()
     streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
     learner = policy.learner(problem, streams)
-    learner.origin = policy
+    learner.policy = policy
     return learner
 
 

@@ -10,8 +10,8 @@ from adadim.core.files import as_path
 from adadim.core.problem import Problem
 from adadim.core.saving import read_learner
 from adadim.errors import FileError, InvalidTypeError
-from adadim.policies.base import Learner, Policy, revive
-from adadim.policies.inputs import checked_plugins
+from adadim.policies.arguments import checked_plugins
+from adadim.policies.base import Learner, Policy, restore_learner
 
 
 def load(
@@ -42,6 +42,6 @@ def load(
     kinds = {**policies.kinds(), **policies.parts(), **checked_plugins(plugins)}
     policy, state = read_learner(as_path(path, "path"), problem, policy, kinds)
     try:
-        return revive(policy, problem, state)
+        return restore_learner(policy, problem, state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise FileError(f"{path}: damaged, or saved by another version: {error}") from error

@@ -161,7 +161,7 @@ class Player(ABC):
         """Take note that the features of the problem have more arms."""
         return
 
-    def present(self, rows: Rows) -> Rows:
+    def with_available_arms(self, rows: Rows) -> Rows:
         """The same rows in the round that begins, offered the arms that are there."""
         if not self.problem.growing:
             return rows

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
 from adadim.agent import Agent, AgentDecision, Slate
-from adadim.agent.inputs import LONGEST_NAME
+from adadim.agent.requests import LONGEST_NAME
 from adadim.core.codec import finite
 from adadim.dimension import Dimension as Posterior
 

@@ -101,6 +101,8 @@ class EpochBalancing(Policy):
 class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
     """State of `EpochBalancing`: the bases' regressions, and what this epoch has earned and was sure of."""
 
+    policy: EpochBalancing
+
     def __init__(self, policy: EpochBalancing, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.dims = policy, policy.dims_for(problem.dim)

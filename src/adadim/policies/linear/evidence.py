@@ -33,9 +33,9 @@ from adadim.models.evidence import (
 )
 from adadim.models.forgetting import tuned_forgetting_model
 from adadim.models.moments import Moments
+from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
-from adadim.policies.inputs import logged_features
 from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
 from adadim.policies.parameters import BayesFactor, Decay, Form, HalfLife, Probes, RadiusScale, Taper, Tapers, Ties
 from adadim.policies.player import Clock, choice_like

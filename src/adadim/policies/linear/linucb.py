@@ -27,9 +27,9 @@ from adadim.models.evidence import taper_weights
 from adadim.models.forgetting import ForgettingModel, forgetting_model
 from adadim.models.linear import ContextModel, FactorModel, Model, linear_model
 from adadim.models.moments import Moments
+from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import fixed_radius, oful_radius, optimism
-from adadim.policies.inputs import logged_features
 from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
 from adadim.policies.player import Clock, choice_like, on_numpy
 
@@ -119,7 +119,7 @@ class LinearLearner(Learner):
     contexts_on_devices = True
     takes_new_arms = True
 
-    policy: Any
+    rule: Any  # parameters of the rule: the policy, or the LinUCB inside it
     model: Model
     clock: Clock | None = None  # what counts the rounds, where the scores depend on them
 
@@ -142,7 +142,7 @@ class LinearLearner(Learner):
         model = self.model
         here = rows.to_numpy() if model.converts else rows
         masked = here if model.all_arms else model.offered(here)
-        chosen = self.largest(self.scores(here), masked, self.policy.ties)
+        chosen = self.largest(self.scores(here), masked, self.rule.ties)
         if self.clock is not None:
             self.clock.tick(here)
         decided = model.decided(chosen, here)
@@ -226,7 +226,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
 
     def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
         super().__init__(problem, streams, policy.model(problem) if model is None else model)
-        self.policy = policy
+        self.rule = policy
         self.clock = self.make_clock()
         # Asked for in any case: an unknown noise is refused now.
         fixed = policy.width_multiplier(problem, self.model.arms) if self.clock is None else None
@@ -234,7 +234,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
 
     def make_clock(self) -> Clock | None:
         """What counts the rounds, where the radius depends on them."""
-        if not self.problem.endless or not isinstance(self.policy.radius, str):
+        if not self.problem.endless or not isinstance(self.rule.radius, str):
             return None
         self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
         return Clock(self.model.reference)
@@ -243,16 +243,16 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
         if self._radius is not None:
             return self._radius
-        policy, model = self.policy, self.model
+        rule, model = self.rule, self.model
         if t is None and self.clock is not None:
             t = self.clock.now(rows, model.pulls)
-        if policy.radius == "oful":
-            return policy.adaptive_radius(self.problem, rows.of(model.logdet), t)
-        return policy.width_multiplier(self.problem, model.arms, t)
+        if rule.radius == "oful":
+            return rule.adaptive_radius(self.problem, rows.of(model.logdet), t)
+        return rule.width_multiplier(self.problem, model.arms, t)
 
     def scores(self, rows: Rows) -> Array:
         mean, width2 = self.model.predict(rows)
-        return self.policy.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+        return self.rule.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         if not isinstance(self.model, ContextModel):
@@ -268,7 +268,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         radii = self.radius(self.everyone, t) * np.ones((count, 1))  # one for each round, or the same for all
         mean, width2 = next(predicted)
         for radius in radii:
-            chosen = yield self.policy.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
+            chosen = yield self.rule.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
             try:
                 mean, width2 = predicted.send(chosen)
             except StopIteration:
@@ -279,10 +279,10 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         assert row.features is not None
         mean, width2 = state.predict(as_numpy(self._context_model.seen(row.features)), Rows.all(state.theta))
         radius = self._radius
-        if self.policy.radius == "oful":
-            radius = self.policy.adaptive_radius(self.problem, state.logdet)
-        scores = like(self.policy.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
-        return int(self.largest(scores, row, self.policy.ties)[0])
+        if self.rule.radius == "oful":
+            radius = self.rule.adaptive_radius(self.problem, state.logdet)
+        scores = like(self.rule.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
+        return int(self.largest(scores, row, self.rule.ties)[0])
 
 
 @dataclass(frozen=True)
@@ -468,7 +468,7 @@ class LinTSLearner(LinearLearner, of=LinTS):
     model: FactorModel
 
     def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
-        self.policy, self.deviation = policy, policy.scale * problem.noise
+        self.rule, self.deviation = policy, policy.scale * problem.noise
         dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
         if policy.memory is None:
             model = FactorModel(problem, policy.ridge, dim=dim)

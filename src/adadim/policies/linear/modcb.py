@@ -351,6 +351,8 @@ class ModCB(Policy):
 class ModCBLearner(RoundLearner, of=ModCB):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
+    policy: ModCB
+
     needs_sets = "iid"
 
     def __init__(self, policy: ModCB, problem: Problem, streams: Streams) -> None:

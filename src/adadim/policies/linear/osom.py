@@ -147,6 +147,8 @@ class OSOM(Policy):
 class OSOMLearner(RoundLearner, of=OSOM):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
+    policy: OSOM
+
     needs_sets = "fresh"
 
     def __init__(self, policy: OSOM, problem: Problem, streams: Streams) -> None:
@@ -278,6 +280,8 @@ class ALBDim(Policy):
 
 class ALBDimLearner(RoundLearner, of=ALBDim):
     """State of `ALBDim`: the phase, the regression of its play, and the moments of all exploration."""
+
+    policy: ALBDim
 
     needs_sets = "iid"
 
@@ -423,6 +427,8 @@ class ALBNorm(Policy):
 
 class ALBNormLearner(RoundLearner, of=ALBNorm):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
+
+    policy: ALBNorm
 
     needs_sets = "fresh"
 

@@ -78,6 +78,8 @@ class SupLinUCB(Policy):
 class SupLinUCBLearner(Learner, of=SupLinUCB):
     """State of `SupLinUCB`: its levels."""
 
+    policy: SupLinUCB
+
     no_contexts = ""
     contexts_on_devices = True
     needs_sets = "oblivious"

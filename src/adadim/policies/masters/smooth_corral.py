@@ -308,7 +308,7 @@ class StoredPolicies(SmoothedBases):
         self.history = self.history[:, :, :1]  # arms of earlier rounds are not needed
         learners = check_stored(bases.learners)
         count = len(self.played)
-        self.past = [PastRegression(count, one.model.dim, one.policy.ridge) for one in learners]
+        self.past = [PastRegression(count, one.model.dim, one.rule.ridge) for one in learners]
 
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
@@ -330,7 +330,7 @@ class StoredPolicies(SmoothedBases):
 
 def check_stored(learners: Sequence[Any]) -> list[LinUCBLearner]:
     """The base learners, if what they did can be done again: each a LinUCB with a radius that rewards do not change."""
-    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.policy.memory is None]
+    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.rule.memory is None]
     if len(kept) != len(learners):
         raise InvalidValueError(
             "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "

@@ -120,6 +120,8 @@ class LinUCBPlusPlus(Policy):
 class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
     """State of `LinUCBPlusPlus`."""
 
+    policy: LinUCBPlusPlus
+
     no_growing = ""  # arms only come, so a mixture-arm always finds those that made it
     takes_new_arms = True
 
@@ -341,6 +343,8 @@ class LinUCBPlusPlusCorral(Policy):
 
 class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
     """State of `LinUCBPlusPlusCorral`."""
+
+    policy: LinUCBPlusPlusCorral
 
     def __init__(self, policy: LinUCBPlusPlusCorral, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams)

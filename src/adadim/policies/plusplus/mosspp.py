@@ -77,6 +77,8 @@ class MOSSPlusPlus(IteratedMOSS):
 class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
     """State of `MOSSPlusPlus`."""
 
+    policy: IteratedMOSS
+
     in_play = "arms_in_play"  # what `describe` calls the number of those
 
     def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:

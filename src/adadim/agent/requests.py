@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Arm, FloatArray, Log, Round, Settings, State, Told, padded
+from adadim.agent.log import Arm, Log, Round, Settings, State, Told, padded
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
     check_fits,
     integer,
@@ -231,7 +232,7 @@ def _own_features(values: Any, name: Any, settings: Settings) -> FloatArray:
     return vector(values, f"features of {name!r}", settings.design.arm, LARGEST_FACTOR)
 
 
-def checked_arms(arms: Any, costs: Any, settings: Settings) -> list[Arm]:
+def checked_catalogue_arms(arms: Any, costs: Any, settings: Settings) -> list[Arm]:
     """Arms for the catalogue, from dicts of features and of costs by name."""
     if not isinstance(arms, Mapping):
         raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")

@@ -29,7 +29,7 @@ def checked_rows(problem: Problem, rows: Any) -> Rows:
     return Rows.some(index, problem.reference)
 
 
-def checked_arms(problem: Problem, arms: Any, count: int) -> Array:
+def checked_arm_numbers(problem: Problem, arms: Any, count: int) -> Array:
     """One arm for each of `count` replications."""
     if type(arms) is int and count == 1 and 0 <= arms < problem.arms:  # the usual case, and the quickest
         return _one(arms, problem.reference)
