@@ -47,6 +47,10 @@ def test_dim_above_the_number_of_features(policy, dim):
         (lambda: LinUCB(radius=nan), "radius must be a non-negative finite number or a rule, got nan"),
         (lambda: LinUCB(radius=True), "radius must be a non-negative finite number or a rule, got True"),
         (lambda: LinUCB(scale=0), r"scale must be a positive finite number \(a factor on the radius\), got 0"),
+        (
+            lambda: adadim.TwoPriorLinUCB(scale=1e308),
+            r"scale must be at most 1e\+100 \(a factor on the radius\), got 1e\+308",
+        ),
         (lambda: LinUCB(theta_norm=-1), r"theta_norm must be a positive finite number .*, got -1"),
         (lambda: LinUCB(ties="first"), "ties must be 'random' or 'lowest', got 'first'"),
         (lambda: Greedy(ties="first"), "ties must be 'random' or 'lowest', got 'first'"),

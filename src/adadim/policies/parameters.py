@@ -46,6 +46,14 @@ def check_radius_rule(value: Any, name: str) -> None:
         raise InvalidValueError(f"{name} must be a non-negative finite number or a rule, got {shown(value)}")
 
 
+def check_factor(value: Any, name: str, meaning: str) -> None:
+    """Raise unless `value` is a positive number by which a radius can be multiplied without overflow."""
+    if positive(value, name, meaning) > LARGEST_FACTOR:
+        raise InvalidValueError(f"{name} must be at most {LARGEST_FACTOR:g} ({meaning}), got {shown(value)}")
+
+
+LARGEST_FACTOR = 1e100
+
 BayesFactor = Annotated[float, check_bayes_factor]
 Beta = Annotated[float, partial(between, low=0.5, high=1, ends="[)")]
 Bonus = Literal["norm", "squared"]
@@ -57,12 +65,12 @@ Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 Probes = Annotated[int, partial(integer, least=0, meaning="rounds")]
 Radius = Annotated[Literal["noise", "full", "paper", "oful"] | float, check_radius_rule]
-RadiusScale = Annotated[float, partial(positive, meaning="a factor on the radius")]
+RadiusScale = Annotated[float, partial(check_factor, meaning="a factor on the radius")]
 Ridge = Annotated[float, partial(positive, meaning="the regularisation lambda, e.g. 0.1")]
 Taper = Annotated[float, not_negative]
 Tapers = Annotated[float | tuple[float, ...], check_tapers]
 ThetaNorm = Annotated[float, partial(positive, meaning="a bound on the norm of theta, e.g. 1")]
-WidthScale = Annotated[float, partial(positive, meaning="a factor on the confidence width")]
+WidthScale = Annotated[float, partial(check_factor, meaning="a factor on the confidence width")]
 
 SHARED = """
 ambient : bool
