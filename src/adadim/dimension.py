@@ -41,6 +41,7 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 DEPENDENT = 1e-11  # share of a column's length outside the columns before it, below which it is rounding
 SAFE = 1e-4  # share of a column's square left after those before it, above which Cholesky is as good as QR
 DEPENDENT_SQUARE = 1e-10  # the same share of a column's square, where only products of columns are known
+ROUNDING = 10 * np.finfo(float).eps
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
 
 
@@ -502,11 +503,16 @@ def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[Fl
     kept = np.zeros(dim, dtype=bool)
     for j in range(dim):
         done = np.flatnonzero(kept[:j])
-        row = np.zeros(0)
+        row, least = np.zeros(0), DEPENDENT_SQUARE
         if done.size:
-            row = solve_triangular(lower[np.ix_(done, done)], gram[done, j], lower=True)
+            factor = lower[np.ix_(done, done)]
+            row = solve_triangular(factor, gram[done, j], lower=True)
+            # With c the column's coefficients in the columns before it, rounding of what is left of it grows as
+            # eps (1 + |c|)^2 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", lemma 10.10).
+            coefficients = solve_triangular(factor, row, lower=True, trans="T")
+            least = max(least, ROUNDING * (1.0 + np.abs(coefficients).sum()) ** 2)
         left = gram[j, j] - row @ row
-        if left > DEPENDENT_SQUARE:
+        if left > least:
             kept[j] = True
             lower[j, done], lower[j, j] = row, np.sqrt(left)
             w[j] = (moment[j] - row @ w[done]) / lower[j, j]

@@ -50,3 +50,21 @@ def test_levels_and_no_data():
     empty = dimension_of_sums(Moments.zeros(3))
     assert np.allclose(empty.probabilities, 1 / 3)
     assert np.isnan(empty.noise)
+
+
+@pytest.mark.parametrize("seed", [402, 779, 824, 1022, 1167])
+def test_sums_of_fewer_choices_than_features_give_one_answer_in_any_order(seed):
+    """24 features of 12 choices: half of them depend on the others, and what rounding leaves of them must not count."""
+    rng, n = np.random.default_rng(seed), 12
+    catalogue, chosen = rng.normal(size=(5, 3)), rng.integers(5, size=n)
+    context, arms = rng.normal(size=(n, 4)), catalogue[chosen]
+    products = (arms[:, :, None] * context[:, None, :]).reshape(n, -1)
+    features = np.column_stack([np.ones(n), arms, context, products, np.eye(4)[chosen % 4]])
+    rewards, weights = rng.normal(size=n), np.exp2((np.arange(n) - n) / 30)
+    answers = []
+    for order in (np.arange(n), rng.permutation(n)):
+        sums = Moments.zeros(features.shape[1])
+        for at in order:
+            sums.add(features[[at]], rewards[[at]], weights[[at]])
+        answers.append(dimension_of_sums(sums).probabilities)
+    assert np.abs(answers[0] - answers[1]).max() < 1e-6
