@@ -284,12 +284,17 @@ def unfold(browser):
 @both
 def test_tables_fit_or_say_that_they_scroll(full):
     unfold(full)
-    tables = full.execute_script(
+    sizes = (
         "return [...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth > box.clientWidth + 1,"
         "!box.previousSibling.hidden, box.classList.contains('more'), box.closest('section').id])"
     )
+
+    def agree(browser):  # the page measures its tables when the browser has laid them out
+        return all(hides == told == marked for hides, told, marked, _ in browser.execute_script(sizes))
+
+    WebDriverWait(full, 5).until(agree)
+    tables = full.execute_script(sizes)
     assert len(tables) == 4 + 3 * 3
-    assert all(hides == told == marked for hides, told, marked, _ in tables)
     scrolling = {section for hides, _, _, section in tables if hides}
     width = full.execute_script("return innerWidth")
     assert scrolling == {"block-1"} if width == 1280 else scrolling >= {"block-0", "block-1"}
