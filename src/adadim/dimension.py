@@ -19,8 +19,8 @@ from scipy.linalg import solve_triangular
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
-from adadim.core.display import card
-from adadim.core.frames import Tabular, without_frame
+from adadim.core.display import html_table
+from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.evidence import order_of
 from adadim.models.factor import log_evidence, prior_precisions
@@ -174,7 +174,7 @@ class Dimension(Tabular):
         several = self.probabilities.ndim > 1
         low, high = self.interval(0.9)
         rows = {"answer": str(self), "most likely d*": self.mode, "90% interval": f"{low} to {high}"}
-        return card("Dimension", {"answer": str(self)} if several else rows)
+        return html_table("Dimension", {"answer": str(self)} if several else rows)
 
     def _columns(self) -> dict[str, Any]:
         rows = np.atleast_2d(self.probabilities)
@@ -263,7 +263,7 @@ def dimension(
     >>> adadim.dimension(powers, rewards, levels={"line": 2, "cubic": 4, "all": 7}).probabilities.round(2)
     array([0., 1., 0.])
     """
-    features, columns = without_frame(features)
+    features, columns = numbers_and_names(features)
     table, response = checked_choices(features, rewards)
     others = None if arms is None else checked_arm_features(arms, table.shape[1])
     question = _Question.of(table.shape[1], levels, prior, taper, ridge)

@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, like, zeros
 from adadim.core.checks import integer, one_of, positive
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows
@@ -62,7 +62,9 @@ class ContextInstance(Playable):
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
 
     def _repr_html_(self) -> str:
-        return card("ContextInstance", {**self.problem.summary(), "law of features": self.law, "delay": self.delay})
+        return html_table(
+            "ContextInstance", {**self.problem.html_rows(), "law of features": self.law, "delay": self.delay}
+        )
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""

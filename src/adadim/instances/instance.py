@@ -25,7 +25,7 @@ from adadim.core.arrays import (
     to_torch,
 )
 from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_replications
 from adadim.core.rows import Rows
@@ -179,7 +179,7 @@ class Instance(Playable):
             matter = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1)) + 1
         best = float(as_numpy(self.best).mean())
         rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter, "delay": self.delay}
-        return card("Instance", {**self.problem.summary(), **rest})
+        return html_table("Instance", {**self.problem.html_rows(), **rest})
 
     def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
         """How much better the best arm is than the best of round 1; an error if by more than `slack`."""

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, IntArray
 from adadim.core.checks import flag, integer, require, shown
 from adadim.core.design import in_like_units, interactions
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.frames import Frame, Table, checked_names, distinct
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
@@ -41,7 +41,7 @@ class _FromTable:
         return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"
 
     def _repr_html_(self) -> str:
-        return card(type(self).__name__, {**self.problem.summary(), "rows": len(self.rewards)})
+        return html_table(type(self).__name__, {**self.problem.html_rows(), "rows": len(self.rewards)})
 
     def to(self, device: str) -> NoReturn:
         """Refuse: tables are played with NumPy."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
-from adadim.core.display import Bar, card
+from adadim.core.display import Bar, html_table
 from adadim.core.frames import Tabular
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
@@ -79,7 +79,7 @@ class Outcome(Tabular):
         final = np.atleast_1d(self.final)
         spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
         policy, rounds = repr(self.learner.policy), int(self.times[-1])
-        return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
+        return html_table("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from adadim.core import codec
 from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, require, shown, suggestion
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
 from adadim.play.simulate import RECORDS, record_points
@@ -182,7 +182,7 @@ class Study:
     def _repr_html_(self) -> str:
         about = {"instances": ", ".join(self.instances), "policies": ", ".join(self.policies)}
         variant = self.labels.get("variant")
-        return card(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
+        return html_table(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
 
     def check(self) -> Study:
         """Try the study out: build a small instance of each kind, start every policy on it, and return the study.
