@@ -16,6 +16,7 @@ Array = Any
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
+BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 device_of = device
 NUMBERS_PER_COPY = 2**20  # as many numbers `squared_lengths` may copy at a time

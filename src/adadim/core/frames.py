@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
 from adadim.core.files import explained
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
@@ -66,7 +66,7 @@ class Table:
             raise InvalidValueError(f"column {name!r} of {self} must have one value per row, got shape {values.shape}")
         return values
 
-    def filled(self, name: str) -> np.ndarray[Any, np.dtype[np.bool]]:
+    def filled(self, name: str) -> BoolArray:
         """Which rows have a value in a column: neither null nor NaN."""
         values = self.column(name)
         if values.dtype.kind == "O":
@@ -130,7 +130,7 @@ def checked_names(names: Any, name: str) -> list[str]:
     return list(names)
 
 
-def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
+def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], IntArray]:
     """The different values of a column, sorted, at least two of them, and which of them each row has."""
     for row, value in enumerate(values.tolist()):
         if value is None or value != value:

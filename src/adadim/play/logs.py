@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
 from adadim.core.design import Design, in_like_units, interactions
 from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
-
-BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 PROBABILITIES = ("propensity", "probability")  # what the column may be called, if it is not named
 OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms

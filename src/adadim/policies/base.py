@@ -316,9 +316,9 @@ class Learner(Player):
         ((2, 12), True)
         """
         if (sums := self.context_sums()) is not None:
-            return dimension_of_moments(sums, self.problem.single, levels, prior)
+            return dimension_of_moments(sums, levels, prior, single=self.problem.single)
         if not self.problem.contextual and (seen := self.pull_sums()) is not None:
-            return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
+            return dimension_of_arms(self.problem.actions, *seen, levels, prior)
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
