@@ -24,7 +24,7 @@ from adadim.instances.instance import CLICK_NOISE, check_sizes
 
 @dataclass(eq=False, repr=False)
 class _FromTable:
-    """What both kinds of tables share: rows in an order of their own for each replication."""
+    """Base of both kinds of tables: the rows come in another order in each replication."""
 
     problem: Problem
     arms: tuple[Any, ...]
@@ -89,7 +89,7 @@ class TableInstance(_FromTable, ContextInstance):
 
 @dataclass(eq=False, repr=False)
 class LoggedInstance(_FromTable):
-    """A table of choices that somebody made at random, with the reward of what was chosen; played by replay.
+    """A table of choices that were made at random, with the reward of what was chosen; played by replay.
 
     A policy is shown one row after the other. Where it chooses what was chosen in the row, it gets the row's reward and
     learns; the other rows leave no trace. If the arms were drawn uniformly, whatever else is in the row, the rows
@@ -116,7 +116,7 @@ class LoggedInstance(_FromTable):
 
 
 class _Options(TypedDict, total=False):
-    """What both kinds of tables take, see `table`."""
+    """Parameters of both kinds of tables, see `table`."""
 
     horizon: int | None
     noise: float | None
@@ -213,18 +213,18 @@ def table(
         raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
     if classes is not None:
         labels, rewards = _rewards_of_classes(source, classes)
-        told = CLICK_NOISE if noise is None else noise
-        problem = _problem(covariates, len(labels), shared, horizon, told, replications)
+        noise = CLICK_NOISE if noise is None else noise
+        problem = _problem(covariates, len(labels), shared, horizon, noise, replications)
         return TableInstance(problem, tuple(labels), covariates, rewards, shared, seed, as_delay(delay))
     if delay is not None:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
-    gained = source.numbers(reward)
+    rewards = source.numbers(reward)
     options, chosen = distinct(source.column(arm), arm)
-    rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
+    rounds = max(1, len(rewards) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
-    return LoggedInstance(problem, tuple(options), covariates, gained, shared, seed, chosen=chosen)
+    return LoggedInstance(problem, tuple(options), covariates, rewards, shared, seed, chosen=chosen)
 
 
 def _problem(

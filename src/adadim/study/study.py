@@ -16,7 +16,7 @@ from adadim.core.checks import check_fits, file_name, integer, is_integer, print
 from adadim.core.display import html_table
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
-from adadim.play.simulate import RECORDS, record_points
+from adadim.play.simulate import RECORDED_ROUNDS, record_points
 from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
@@ -102,7 +102,7 @@ class Study:
     policies: Mapping[str, Any]
     trials: int
     seed: int = 0
-    record: int | Sequence[int] = RECORDS
+    record: int | Sequence[int] = RECORDED_ROUNDS
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=dict, repr=False)
     labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
