@@ -224,7 +224,7 @@ def dimension(
     Parameters
     ----------
     features : array (n, d), or a DataFrame of pandas or polars
-        Features of what was chosen, one row per choice, most basic first. The answer knows the names of columns.
+        Features of what was chosen, one row per choice, most basic first. The answer has the names of columns.
     rewards : array (n,)
         What each choice brought.
     levels : dict or list, optional
@@ -291,7 +291,7 @@ def dimension_of_moments(
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked: the possible d*, their prior, and the prior of the coefficients."""
+    """The possible d*, their prior, and the prior of the coefficients."""
 
     dim: int
     support: IntArray

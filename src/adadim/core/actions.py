@@ -93,9 +93,9 @@ class ActionSet:
         """Arms reduced to their first `dim` features, without duplicates.
 
         Returns the truncated set and, for each of its arms, the arm of this set to pull. In an expressive set the
-        arms cut at levels >= `dim` look alike; the longest stands for them. With ``supported=True`` only arms that
-        are zero after feature `dim` remain (those for which a model in `dim` features is still linear); if
-        there are none, the shortest level stands in.
+        arms cut at levels >= `dim` become equal, and the longest is pulled for them. With ``supported=True`` only arms
+        that are zero after feature `dim` remain (those for which a model in `dim` features is still linear), or else
+        those of the shortest level.
         """
         dim = integer(dim, "dim", most=self.dim, meaning="the number of features")
         if supported:
@@ -119,7 +119,7 @@ class ActionSet:
     def rescaled(self, among: Any = None) -> ActionSet:
         """The same arms divided, in each replication, by the norm of the longest (arms that are all zero stay so).
 
-        `among`, (R, K_0), says which rows of the features to look at; all by default.
+        `among`, (R, K_0), says among which rows of the features to look for the longest; all by default.
         """
         xp = self.xp
         squared = self.squared_norms()

@@ -359,7 +359,7 @@ class _SourceReader:
 
 
 def _used_names(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Global and enclosing names in a function, with what they stand for."""
+    """Global and enclosing names that a function uses, with their values."""
     for code in _codes(function.__code__):
         for name in code.co_names:
             if name in function.__globals__ and not name.startswith("__"):

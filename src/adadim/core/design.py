@@ -267,8 +267,8 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None, 
     order : sequence of int, optional
         Columns of `context` to use, most basic first; by default all, as they come.
     shared : bool
-        Put the covariates themselves after the constant, before the arms: what they say about rewards whatever is
-        chosen. Then the arms say which is better, and the rest for whom.
+        Put the covariates themselves after the constant, before the arms: they explain what all arms have in common.
+        Then the arms say which is better, and their products with the covariates in which context.
 
     Returns
     -------

@@ -136,7 +136,7 @@ def read(path: Place, error: type[FileError] = FileError) -> bytes:
 
 
 def names(folder: Place, error: type[FileError] = FileError) -> list[str]:
-    """Names of what is in a folder; none if there is no such folder."""
+    """Names of the files and folders in a folder; none if there is no such folder."""
     with _errors(folder, error), contextlib.suppress(FileNotFoundError):
         if not isinstance(folder, Url):
             return os.listdir(folder)

@@ -45,7 +45,7 @@ def on_host(action: Callable[..., None], *arguments: Any) -> None:
 
 
 class Recorder:
-    """Calls a function, which works in place on arrays that exist beforehand, or replays what it did."""
+    """Calls a function, which works in place on arrays that exist beforehand, or replays its recorded operations."""
 
     def __init__(self, function: Action, reference: Array) -> None:
         self.function = function

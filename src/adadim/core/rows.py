@@ -1,4 +1,4 @@
-"""Which replications a call concerns, and what they are offered.
+"""Which replications a call concerns, and the arms they are offered.
 
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those still
 playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
@@ -50,7 +50,7 @@ class Rows:
         return cls(like(positions, reference), indices(reference))
 
     def offering(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Rows:
-        """The same rows with what they are offered this round, an entry for each of them."""
+        """The same rows with the offer of this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
         offered = object.__new__(Rows)  # not `Rows(...)`, which would work out the positions again
@@ -71,7 +71,7 @@ class Rows:
         return scores
 
     def _part(self, index: Any, at: Any) -> Rows:
-        """Some of these rows, which stand at some positions among them."""
+        """Those of these rows at the positions `at`; `index` are these replications."""
         part = Rows(index, self._numbers)
         if self.features is not None or self.allowed is not None:
             part.features = None if self.features is None else self.features[at]
@@ -110,7 +110,7 @@ class Rows:
             array[self.positions, columns] += values
 
     def pick(self, positions: Array) -> Rows:
-        """Those of these rows that stand at some positions among them."""
+        """Those of these rows at some positions among them."""
         return self._part(self.positions[positions], positions)
 
     def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
@@ -141,7 +141,7 @@ class Rows:
                 yield label, self._part(like(self.ids[at], self._numbers), many), many
 
     def to_numpy(self) -> Rows:
-        """The same rows and what they are offered with NumPy, for statistics kept on the host whatever the library."""
+        """The same rows and their offer in NumPy, for statistics that are kept on the host."""
         if is_numpy(self._numbers):
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)

@@ -275,7 +275,7 @@ class FixedEnvironment:
         """Do nothing: no round differs from the one before."""
 
     def offer(self, rows: Rows) -> Rows:
-        """The same rows: a learner knows the arms."""
+        """The same rows: the arms are those of the problem."""
         return rows
 
     def pull(self, arms: Array, rows: Rows) -> Array:

@@ -89,15 +89,15 @@ class TableInstance(_FromTable, ContextInstance):
 
 @dataclass(eq=False, repr=False)
 class LoggedInstance(_FromTable):
-    """A table of choices that were made at random, with the reward of what was chosen; played by replay.
+    """A table of choices that were made at random, with the reward of the arm chosen; played by replay.
 
-    A policy is shown one row after the other. Where it chooses what was chosen in the row, it gets the row's reward and
-    learns; the other rows leave no trace. If the arms were drawn uniformly, whatever else is in the row, the rows
-    that it meets in this way are what it would have met live (Li et al. 2011).
+    A policy is shown one row after the other. Where it chooses the arm that was chosen in the row, it gets the row's
+    reward and learns; it does not learn from other rows. If the arms were drawn uniformly, whatever else is in the row,
+    the rows that it learns from are distributed like those of a live run (Li et al. 2011).
 
     `arms` are their names, sorted, `covariates` (n, p) what is known of each row, most basic first, `chosen` (n,) the
-    position in `arms` of what was chosen, and `rewards` (n,) what it brought. `problem` is what the policy may know;
-    its horizon is the number of rows divided by that of arms, about as many as match.
+    position in `arms` of the arm chosen, and `rewards` (n,) its reward. `problem` is what the policy may know; its
+    horizon is the number of rows divided by that of arms, about as many as match.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class LoggedInstance(_FromTable):
     chosen: IntArray = field(kw_only=True)
 
     def logged(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
-        """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
+        """Features (R, K, d), the position of the arm chosen (R,) and its reward (R,), row by row."""
         for rows in self.order():
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
 
@@ -172,7 +172,7 @@ def table(
         Columns with the covariates, most basic (or cheapest to obtain) first. Arms have a model each: see
         `adadim.interactions`.
     reward, arm : str, optional
-        Of logged data: columns with the reward and with what was chosen, at random with equal probabilities.
+        Of logged data: columns with the reward and with the arm chosen, at random with equal probabilities.
     classes : str or sequence of str, optional
         Column with the labels, which are the arms: the reward is 1 for the label of the row, else 0. Or a column for
         each arm with its reward in [0, 1], e.g. those of several labels that may hold together.

@@ -60,8 +60,8 @@ class Evaluation:
     Attributes
     ----------
     replay : Estimate or None
-        Mean reward of the rows in which the policy, learning from these alone, chose what was chosen. None unless the
-        log is uniform and the policy's choices are definite.
+        Mean reward of the rows in which the policy, learning from these alone, chose the logged arm. None unless the
+        log is uniform and the policy's choices are not random.
     ips, snips, dr : Estimate
         Inverse propensity score, its self-normalised form, and the doubly robust one.
     logged : Estimate
@@ -77,7 +77,7 @@ class Evaluation:
     level : float
         Level of the intervals.
     warnings : tuple of str
-        Why not to believe it.
+        Reasons not to trust the estimates.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def evaluate(
         (a list that goes before the features of each arm, or is multiplied with them as "design" says), as
         `Agent.export` writes. Rows without a reward, a probability or arms offered are left out.
     arm, reward : str
-        Columns with the name of what was chosen and with what it brought.
+        Columns with the name of the arm that was chosen and with its reward.
     propensity : str or float, optional
         Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
         "uniform". By default the column "propensity" or "probability".
@@ -275,14 +275,14 @@ def _walk(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every
 
 
 def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:
-    """Probabilities (n, K) of definite choices."""
+    """Probabilities (n, K) of choices (n,): 1 for the arm chosen."""
     chances = np.zeros((len(log), log.arms))
     chances[np.arange(len(log)), choices] = 1.0
     return chances
 
 
 def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray | None]:
-    """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
+    """Probabilities (n, K) of a rule that learns nothing, and its choices if none is random and the log is uniform."""
     choices = as_numpy(rule)
     wanted = "be a Policy, a function that makes one, arms (n,) or probabilities (n, K)"
     require(choices.dtype.kind in "biuf", "policy", wanted, rule, InvalidTypeError)
@@ -300,8 +300,8 @@ def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray |
     outside = np.arange(arms) >= log.sizes[:, None]
     if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
         raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
-    definite = log.uniform and bool((chances.max(axis=1) == 1.0).all())
-    return chances, chances.argmax(axis=1) if definite else None
+    replayable = log.uniform and bool((chances.max(axis=1) == 1.0).all())
+    return chances, chances.argmax(axis=1) if replayable else None
 
 
 def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:
@@ -314,7 +314,7 @@ def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:
 def predictions(log: LoggedChoices) -> FloatArray:
     """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows of the blocks before it.
 
-    No row has a part in what it is predicted by: the doubly robust estimator is unbiased however wrong the model is.
+    No row is used to predict its own reward, so the doubly robust estimator is unbiased however wrong the model is.
     """
     predicted = np.zeros((len(log), log.arms))
     second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0

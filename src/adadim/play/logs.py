@@ -42,7 +42,7 @@ class LoggedChoices:
         return f"LoggedChoices({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
 
     def rows(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
-        """Features (1, K_i, d), what was chosen (1,) and its reward (1,), of one row after the other."""
+        """Features (1, K_i, d), the position of the arm chosen (1,) and its reward (1,), row by row."""
         for start in range(0, len(self), ROWS_PER_BLOCK):
             offers = self.offers(start, min(start + ROWS_PER_BLOCK, len(self)))
             for row, offer in enumerate(offers, start):

@@ -89,8 +89,8 @@ class Replay:
     Attributes
     ----------
     mean : float array (R,)
-        Mean reward of the rows in which the policy chose what was chosen: what it would have earned a round. Not a
-        number where there is none.
+        Mean reward of the rows in which the policy chose the logged arm: what it would have earned per round. Not a
+        number where there is no such row.
     matched : int array (R,)
         How many rows that were.
     times : int array (n,)
@@ -122,7 +122,7 @@ class Replay:
 
     @property
     def matched(self) -> IntArray:
-        """Number of rows in which the policy chose what was chosen, (R,)."""
+        """Number of rows in which the policy chose the logged arm, (R,)."""
         return self.matches[:, -1]
 
     @property
@@ -286,7 +286,7 @@ class LateRewards:
 
     def answer_due(self, t: int) -> None:
         """Learn the rewards that have come since the decision before that of round `t`."""
-        if t == 1:  # other replications begin
+        if t == 1:  # the next replications begin
             self.due.clear()
         self.round = t
         for pulls in self._one_of_each(self.due.pop(t, [])):
@@ -367,9 +367,9 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses what was chosen.
+    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses the logged arm.
 
-    Gives each row with what it chooses in place of the features. With `every` and R = 1 it learns from all, if it can.
+    Gives each row with its choice in place of the features. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone.offering(features, None)
