@@ -101,7 +101,7 @@ def _writable(array: Array) -> Array:
 
 
 def real_array(values: Any, name: str, *, copy: bool = True) -> Array:
-    """`values` as a float64 array, NumPy's unless they are a tensor; an error unless they are real numbers."""
+    """`values` in float64, NumPy's unless a tensor, copied unless `copy` is False; an error unless real numbers."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidTypeError(f"{name} must be real numbers, got a masked array; fill it first, e.g. with filled(0)")
     if hasattr(values, "detach"):
