@@ -64,7 +64,7 @@ def posteriors(actions: adadim.ActionSet, counts: np.ndarray, sums: np.ndarray, 
     factor.rebuild(gram, np.vecmat(sums, features), squares, counts.sum(axis=1), factor.everyone)
     logs = evidences(factor)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    learned = dimension_of_arms(actions, np.arange(ARMS), counts, sums, squares, None, "uniform")
+    learned = dimension_of_arms(actions, counts, sums, squares)
     return {"given": weights / weights.sum(axis=1, keepdims=True), "learned": learned.probabilities}
 
 

@@ -7,7 +7,7 @@
 (1, 100)
 """
 
-from adadim import startup as _startup  # noqa: F401 (first: it sees to Ctrl-C during the imports below)
+from adadim import startup as _startup  # noqa: F401 (first, so that Ctrl-C during the imports below ends in one line)
 
 # isort: split
 from importlib.metadata import version as _version

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, real_array
+from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
-from adadim.core.display import card
-from adadim.core.frames import Tabular, without_frame
+from adadim.core.display import html_table
+from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.evidence import order_of
 from adadim.models.factor import log_evidence, prior_precisions
@@ -47,7 +47,7 @@ ALIKE = 1e-12  # share of a column's largest entry by which entries of equal row
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dimension(Tabular):
-    """What is known about d*, the number of leading features that matter.
+    """The posterior of d*, the number of leading features that matter.
 
     Arrays have a first axis of R replications if they come from a learner of R replications. As a table it has a row
     for each possible d*: its value and name if it has one, probability, prior, and the tail P(d* >= m).
@@ -79,10 +79,10 @@ class Dimension(Tabular):
     >>> import adadim, numpy as np
     >>> rng = np.random.default_rng(0)
     >>> features = rng.standard_normal((300, 8))
-    >>> found = adadim.dimension(features, features[:, :3].sum(axis=1) + rng.standard_normal(300))
-    >>> found.mode, found.interval(0.9)
+    >>> answer = adadim.dimension(features, features[:, :3].sum(axis=1) + rng.standard_normal(300))
+    >>> answer.mode, answer.interval(0.9)
     (3, (3, 3))
-    >>> print(found)
+    >>> print(answer)
     3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
     """
 
@@ -99,8 +99,8 @@ class Dimension(Tabular):
     @property
     def tail(self) -> FloatArray:
         """P(d* >= j) of every feature j = 1, ..., d: the probability that it, or a later one, matters; (d,)."""
-        ahead = np.cumsum(self.probabilities[..., ::-1], axis=-1)[..., ::-1]
-        padded = np.concatenate([np.minimum(ahead, 1.0), np.zeros_like(ahead[..., :1])], axis=-1)
+        tails = np.cumsum(self.probabilities[..., ::-1], axis=-1)[..., ::-1]
+        padded = np.concatenate([np.minimum(tails, 1.0), np.zeros_like(tails[..., :1])], axis=-1)
         return np.asarray(padded[..., np.searchsorted(self.support, np.arange(1, self.dim + 1))])
 
     @property
@@ -175,17 +175,17 @@ class Dimension(Tabular):
         several = self.probabilities.ndim > 1
         low, high = self.interval(0.9)
         rows = {"answer": str(self), "most likely d*": self.mode, "90% interval": f"{low} to {high}"}
-        return card("Dimension", {"answer": str(self)} if several else rows)
+        return html_table("Dimension", {"answer": str(self)} if several else rows)
 
     def _columns(self) -> dict[str, Any]:
         rows = np.atleast_2d(self.probabilities)
-        called = list(self.levels or [])
+        names = list(self.levels or [])
         if self.levels is None and self.names is not None:
-            called = [self.names[m - 1] for m in self.support]
+            names = [self.names[m - 1] for m in self.support]
         columns: dict[str, Any] = {"replication": np.repeat(np.arange(len(rows)), len(self.support))}
         columns["features"] = np.tile(self.support, len(rows))
-        if called:
-            columns["name"] = called * len(rows)
+        if names:
+            columns["name"] = names * len(rows)
         tails = np.minimum(np.cumsum(rows[:, ::-1], axis=1)[:, ::-1], 1.0)
         columns |= {"probability": rows.ravel(), "prior": np.tile(self.prior, len(rows)), "tail": tails.ravel()}
         if self.probabilities.ndim == 1:
@@ -220,12 +220,12 @@ def dimension(
     *,
     arms: Array | None = None,
 ) -> Dimension:
-    """How many of the leading features matter, from past choices, whoever made them.
+    """How many of the leading features matter, from past choices, however they were made.
 
     Parameters
     ----------
     features : array (n, d), or a DataFrame of pandas or polars
-        Features of what was chosen, one row per choice, most basic first. The answer knows the names of columns.
+        Features of what was chosen, one row per choice, most basic first. The answer has the names of columns.
     rewards : array (n,)
         What each choice brought.
     levels : dict or list, optional
@@ -240,7 +240,7 @@ def dimension(
         the evidence, in the canonical basis of the features (see Notes).
     arms : array (K, d), optional
         All that could have been chosen, if it was the same each time: a better ground for the canonical basis than the
-        rows that were chosen, if who chose them did so by their rewards.
+        rows that were chosen, if the choices depended on rewards.
 
     Notes
     -----
@@ -264,7 +264,7 @@ def dimension(
     >>> adadim.dimension(powers, rewards, levels={"line": 2, "cubic": 4, "all": 7}).probabilities.round(2)
     array([0., 1., 0.])
     """
-    features, columns = without_frame(features)
+    features, columns = numbers_and_names(features)
     table, response = checked_choices(features, rewards)
     others = None if arms is None else checked_arm_features(arms, table.shape[1])
     question = _Question.of(table.shape[1], levels, prior, taper, ridge)
@@ -272,12 +272,10 @@ def dimension(
 
 
 def dimension_of_arms(
-    actions: ActionSet, arms: Array, counts: Array, sums: Array, squares: Array, levels: Levels, prior: Prior
+    actions: ActionSet, counts: Array, sums: Array, squares: Array, levels: Levels = None, prior: Prior = "uniform"
 ) -> Dimension:
-    """`dimension` of what learners have seen: pulls and sums (R, k) of some arms (k,) of `actions`, squares (R,)."""
-    pulls = np.zeros((actions.replications, actions.arms), dtype=np.int64)
-    totals = np.zeros(pulls.shape)
-    pulls[:, as_numpy(arms)], totals[:, as_numpy(arms)] = as_numpy(counts), as_numpy(sums)
+    """`dimension` of the pulls and sums of rewards (R, K) of the arms of `actions`, and sums of squares (R,)."""
+    pulls, totals = as_numpy(counts).astype(np.int64), as_numpy(sums)
     data = [
         Pooled(as_numpy(actions.dense(r)), pulls[r], totals[r], square)
         for r, square in enumerate(as_numpy(squares).tolist())
@@ -285,52 +283,48 @@ def dimension_of_arms(
     return replace(_Question.of(actions.dim, levels, prior).answer(data, actions.single), names=actions.names)
 
 
-def dimension_of_sums(sums: Moments, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-    """`dimension` of choices of which only the sums are known; the same, if no two choices had equal features."""
-    return dimension_of_moments([sums], True, levels, prior)
-
-
-def dimension_of_moments(data: Sequence[Moments], single: bool, levels: Levels, prior: Prior) -> Dimension:
-    """`dimension_of_sums` of each replication."""
+def dimension_of_moments(
+    data: Sequence[Moments], levels: Levels = None, prior: Prior = "uniform", *, single: bool = True
+) -> Dimension:
+    """`dimension` from the sums of each replication alone; the same, if no two choices had equal features."""
     return _Question.of(len(data[0].moment), levels, prior).answer(data, single)
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked: the possible d*, their prior, and the prior of the coefficients."""
+    """The possible d*, their prior, and the prior of the coefficients."""
 
     dim: int
     support: IntArray
-    names: dict[str, int] | None
+    levels: dict[str, int] | None
     prior: FloatArray
     taper: float
     ridge: float | None
 
     @classmethod
     def of(cls, dim: int, levels: Levels, prior: Prior, taper: float = 0.0, ridge: float | None = None) -> _Question:
-        names = None if levels is None else checked_levels(levels, dim)
-        support = np.arange(1, dim + 1) if names is None else np.array(list(names.values()))
+        named = None if levels is None else checked_levels(levels, dim)
+        support = np.arange(1, dim + 1) if named is None else np.array(list(named.values()))
         weights = checked_prior(prior, support)
         if ridge is not None:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
             ridge = between(ridge, "ridge", 1e-100, 1e100)  # so that its products with j^taper are numbers
         largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
-        return cls(dim, support, names, weights, between(taper, "taper", 0.0, largest), ridge)
+        return cls(dim, support, named, weights, between(taper, "taper", 0.0, largest), ridge)
 
     def answer(self, data: Sequence[Pooled] | Sequence[Moments], single: bool) -> Dimension:
-        """The answer of the data of each replication."""
-        posteriors = [self._posterior(part) for part in data]
-        probabilities, noise = np.array([p for p, _ in posteriors]), np.array([s for _, s in posteriors])
-        choices = np.array([round(_choices(part)) for part in data])
-        rest = (self.prior, self.support, self.dim, self.names)
+        """The answer from the data of each replication."""
+        probabilities, noise = map(np.array, zip(*map(self._posterior, data), strict=True))
+        choices = np.array([round(part.weight) for part in data])
+        question = (self.prior, self.support, self.dim, self.levels)
         if single:
-            found = Dimension(probabilities[0], float(noise[0]), int(choices[0]), *rest)
-            return replace(found, order=_order(data[0]))
-        return Dimension(probabilities, noise, choices, *rest)
+            order = _order(data[0])
+            return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *question, order=order)
+        return Dimension(probabilities, noise, choices, *question)
 
     def _posterior(self, data: Pooled | Moments) -> tuple[FloatArray, float]:
         """P(d* = m) and the estimated noise."""
-        n = _choices(data)
+        n = data.weight
         if n == 0 or data.squares == 0.0:
             return self.prior, np.nan if n == 0 else 0.0
         size = float(np.sqrt(data.squares))  # rewards of any unit, and no overflow
@@ -343,8 +337,8 @@ class _Question:
                 logdets, residuals = canonical_prefixes(scaled, RIDGES, self.taper)
             else:
                 table, within = scaled.table(scaled.arms)
-                steps, squares, rest = _factored(table, prior_precisions(self.ridge, self.taper, self.dim))
-                logdets, residuals = np.cumsum(steps)[None], (_beyond(squares) + within + rest)[None]
+                steps, squares, unexplained = _factored(table, prior_precisions(self.ridge, self.taper, self.dim))
+                logdets, residuals = np.cumsum(steps)[None], (_sums_after(squares) + within + unexplained)[None]
         at = self.support - 1
         logs = log_evidence(logdets[:, at], residuals[:, at], n, 1.0)
         with np.errstate(divide="ignore"):
@@ -355,18 +349,14 @@ class _Question:
 
 
 def _order(data: Pooled | Moments) -> str | None:
-    """What the data say against the order of the features."""
+    """What the data say against the order of the features, if they do."""
     if isinstance(data, Pooled):
         pulled = np.flatnonzero(data.counts)
-        x, counts, gained = data.arms[pulled], data.counts[pulled], data.sums[pulled]
+        x, counts, rewards = data.arms[pulled], data.counts[pulled], data.sums[pulled]
         extent = np.abs(x).max(axis=0, initial=0.0)
-        sums = (x.T * counts) @ x, gained @ x, data.squares, float(data.n), 0.0, extent
-        data = Moments(*sums, first=counts @ x, total=float(gained.sum()))
+        sums = (x.T * counts) @ x, rewards @ x, data.squares, data.weight, 0.0, extent
+        data = Moments(*sums, first=counts @ x, total=float(rewards.sum()))
     return order_of(data)
-
-
-def _choices(data: Pooled | Moments) -> float:
-    return data.weight if isinstance(data, Moments) else data.n
 
 
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
@@ -387,7 +377,7 @@ def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatA
 
 
 def checked_arm_features(arms: Array, dim: int) -> FloatArray:
-    """Features (K, d) of all that could have been chosen as floats."""
+    """Features (K, d) of all arms that could have been chosen, as floats."""
     array = as_numpy(arms)
     shaped = array.dtype.kind in "biuf" and array.ndim == 2 and array.shape[1] == dim
     wanted = f"be finite numbers of shape (K, {dim}), with the columns of features"
@@ -433,7 +423,7 @@ def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Choices and rewards summed up by arm, chosen or not; `squares` is the sum of all squared rewards."""
+    """Numbers of choices and sums of rewards by arm, chosen or not; `squares` is the sum of all squared rewards."""
 
     arms: FloatArray
     counts: np.ndarray[Any, Any]
@@ -445,28 +435,28 @@ class Pooled:
         """Pool choices (n, d) that have equal features; `others` (k, d) could have been chosen too."""
         rows = features if others is None else np.concatenate([features, others])
         chosen = np.arange(len(rows)) < len(features)
-        gained = np.append(rewards, np.zeros(len(rows) - len(features)))
+        gains = np.append(rewards, np.zeros(len(rows) - len(features)))
         sizes = np.abs(rows).max(axis=0, initial=0.0)
         scaled = rows / np.where(sizes > 0, sizes, 1.0)
         # Equal rows are neighbours in the order of any one number made of them.
         order = np.argsort(scaled @ np.sin(1.0 + np.arange(rows.shape[1])), kind="stable")
         new = np.append(True, np.abs(np.diff(scaled[order], axis=0)).max(axis=1, initial=0.0) > ALIKE)[: len(rows)]
         group, first = np.cumsum(new) - 1, order[new]
-        counts, sums = (np.bincount(group, part[order], len(first)).astype(np.float64) for part in (chosen, gained))
+        counts, sums = (np.bincount(group, part[order], len(first)).astype(np.float64) for part in (chosen, gains))
         return cls(rows[first], counts.astype(np.int64), sums, float(rewards @ rewards))
 
     @property
-    def n(self) -> int:
+    def weight(self) -> float:
         """Number of choices."""
-        return int(self.counts.sum())
+        return float(self.counts.sum())
 
     def table(self, columns: FloatArray) -> tuple[FloatArray, float]:
-        """Columns of the arms chosen, rewards last, times the root of the choices; and squares that means leave out."""
+        """Rows of the arms chosen, rewards last, times the root of their counts; and the squares around the means."""
         chosen = np.flatnonzero(self.counts)
         root = np.sqrt(self.counts[chosen])
         means = self.sums[chosen] / root
         rows = np.column_stack([columns[chosen] * root[:, None], means])
-        return rows, max(self.squares - float(means @ means), 0.0) if self.n > len(chosen) else 0.0
+        return rows, max(self.squares - float(means @ means), 0.0) if self.weight > len(chosen) else 0.0
 
 
 def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
@@ -480,16 +470,16 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
     logdets, squares = np.zeros_like(precisions), np.zeros_like(precisions)
     if (data.counts == 1).all():  # the data are orthogonal: V is diagonal for every ridge
         coordinates = basis.T @ data.sums / len(basis)
-        rest = float(((data.sums - basis @ coordinates) ** 2).sum())
-        ahead = np.zeros(len(kept))
-        ahead[kept] = coordinates**2 * len(basis)
-        return _orthogonal(ahead, kept, len(basis), precisions, rest)
+        unexplained = float(((data.sums - basis @ coordinates) ** 2).sum())
+        explained = np.zeros(len(kept))
+        explained[kept] = coordinates**2 * len(basis)
+        return _orthogonal(explained, kept, len(basis), precisions, unexplained)
     table, within = data.table(basis)
     table = np.asarray(np.linalg.qr(table, mode="r"))
-    rests = np.zeros(len(ridges))
+    remainders = np.zeros((len(ridges), 1))
     for i, row in enumerate(precisions):
-        logdets[i, kept], squares[i, kept], rests[i] = _factored(table, row[kept])
-    return np.cumsum(logdets, axis=-1), np.array([_beyond(row) for row in squares]) + within + rests[:, None]
+        logdets[i, kept], squares[i, kept], remainders[i] = _factored(table, row[kept])
+    return np.cumsum(logdets, axis=-1), np.array([_sums_after(row) for row in squares]) + within + remainders
 
 
 def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
@@ -521,13 +511,13 @@ def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[Fl
 
 
 def _orthogonal(
-    ahead: FloatArray, kept: np.ndarray[Any, np.dtype[np.bool]], n: float, precisions: FloatArray, rest: float
+    explained: FloatArray, kept: BoolArray, n: float, precisions: FloatArray, unexplained: float
 ) -> tuple[FloatArray, FloatArray]:
     """What `canonical_prefixes` gives where V is diagonal, from the squares that each feature explains."""
     logdets = np.zeros_like(precisions)
     logdets[:, kept] = np.log1p(n / precisions[:, kept])
-    shrunk = ahead * precisions / (precisions + n)  # what the prior keeps a feature from explaining
-    return np.cumsum(logdets, axis=-1), np.cumsum(shrunk, axis=-1) + _beyond(ahead) + rest
+    shrunk = explained * precisions / (precisions + n)  # what the prior keeps a feature from explaining
+    return np.cumsum(logdets, axis=-1), np.cumsum(shrunk, axis=-1) + _sums_after(explained) + unexplained
 
 
 def _factored(table: FloatArray, precisions: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -552,7 +542,7 @@ def _triangle(table: FloatArray, precisions: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(np.concatenate([table, prior]), mode="r"))
 
 
-def _canonical(arms: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool]]]:
+def _canonical(arms: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Canonical features (k, c) of the arms, orthogonal with mean square 1, and which columns they come from, (d,)."""
     sizes = np.abs(arms).max(axis=0)
     columns = arms / np.where(sizes > 0, sizes, 1.0)
@@ -564,18 +554,18 @@ def _canonical(arms: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[n
         kept[:count] = True
         return basis * np.sqrt(len(arms)), kept
     # A dependent column leaves a direction of the factorisation to chance: orthogonalise without it.
-    turned, found = np.zeros((count, count)), 0
+    directions, rank = np.zeros((count, count)), 0
     for j in range(dim):
         vector = upper[:, j].copy()
         for _ in range(2):
-            vector -= turned[:, :found] @ (turned[:, :found].T @ vector)
+            vector -= directions[:, :rank] @ (directions[:, :rank].T @ vector)
         length = np.linalg.norm(vector)
-        if length > DEPENDENT and found < count:
-            turned[:, found], kept[j] = vector / length, True
-            found += 1
-    return basis @ turned[:, :found] * np.sqrt(len(arms)), kept
+        if length > DEPENDENT and rank < count:
+            directions[:, rank], kept[j] = vector / length, True
+            rank += 1
+    return basis @ directions[:, :rank] * np.sqrt(len(arms)), kept
 
 
-def _beyond(squares: FloatArray) -> FloatArray:
+def _sums_after(squares: FloatArray) -> FloatArray:
     """Sum of the squares after each position."""
     return np.append(np.cumsum(squares[:0:-1])[::-1], 0.0)

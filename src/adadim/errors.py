@@ -1,6 +1,6 @@
-"""Everything that adadim raises or warns with.
+"""All errors and warnings of adadim.
 
-All errors derive from `AdadimError`, and besides from the built-in class that fits, so ``except ValueError`` works too.
+All errors derive from `AdadimError` and from the built-in class that fits, so ``except ValueError`` works too.
 """
 
 __all__ = [
@@ -25,8 +25,7 @@ __all__ = [
     "UnknownDecisionError",
 ]
 
-LONGEST = 1500
-"""Characters of a message; a longer one is cut in the middle."""
+LONGEST_MESSAGE = 1500  # characters; a longer one is cut in the middle
 
 
 class AdadimError(Exception):
@@ -43,13 +42,14 @@ class AdadimError(Exception):
     """
 
     def __init__(self, *arguments: object) -> None:
-        # A name or value of megabytes, from a damaged file for instance, is not echoed whole.
+        # A name or value of megabytes, from a damaged file for instance, is not repeated in full.
         super().__init__(*(shortened(text) if isinstance(text, str) else text for text in arguments))
 
 
 def shortened(text: str) -> str:
     """A message, cut in the middle where it is long."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} ... {text[-half:]}"
 
 
 class InvalidValueError(AdadimError, ValueError):

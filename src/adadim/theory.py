@@ -1,4 +1,4 @@
-"""What the paper proves, as numbers: hardness, schedules, rate functions, bounds, the lower-bound family.
+"""The quantities of the paper's theorems: hardness, schedules, rate functions, bounds, the lower-bound family.
 
 ``eq:...``, ``thm:...`` and ``corollary:...`` are labels in the source of the paper. A name that ends in
 ``_order`` gives the expression inside the paper's ``O(.)``, whose constant is unspecified: compare such
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", float, FloatArray)
-ONE = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
+ONE = 1.0 + 1e-12  # a factor: T^alpha may miss a whole number by an ulp or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _checked_beta(beta: float) -> float:
 
 
 def nonadaptive_rate(alpha: F) -> F:
-    """Rate (1 + alpha)/2 of LinUCB told alpha (Section 2); ``alpha`` is a number or an array.
+    """Rate (1 + alpha)/2 of LinUCB that knows alpha (Section 2); ``alpha`` is a number or an array.
 
     Examples
     --------
@@ -418,9 +418,9 @@ class LowerBoundFamily:
         19.53125
         """
         pulls = np.asarray(real_array(pulls_under_0, "pulls_under_0"))
-        wants = f"be {self.arms_count} counts >= 0 that sum to at most T = {self.horizon}"
+        wanted = f"be {self.arms_count} counts >= 0 that sum to at most T = {self.horizon}"
         ok = pulls.shape == (self.arms_count,) and bool(np.all(pulls >= 0.0))
-        require(ok and pulls.sum() <= self.horizon * (1.0 + 1e-9), "pulls_under_0", wants, pulls)
+        require(ok and pulls.sum() <= self.horizon * (1.0 + 1e-9), "pulls_under_0", wanted, pulls)
         return float(self._bound(1.0 - pulls.mean() / self.horizon, self.delta * np.sqrt(pulls).mean()))
 
     def average_regret_bound_from_regret(self, regret_0: ArrayLike, form: Literal["paper", "counts"] = "paper") -> Any:
@@ -496,11 +496,11 @@ def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
         raise ConditionError(f"Theorem 1 needs alpha_easy < alpha, but {alpha_easy:g} >= {alpha:g}")
     hard, easy = float(horizon**alpha), float(horizon**alpha_easy)
     count = math.floor(hard / 2.0 * ONE)
-    but = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
+    actual = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
     if count < 2:  # and count >= 2 implies count >= T^alpha / 4
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {but}; take T^alpha >= 4")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {actual}; take T^alpha >= 4")
     if easy > count * ONE:
-        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {but}")
+        raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {actual}")
     return count
 
 

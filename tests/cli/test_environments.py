@@ -66,13 +66,13 @@ def test_nothing_is_imported_from_the_current_folder(file, jobs):
 def test_python_m_hands_no_current_folder_to_workers(monkeypatch):
     for first in ("", os.getcwd()):
         monkeypatch.setattr(sys, "path", [first, "elsewhere"])
-        startup.without_current_folder()
+        startup.leave_out_current_folder()
         assert sys.path == ["elsewhere"]
-        startup.without_current_folder()
+        startup.leave_out_current_folder()
         assert sys.path == ["elsewhere"]
     monkeypatch.chdir(Path(startup.__file__).parents[1])
     monkeypatch.setattr(sys, "path", ["", "elsewhere"])
-    startup.without_current_folder()
+    startup.leave_out_current_folder()
     assert sys.path == ["", "elsewhere"]  # where adadim itself comes from
 
 

@@ -48,7 +48,7 @@ def test_clamp(own, bounds):
 @pytest.mark.parametrize("at_a_time", [1, 30, 10**6])
 def test_squared_lengths(own, at_a_time, monkeypatch):
     """In parts of one arm, of three (the last has one), and in one."""
-    monkeypatch.setattr(arrays, "AT_A_TIME", at_a_time)
+    monkeypatch.setattr(arrays, "NUMBERS_PER_COPY", at_a_time)
     vectors = np.random.default_rng(5).normal(size=(2, 7, 5))
     found = squared_lengths(own(vectors))
     np.testing.assert_allclose(found, np.linalg.norm(vectors, axis=-1) ** 2, rtol=1e-14)

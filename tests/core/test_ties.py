@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adadim.core.ties import FEW, argmax
+from adadim.core.ties import FEW_SCORES, argmax
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
@@ -28,7 +28,7 @@ def test_argmax(library, request):
 
 def test_one_row_alone_is_chosen_as_among_others():
     rng = np.random.default_rng(0)
-    for arms in (1, 2, FEW, FEW + 1, 200):
+    for arms in (1, 2, FEW_SCORES, FEW_SCORES + 1, 200):
         scores = rng.integers(-3, 3, size=(300, arms)) * (1.0 + 1e-14 * rng.standard_normal((300, arms)))
         scores[rng.random((300, arms)) < 0.1] = -np.inf
         uniforms = rng.random(300)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.dimension import dimension_of_sums
+from adadim.dimension import dimension_of_moments
 from adadim.models.moments import Moments
 
 
@@ -27,7 +27,7 @@ def test_it_is_that_of_the_choices(count, dim, prior):
     features = features[:, :dim]
     direct, found = (
         adadim.dimension(features, rewards, prior=prior),
-        dimension_of_sums(sums_of(features, rewards), None, prior),
+        dimension_of_moments([sums_of(features, rewards)], None, prior),
     )
     assert np.allclose(found.probabilities, direct.probabilities, atol=1e-6)
     assert found.noise == pytest.approx(direct.noise, abs=1e-6)
@@ -37,17 +37,20 @@ def test_it_is_that_of_the_choices(count, dim, prior):
 def test_dependent_and_empty_columns_and_units_change_nothing():
     features, rewards = choices(150, 5)
     wide = np.column_stack([features[:, :2], features[:, 0] - features[:, 1], np.zeros(150), 1e6 * features[:, 2:]])
-    direct, found = adadim.dimension(wide, rewards), dimension_of_sums(sums_of(wide, rewards))
+    direct, found = adadim.dimension(wide, rewards), dimension_of_moments([sums_of(wide, rewards)])
     assert np.allclose(found.probabilities, direct.probabilities, atol=1e-6)
 
 
 def test_levels_and_no_data():
     features, rewards = choices(150, 6)
     levels = {"few": 2, "more": 4, "all": 6}
-    direct, found = adadim.dimension(features, rewards, levels), dimension_of_sums(sums_of(features, rewards), levels)
+    direct, found = (
+        adadim.dimension(features, rewards, levels),
+        dimension_of_moments([sums_of(features, rewards)], levels),
+    )
     assert np.allclose(found.probabilities, direct.probabilities, atol=1e-8)
     assert found.levels == levels
-    empty = dimension_of_sums(Moments.zeros(3))
+    empty = dimension_of_moments([Moments.zeros(3)])
     assert np.allclose(empty.probabilities, 1 / 3)
     assert np.isnan(empty.noise)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.dimension import dimension_of_sums
+from adadim.dimension import dimension_of_moments
 from adadim.models.moments import Moments
 
 
@@ -61,7 +61,7 @@ def test_sums_of_which_nobody_kept_the_means_say_nothing():
     rewards = x[:, -1] + 0.1 * rng.normal(size=60)
     kept = Moments.zeros(12)
     kept.add(x, rewards)
-    assert dimension_of_sums(kept).order == adadim.dimension(x, rewards).order is not None
+    assert dimension_of_moments([kept]).order == adadim.dimension(x, rewards).order is not None
     not_kept = replace(kept, first=np.full(12, np.nan), total=np.nan)  # as version 0.2 left them
-    assert dimension_of_sums(not_kept).order is None
-    assert dimension_of_sums(replace(kept, first=None, total=0.0)).order is None
+    assert dimension_of_moments([not_kept]).order is None
+    assert dimension_of_moments([replace(kept, first=None, total=0.0)]).order is None

@@ -71,7 +71,7 @@ def test_figures_show_themselves(tmp_path):
 
 @pytest.mark.parametrize("value", [0, 1.23456, "x", None, [1, 2], "z" * 1000])
 def test_cards_of_any_value(value):
-    text = adadim.core.display.card("<b>", {"<i>": value, "also": 1})
+    text = adadim.core.display.html_table("<b>", {"<i>": value, "also": 1})
     assert "<b>" not in text
     assert "<i>" not in text
     assert ("z" * 400) not in text

@@ -32,7 +32,7 @@ def watched(monkeypatch, after):
     """Standard error that somebody looks at, and bars after so many seconds."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(display, "AFTER", after)
+    monkeypatch.setattr(display, "SECONDS_BEFORE_BAR", after)
     monkeypatch.setenv("TERM", "xterm")
     return terminal
 
@@ -54,7 +54,7 @@ def test_a_short_run_shows_nothing(monkeypatch):
 
 
 def test_no_bar_where_nobody_looks_or_wants_one(monkeypatch, capsys):
-    monkeypatch.setattr(display, "AFTER", 0.0)
+    monkeypatch.setattr(display, "SECONDS_BEFORE_BAR", 0.0)
     adadim.simulate(adadim.UCB(), INSTANCE)
     assert capsys.readouterr() == ("", "")
     terminal = watched(monkeypatch, after=0.0)

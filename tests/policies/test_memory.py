@@ -11,7 +11,7 @@ from adadim import policies
 from adadim.core.arrays import as_numpy
 from adadim.core.codec import from_table, identity, parse_policy, to_table, to_toml, without_none
 from adadim.core.randomness import Purpose, Streams
-from adadim.dimension import dimension_of_sums
+from adadim.dimension import dimension_of_moments
 from adadim.errors import InvalidTypeError
 from adadim.models.evidence import RIDGES
 from adadim.models.moments import Moments
@@ -412,7 +412,7 @@ def test_how_many_features_matter_by_the_weighted_data(policy, offer):
             sums[r].add(offered[r, arms[r]][None], rewards[[r]], weight)
     found = learner.dimension()
     for r in range(2):
-        expected = dimension_of_sums(sums[r], None, "uniform")
+        expected = dimension_of_moments([sums[r]])
         np.testing.assert_allclose(found.probabilities[r], expected.probabilities, atol=1e-8)
 
 

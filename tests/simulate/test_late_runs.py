@@ -151,7 +151,7 @@ def test_a_replication_is_the_same_in_any_batch(make, delay, policy):
 def test_replications_in_turns_are_the_same(monkeypatch):
     """Large learners play a few replications at a time, from the first round to the last."""
     together = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
-    monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE", 1)
+    monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE_BYTES", 1)
     in_turns = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
     np.testing.assert_array_equal(in_turns, together)
 

@@ -119,7 +119,7 @@ def test_playing_replications_in_turns_changes_nothing(policy, expressive, monke
         20 * together.learner.model.state.actions.dim + together.learner.model.state.actions.dim**2 // 2
     )
     seen = []
-    monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE", 2 * streamed)
+    monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE_BYTES", 2 * streamed)
     strips = sys.modules["adadim.play.simulate"]._strips(together.learner, instance.means)
     assert [rows.index for rows in strips] == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert [rows.ids.tolist() for rows in strips] == [[0, 1], [2, 3], [4]]

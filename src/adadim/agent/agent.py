@@ -41,7 +41,7 @@ from adadim.agent.tables import first_rows
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.threads import one_thread
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_sums
+from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
 from adadim.errors import AdadimError, DecisionError, FileError
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
@@ -648,7 +648,7 @@ class Agent:
         with self._lock:
             self._refresh()
             sums = self._model.sums.at(self._next_number)
-            return dimension_of_sums(sums, self._decider.levels if levels is None else levels, prior)
+            return dimension_of_moments([sums], self._decider.levels if levels is None else levels, prior)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it has learned, for people."""

@@ -70,8 +70,8 @@ app.add_typer(_new, name="new", rich_help_panel=STUDIES)
 
 def main() -> None:
     """Entry point of the command."""
-    startup.usable_streams()
-    startup.without_current_folder()
+    startup.open_missing_streams()
+    startup.leave_out_current_folder()
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: workers and temporary files go
     app()

@@ -16,7 +16,7 @@ from rich.text import Text
 from adadim import study
 from adadim.cli import kit
 from adadim.core.checks import suggestion
-from adadim.core.codec import finite, parse_policy
+from adadim.core.codec import finite_or_none, parse_policy
 from adadim.core.files import write_atomic
 from adadim.core.frames import Table
 from adadim.core.problem import Problem
@@ -181,7 +181,7 @@ def _show(name: str, result: Evaluation) -> None:
 
 def _entry(result: Evaluation) -> dict[str, Any]:
     """An evaluation as JSON has it, which knows neither NaN nor infinity."""
-    estimates = {key: finite(asdict(e)) for key, e in {**result.estimates, "logged": result.logged}.items()}
+    estimates = {key: finite_or_none(asdict(e)) for key, e in {**result.estimates, "logged": result.logged}.items()}
     names = ("rows", "matched", "effective", "mean_weight", "level", "warnings")
     return estimates | {name: getattr(result, name) for name in names}
 

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adadim import study
-from adadim.core.codec import finite, parse_policy
+from adadim.core.codec import finite_or_none, parse_policy
 from adadim.core.files import Place, as_place, exists, is_folder, names, write_atomic
 from adadim.errors import RunError, StoreError, StoreWarning, shortened
 from adadim.study.kinds import policy_table
@@ -220,7 +220,7 @@ def study_folders(folder: str | Place, levels: int = 1) -> list[Place]:
 
 def as_json_text(rows: Sequence[Any]) -> str:
     """Dataclasses as JSON, which has neither NaN nor infinity: null instead."""
-    return json.dumps(finite([asdict(row) for row in rows]), indent=2, allow_nan=False)
+    return json.dumps(finite_or_none([asdict(row) for row in rows]), indent=2, allow_nan=False)
 
 
 def write_texts(folder: Place, texts: Mapping[str, str]) -> list[Place]:

@@ -24,11 +24,11 @@ from adadim.core.arrays import (
     to_torch,
 )
 from adadim.core.checks import integer, require, shown
-from adadim.core.frames import without_frame
+from adadim.core.frames import numbers_and_names
 from adadim.core.state import unchanging
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
-LARGEST = 1e100  # beyond, squares of squares overflow
+LARGEST_NORM = 1e100  # beyond, squares of squares overflow
 
 
 @unchanging
@@ -64,7 +64,7 @@ class ActionSet:
     names: tuple[str, ...] | None = None  # of the features, where they came as a table
 
     def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
-        features, self.names = without_frame(features)
+        features, self.names = numbers_and_names(features)
         base = _checked(features)
         self.base = base
         self.single = len(np.shape(features)) == 2
@@ -90,12 +90,12 @@ class ActionSet:
             self.base = read_only(_feature_major(self.base))
 
     def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
-        """Arms seen through their first `dim` features, without duplicates.
+        """Arms reduced to their first `dim` features, without duplicates.
 
         Returns the truncated set and, for each of its arms, the arm of this set to pull. In an expressive set the
-        arms cut at levels >= `dim` look alike; the longest stands for them. With ``supported=True`` only arms that
-        are zero after feature `dim` remain (those for which a model in `dim` features is still linear); if
-        there are none, the shortest level stands in.
+        arms cut at levels >= `dim` become equal, and the longest is pulled for them. With ``supported=True`` only arms
+        that are zero after feature `dim` remain (those for which a model in `dim` features is still linear), or else
+        those of the shortest level.
         """
         dim = integer(dim, "dim", most=self.dim, meaning="the number of features")
         if supported:
@@ -119,7 +119,7 @@ class ActionSet:
     def rescaled(self, among: Any = None) -> ActionSet:
         """The same arms divided, in each replication, by the norm of the longest (arms that are all zero stay so).
 
-        `among`, (R, K_0), says which rows of the features to look at; all by default.
+        `among`, (R, K_0), says among which rows of the features to look for the longest; all by default.
         """
         xp = self.xp
         squared = self.squared_norms()
@@ -137,23 +137,22 @@ class ActionSet:
     def in_like_units(self, factor: float, among: Any = None) -> ActionSet:
         """The same arms, each column divided by its root mean square where the columns are in raw units.
 
-        They are in a replication in which some column is more than `factor` times as large as an earlier one: the order
-        says that earlier features matter more, and a prior in such units would say the opposite. `among` as in
-        `rescaled`.
+        They are in raw units in a replication in which some column is more than `factor` times as large as an earlier
+        one: the order says that earlier features matter more, and a prior in such units would say the opposite. `among`
+        is as in `rescaled`.
         """
         xp = self.xp
         squares = self.base * self.base
         if among is None:
-            rms = xp.sqrt(xp.mean(squares, axis=1))
+            rms = as_numpy(xp.sqrt(xp.mean(squares, axis=1)))
         else:
-            there = like(among / among.sum(axis=1, keepdims=True), self.base)
-            rms = xp.sqrt(xp.sum(squares * there[:, :, None], axis=1))
-        known = xp.where(rms > 0, rms, xp.full_like(rms, np.inf))
-        smallest = as_numpy(known)
-        raw = np.any(as_numpy(rms) > factor * np.minimum.accumulate(smallest, axis=-1), axis=-1)
+            shares = like(among / among.sum(axis=1, keepdims=True), self.base)
+            rms = as_numpy(xp.sqrt(xp.sum(squares * shares[:, :, None], axis=1)))
+        smallest_so_far = np.minimum.accumulate(np.where(rms > 0, rms, np.inf), axis=-1)
+        raw = np.any(rms > factor * smallest_so_far, axis=-1)
         if not raw.any():
             return self
-        divisors = np.where(raw.reshape(-1, 1) & np.isfinite(smallest), smallest, 1.0)
+        divisors = np.where(raw.reshape(-1, 1) & (rms > 0), rms, 1.0)
         return self.with_base(self.base / like(divisors, self.base)[:, None, :])
 
     def to(self, device: str) -> ActionSet:
@@ -274,7 +273,7 @@ def _checked(features: Array) -> Array:
             f"features must have at least one replication, arm and feature, got shape {tuple(array.shape)}"
         )
     if is_numpy(array):
-        array = read_only(_owned(_feature_major(array), features))  # policies share it
+        array = read_only(_unshared(_feature_major(array), features))  # policies share it
     with np.errstate(over="ignore"):
         squared = as_numpy(squared_lengths(array))  # finite where every entry is, and is not huge
     for r, k in np.argwhere(~np.isfinite(squared)).tolist():
@@ -283,8 +282,10 @@ def _checked(features: Array) -> Array:
                 f"features must be finite, but arm {k} of replication {r} has a NaN or infinite entry"
             )
     longest = float(np.sqrt(squared.max()))
-    if longest > LARGEST:
-        raise InvalidValueError(f"features must be smaller than {LARGEST:g}, but an arm is longer; use other units")
+    if longest > LARGEST_NORM:
+        raise InvalidValueError(
+            f"features must be smaller than {LARGEST_NORM:g}, but an arm is longer; use other units"
+        )
     if longest > 1 + 1e-9:  # rounding on the unit sphere
         warnings.warn(
             f"the longest arm has norm {longest:.6g} > 1: confidence radii and regret bounds assume norms of at "
@@ -296,28 +297,28 @@ def _checked(features: Array) -> Array:
 
 
 def _feature_major(array: Array) -> Array:
-    """The same values, each column contiguous: A u streams, and prefixes and replications that share go on sharing."""
+    """The same values with contiguous columns, which products read fastest; replications go on sharing memory."""
     if array.strides[0] == 0 and len(array) > 1:
         return np.broadcast_to(_feature_major(array[:1]), array.shape)
     return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
 
 
-def _owned(array: Array, given: Array) -> Array:
-    """`array`, copied if it shares memory with what was given."""
-    if not isinstance(given, np.ndarray) or not np.may_share_memory(array, given):
+def _unshared(array: Array, source: Array) -> Array:
+    """`array`, copied if it shares memory with `source`."""
+    if not isinstance(source, np.ndarray) or not np.may_share_memory(array, source):
         return array
     if array.strides[0] == 0 and len(array) > 1:
-        return np.broadcast_to(_owned(array[:1], given), array.shape)
+        return np.broadcast_to(_unshared(array[:1], source), array.shape)
     return array.copy(order="K")
 
 
 def _checked_levels(levels: Sequence[int], dim: int) -> tuple[int, ...]:
     if not isinstance(levels, Iterable) or getattr(levels, "ndim", 1) == 0:
         raise InvalidTypeError(f"levels must be a sequence of integers, e.g. [8, 16], got {shown(levels)}")
-    given: tuple[Any, ...] = tuple(levels)
-    if not given:
+    levels = tuple(levels)
+    if not levels:
         raise InvalidValueError("levels is empty; give at least one truncation level, e.g. levels=[8, 16, 64]")
-    for level in given:
+    for level in levels:
         integer(level, "levels", most=dim, meaning="the number of features")
-    require(all(a < b for a, b in itertools.pairwise(given)), "levels", "increase", list(given))
-    return tuple(int(level) for level in given)
+    require(all(a < b for a, b in itertools.pairwise(levels)), "levels", "increase", list(levels))
+    return tuple(int(level) for level in levels)

@@ -16,20 +16,21 @@ Array = Any
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
+BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 device_of = device
-AT_A_TIME = 2**20  # numbers of which `squared_lengths` may make a copy
+NUMBERS_PER_COPY = 2**20  # as many numbers `squared_lengths` may copy at a time
 
 
 def namespace(*arrays: Array) -> Any:
     """Array-API namespace shared by all arguments; an error names what was mixed."""
     if type(arrays[0]) is np.ndarray and (len(arrays) == 1 or all(type(a) is np.ndarray for a in arrays)):
         return array_api_numpy
-    given = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
+    converted = [np.asarray(a) if isinstance(a, list | tuple | int | float) else a for a in arrays]
     try:
-        return array_namespace(*given)
+        return array_namespace(*converted)
     except TypeError as error:
-        kinds = sorted({f"{type(a).__module__.split('.')[0]}.{type(a).__name__}" for a in given})
+        kinds = sorted({f"{type(a).__module__.split('.')[0]}.{type(a).__name__}" for a in converted})
         raise InvalidTypeError(
             f"arrays of one library are needed (all NumPy or all torch), got {', '.join(kinds)}"
         ) from error
@@ -83,14 +84,14 @@ def to_torch(array: Array, device: str) -> Array:
     if is_numpy(array):
         if array.strides[0] == 0 and len(array) > 1:  # one array shared by all replications
             return to_torch(array[0].copy(order="K"), device)[None].expand(array.shape)
-        if not array.flags.writeable:  # torch knows no such arrays, and on the CPU would share this one's memory
+        if not array.flags.writeable:  # torch has no read-only arrays, and on the CPU would share the memory
             array = array.copy(order="K") if torch.device(device).type == "cpu" else _writable(array)
         array = torch.from_numpy(array)
     return array.to(device)
 
 
 def _writable(array: Array) -> Array:
-    """A read-only array as one that may be written: a view, where it is one of memory that may be, else a copy."""
+    """A read-only array as a writable one: a view if its memory may be written, else a copy."""
     view = array.view()
     try:
         view.setflags(write=True)
@@ -100,29 +101,29 @@ def _writable(array: Array) -> Array:
 
 
 def real_array(values: Any, name: str, *, copy: bool = True) -> Array:
-    """`values` in float64, NumPy's unless it is a tensor, and a copy unless asked; an error unless real numbers."""
+    """`values` in float64, NumPy's unless a tensor, copied unless `copy` is False; an error unless real numbers."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidTypeError(f"{name} must be real numbers, got a masked array; fill it first, e.g. with filled(0)")
     if hasattr(values, "detach"):
-        given = values.detach()
+        array = values.detach()
     else:
         try:
-            given = np.asarray(values)
+            array = np.asarray(values)
         except ValueError as error:
             raise InvalidValueError(f"{name} must be an array of numbers: {error}") from error
-    kind = str(getattr(given.dtype, "name", given.dtype)).split(".")[-1]
+    kind = str(getattr(array.dtype, "name", array.dtype)).split(".")[-1]
     if not kind.startswith(("float", "bfloat", "int", "uint", "bool")):
-        raise InvalidTypeError(f"{name} must be real numbers, got dtype {given.dtype}")
-    shared = given.ndim > 0 and len(given) > 1 and (given.strides[0] if is_numpy(given) else given.stride(0)) == 0
+        raise InvalidTypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+    shared = array.ndim > 0 and len(array) > 1 and (array.strides[0] if is_numpy(array) else array.stride(0)) == 0
     if shared:  # one array for all replications goes on being one
-        return namespace(given).broadcast_to(real_array(given[:1], name, copy=copy), tuple(given.shape))
-    if is_numpy(given):
-        return given.astype(np.float64, order="K", copy=copy)
-    return given.to(namespace(given).float64, copy=copy)
+        return namespace(array).broadcast_to(real_array(array[:1], name, copy=copy), tuple(array.shape))
+    if is_numpy(array):
+        return array.astype(np.float64, order="K", copy=copy)
+    return array.to(namespace(array).float64, copy=copy)
 
 
 def read_only(array: Array) -> Array:
-    """`array`, which nobody can write to any more if it is NumPy's."""
+    """`array`, made read-only if it is NumPy's."""
     if is_numpy(array):
         array.setflags(write=False)
     return array
@@ -170,10 +171,10 @@ def squared_lengths(vectors: Array) -> Array:
         return xp.vecdot(vectors, vectors)
     count, _, dim = vectors.shape
     # On a GPU vecdot copies what it is given.
-    parts = vectors.split(max(1, AT_A_TIME // max(1, count * dim)), dim=1)
+    parts = vectors.split(max(1, NUMBERS_PER_COPY // max(1, count * dim)), dim=1)
     return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
 
 
 def surely_all(mask: Array) -> bool:
-    """Whether no entry is False or 0, for sure: asking torch would stop the device, so there the answer is no."""
+    """Whether all entries are true; always False for torch, where reading them would stop the device."""
     return is_numpy(mask) and bool(mask.all())

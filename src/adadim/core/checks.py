@@ -23,14 +23,14 @@ from adadim.errors import AdadimError, InvalidTypeError, InvalidValueError
 T = TypeVar("T")
 
 Guard = Callable[[Any, str], object]
-"""Raises unless a value is possible for what is called so."""
+"""Raises unless a value is allowed; takes the value and its name."""
 
-MOST_SHOWN = 200
+SHOWN_CHARACTERS = 200
 LARGEST_INTEGER = 2**63 - 1
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 
 _short = reprlib.Repr()
-_short.maxstring = _short.maxother = _short.maxlong = MOST_SHOWN
+_short.maxstring = _short.maxother = _short.maxlong = SHOWN_CHARACTERS
 
 
 def shown(value: object) -> str:
@@ -46,7 +46,7 @@ def shown(value: object) -> str:
         text = str(value) if isinstance(value, np.ndarray) else repr(value)
     except Exception:
         return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= 2 * MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= 2 * SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def is_integer(value: object) -> bool:
@@ -95,11 +95,11 @@ def positive(value: Any, name: str, meaning: str) -> float:
 
 def numbers(values: Any, name: str) -> tuple[float, ...]:
     """A sequence of finite numbers."""
-    given = values.tolist() if isinstance(values, np.ndarray) else values
-    fits = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in given):
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    fits = isinstance(listed, Sequence) and not isinstance(listed, str | bytes)
+    if not fits or not all(is_number(value) and -np.inf < value < np.inf for value in listed):
         raise InvalidTypeError(f"{name} must be a sequence of finite numbers, got {shown(values)}")
-    return tuple(given)
+    return tuple(listed)
 
 
 def finite(value: Any, name: str, wanted: str = "be finite") -> float:
@@ -145,7 +145,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def file_name(value: Any, name: str) -> str:
-    """A text that can be the name of a file in a folder, and of none anywhere else."""
+    """A text that can be the name of a file, and does not lead out of its folder."""
     require(isinstance(value, str) and value.strip() != "", name, "be a non-empty string", value)
     inside = not {"/", os.sep, os.altsep} & set(value) and value not in (".", "..")
     require(inside, name, "be the name of a file, without folders", value)
@@ -155,15 +155,15 @@ def file_name(value: Any, name: str) -> str:
 
 
 def printable(value: str, name: str) -> str:
-    """A text without control characters and halves of characters, which terminals and files choke on."""
+    """A text without control characters and lone surrogates, which terminals and files cannot hold."""
     fits = all(unicodedata.category(c) not in ("Cc", "Cs") for c in value)
     require(fits, name, "have no control characters", value)
     return value
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """What the writer of an unknown word may have meant."""
-    names = list(known)
+def suggestion(word: str, names: Iterable[str]) -> str:
+    """The name that is closest to an unknown word, or all of them, as the end of a message."""
+    names = list(names)
     if not isinstance(word, str):
         return f"choose from {', '.join(names)}"
     lower = {name.lower(): name for name in names}
@@ -184,11 +184,11 @@ def check_fields(value: object) -> None:
 def _guards(kind: type) -> tuple[tuple[str, Guard], ...]:
     try:
         hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # somebody's own class may name types that only a type checker sees: it is checked as its parent
+    except Exception:  # a user's class may name types that only a type checker sees: it is checked as its parent
         return _guards(kind.__mro__[1])
     guards = ((name, _guard(hint)) for name, hint in hints.items())
-    known = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
-    return tuple((name, guard) for name, guard in guards if guard is not None and name in known)
+    names = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return tuple((name, guard) for name, guard in guards if guard is not None and name in names)
 
 
 def _guard(hint: Any) -> Guard | None:
@@ -209,7 +209,7 @@ GIB = 2**30
 
 
 def machine_bytes() -> float:
-    """Bytes of memory of this machine (not those free now: no decision should vary with them)."""
+    """Bytes of memory of this machine, free or not: no decision should depend on how many are free."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -217,14 +217,14 @@ def machine_bytes() -> float:
 
 
 def check_fits(needed: float, **sizes: int) -> None:
-    """Raise an error that names the largest of the sizes if so many bytes cannot fit into memory."""
-    have = machine_bytes()
-    if needed > have:
+    """Raise an error that names the largest of the sizes if `needed` bytes do not fit into memory."""
+    available = machine_bytes()
+    if needed > available:
         needed = min(needed, 10**300)  # beyond, a float cannot hold it
         name = max(sizes, key=lambda key: sizes[key])
-        rest = ", ".join(f"{key} = {shown(value)}" for key, value in sizes.items() if key != name)
-        with_rest = f" (with {rest})" if rest else ""
+        others = ", ".join(f"{key} = {shown(value)}" for key, value in sizes.items() if key != name)
+        with_others = f" (with {others})" if others else ""
         raise InvalidValueError(
-            f"{name} = {shown(sizes[name])} is too much{with_rest}: {needed / GIB:.3g} GiB are needed, "
-            f"and this machine has {have / GIB:.3g}; make it smaller"
+            f"{name} = {shown(sizes[name])} is too much{with_others}: {needed / GIB:.3g} GiB are needed, "
+            f"and this machine has {available / GIB:.3g}; make it smaller"
         )

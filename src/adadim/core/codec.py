@@ -1,7 +1,7 @@
-"""Policies and instances written down: as tables, as TOML, as a word on the command line, and as what names a result.
+"""Policies and instances as tables, as TOML, as text on the command line, and as the identity that names a result.
 
 A table is a dict whose key `kind` names a class (or a function) and whose other keys are its parameters. It holds
-numbers, strings, lists and further tables, and nothing else has to be known to read it but which kinds there are.
+numbers, strings, lists and further tables, and reading it takes nothing but the mapping from names to kinds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adadim.core.checks import shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
 Kinds = Mapping[str, Callable[..., Any]]
-"""What a table may name, by the word that its key `kind` has for it."""
+"""The classes and functions that a table may name, by the value of its key `kind`."""
 
 REQUIRED = inspect.Parameter.empty
 # Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
@@ -41,14 +41,12 @@ GENERATED = frozenset(
 
 def to_table(value: Any, defaults: bool = True) -> dict[str, Any]:
     """A dataclass as a table: its class as `kind`, then its fields as `plain` has them; functions stay as they are."""
-    kept = fields(value)
-    if "kind" in kept:
+    values = fields(value)
+    if "kind" in values:
         raise InvalidTypeError(f"{type(value).__name__} has a field 'kind', which names the class; call it otherwise")
-    usual = {entry.name for entry in dataclasses.fields(value) if not defaults and _has_default(value, entry)}
-    return {
-        "kind": type(value).__name__,
-        **{key: plain(item, defaults) for key, item in kept.items() if key not in usual},
-    }
+    omitted = {entry.name for entry in dataclasses.fields(value) if not defaults and _has_default(value, entry)}
+    table = {key: plain(item, defaults) for key, item in values.items() if key not in omitted}
+    return {"kind": type(value).__name__, **table}
 
 
 def from_table(
@@ -56,19 +54,19 @@ def from_table(
 ) -> Any:
     """Build what a table describes: lists become tuples, ``"@dim"`` is ``parameters["dim"]``, `where` is for errors."""
 
-    def built(value: Any, where: str) -> Any:
+    def build(value: Any, where: str) -> Any:
         if isinstance(value, Mapping) and "kind" in value:
             return from_table(value, kinds, where, parameters)
         if isinstance(value, Mapping):
-            return {key: built(item, f"{where}.{key}") for key, item in value.items()}
+            return {key: build(item, f"{where}.{key}") for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return tuple(built(item, f"{where}[{i}]") for i, item in enumerate(value))
+            return tuple(build(item, f"{where}[{i}]") for i, item in enumerate(value))
         if isinstance(value, str) and value.startswith("@"):
-            return _filled_in(value, parameters, where)
+            return _parameter_value(value, parameters, where)
         return value
 
     kind = check_table(table, kinds, where)
-    values = {key: built(value, f"{where}.{key}") for key, value in table.items() if key != "kind"}
+    values = {key: build(value, f"{where}.{key}") for key, value in table.items() if key != "kind"}
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -88,11 +86,11 @@ def check_table(
         raise InvalidValueError(f"{where}: the key 'kind' is missing; it names what this is, e.g. kind = \"{example}\"")
     if name not in kinds:
         raise InvalidValueError(f"{where}.kind: no {noun} {shown(name)}; {suggestion(name, kinds)}")
-    takes = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
+    defaults = {key: default for key, default in parameters_of(kinds[name]).items() if key not in reserved}
     for key in table:
-        if key != "kind" and key not in takes:
-            raise InvalidValueError(f"{where}.{key}: {name} has no parameter {key!r}; {suggestion(str(key), takes)}")
-    for key, default in takes.items():
+        if key != "kind" and key not in defaults:
+            raise InvalidValueError(f"{where}.{key}: {name} has no parameter {key!r}; {suggestion(str(key), defaults)}")
+    for key, default in defaults.items():
         if default is REQUIRED and key not in table:
             raise InvalidValueError(f"{where}.{key}: missing; {name} has no default for it")
     return kinds[name]
@@ -110,17 +108,17 @@ def plain(value: Any, defaults: bool = True) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def finite(value: Any) -> Any:
-    """`value` with None for NaN and infinity, which JSON has not, also inside dicts, lists and tuples."""
+def finite_or_none(value: Any) -> Any:
+    """`value` with None for NaN and infinity, which JSON lacks, also inside dicts, lists and tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: finite_or_none(item) for key, item in value.items()}
+    return [finite_or_none(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def without_none(table: Any, kinds: Kinds) -> Any:
-    """A table, and those in it, without parameters that are None and would be if left out: TOML cannot write None."""
+    """A table, and those in it, without parameters that are None by default too: TOML cannot write None."""
     if isinstance(table, list):
         return [without_none(item, kinds) for item in table]
     if not isinstance(table, Mapping):
@@ -138,19 +136,19 @@ def fields(value: Any) -> dict[str, Any]:
     """Fields of a dataclass instance that its constructor takes, with their values; see also `ADDED_LATER`."""
     if not _is_dataclass_instance(value):
         raise InvalidTypeError(f"expected a dataclass instance such as LinUCB(), got {shown(value)}")
-    return {entry.name: getattr(value, entry.name) for entry in _written(value) if entry.init}
+    return {entry.name: getattr(value, entry.name) for entry in _written_fields(value) if entry.init}
 
 
 def text_of(value: Any) -> str:
-    """A dataclass instance as `dataclasses` would print it, less what was `ADDED_LATER` and is not used."""
-    parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in _written(value) if entry.repr)
+    """A dataclass instance as `dataclasses` would print it, without fields `ADDED_LATER` that have their default."""
+    parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in _written_fields(value) if entry.repr)
     return f"{type(value).__qualname__}({', '.join(parts)})"
 
 
-def _written(value: Any) -> list[dataclasses.Field[Any]]:
+def _written_fields(value: Any) -> list[dataclasses.Field[Any]]:
     """The fields of a dataclass instance, without those `ADDED_LATER` that have their default."""
-    every = dataclasses.fields(value)
-    return [entry for entry in every if entry.metadata != ADDED_LATER or getattr(value, entry.name) != entry.default]
+    entries = dataclasses.fields(value)
+    return [entry for entry in entries if entry.metadata != ADDED_LATER or getattr(value, entry.name) != entry.default]
 
 
 def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
@@ -158,7 +156,7 @@ def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
     return {name: entry.default for name, entry in inspect.signature(kind).parameters.items()}
 
 
-def _filled_in(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
+def _parameter_value(value: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
     if parameters is None:
         raise InvalidValueError(
             f"{where}: {shown(value)} stands for a parameter of an instance, and there is none here"
@@ -174,7 +172,7 @@ def _is_dataclass_instance(value: Any) -> bool:
 
 
 def _has_default(owner: Any, entry: dataclasses.Field[Any]) -> bool:
-    """Whether a field has its usual value."""
+    """Whether a field has its default value."""
     default = entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
     value = getattr(owner, entry.name)
     return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
@@ -184,9 +182,9 @@ def parse_policy(text: str) -> dict[str, Any]:
     """The table of a policy as on the command line: ``LinUCB:dim=5,bonus=norm`` or ``LinUCB(dim=5, bonus='norm')``."""
     if text.rstrip().endswith(")"):
         return _parse_call(text)
-    kind, _, rest = text.strip().partition(":")
+    kind, _, arguments = text.strip().partition(":")
     table: dict[str, Any] = {"kind": kind}
-    for pair in filter(None, rest.split(",")):
+    for pair in filter(None, arguments.split(",")):
         key, equals, value = pair.partition("=")
         if not equals:
             raise InvalidValueError(f"--policy {text}: expected KEY=VALUE after the colon, got {pair!r}")
@@ -195,7 +193,7 @@ def parse_policy(text: str) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value on the command line: as in JSON, or else plain text."""
+    """A value on the command line: JSON where it is valid, else plain text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -233,7 +231,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
-    r"""TOML text of nested mappings of numbers, strings and lists, which the standard library does not write."""
+    """TOML text of nested mappings of numbers, strings and lists, which the standard library does not write."""
     lines = _toml_pairs({key: value for key, value in document.items() if not isinstance(value, Mapping)}, "")
     for section, tables in document.items():
         if not isinstance(tables, Mapping):
@@ -356,12 +354,12 @@ class _SourceReader:
             for code in _codes(value.__code__):
                 self.parts.append(f"{value.__qualname__} {code.co_code.hex()} {code.co_names}")
                 self.add(value.__qualname__, [c for c in code.co_consts if not isinstance(c, types.CodeType)])
-        for name, used in _used(value):
-            self.add(name, used)
+        for name, used_value in _used_names(value):
+            self.add(name, used_value)
 
 
-def _used(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Global and enclosing names in a function, with what they stand for."""
+def _used_names(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Global and enclosing names that a function uses, with their values."""
     for code in _codes(function.__code__):
         for name in code.co_names:
             if name in function.__globals__ and not name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Features made of covariates: every covariate times every arm, and, as data, what an agent makes its columns of."""
+"""Features made of covariates: every covariate times every arm, and the description of an agent's columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adadim.core.arrays import Array, FloatArray, device_of, namespace, real_arr
 from adadim.core.checks import check_fits, flag, integer, is_integer, printable, require, shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-LONGEST_NAME = 200
+LONGEST_NAME = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -89,34 +89,36 @@ class Features:
 
 @dataclass(frozen=True)
 class Design:
-    """`Features` of a context and of arms whose numbers have these names."""
+    """`Features` together with the names of the numbers of the context and of an arm."""
 
     context: tuple[str, ...]
     arm: tuple[str, ...]
     features: Features
 
     def __post_init__(self) -> None:
-        most, m = len(self.arm), self.features.products
-        if m is not None and m > most:
-            raise InvalidValueError(f"products = {m} are more than the {most} features of an arm (arm=)")
+        products = self.features.products
+        if products is not None and products > len(self.arm):
+            raise InvalidValueError(
+                f"products = {products} are more than the {len(self.arm)} features of an arm (arm=)"
+            )
         if not self.dim:
             raise InvalidValueError(f"{self.features} leaves no column")
         check_fits(32.0 * self.dim**2, dim=self.dim)  # what a regression on them takes
         for names in ((*self.context, *self.arm), self.columns):
-            twice = [name for name, count in Counter(names).items() if count > 1]
-            if twice:
-                raise InvalidValueError(f"columns must have different names, but {twice[0]!r} is there twice")
+            repeated = [name for name, count in Counter(names).items() if count > 1]
+            if repeated:
+                raise InvalidValueError(f"columns must have different names, but {repeated[0]!r} is there twice")
 
     @classmethod
     def of(cls, context: Any, arm: Any, features: Any) -> Design:
-        """A design from what a caller gives: numbers of columns or their names, and a description."""
+        """A design from the arguments of a caller: numbers of columns or their names, and a description."""
         features = Features() if features is None else features
         require(isinstance(features, Features), "features", "be adadim.Features(...)", features, InvalidTypeError)
         return cls(column_names(context, "context", 0), column_names(arm, "arm", 1), features)
 
     @classmethod
     def from_table(cls, table: Any) -> Design:
-        """The design whose fields a mapping has, as JSON gives it back."""
+        """The design whose fields a mapping has, as read from JSON."""
         if not isinstance(table, Mapping) or set(table) != set(cls.__dataclass_fields__):
             raise InvalidTypeError(f"a design must be a mapping of context, arm and features, got {shown(table)}")
         return cls.of(table["context"], table["arm"], Features.from_table(table["features"]))
@@ -163,7 +165,7 @@ class Design:
 
     @cached_property
     def levels(self) -> dict[str, int]:
-        """Number of leading columns up to the end of each part that has any; the constant counts to the first."""
+        """Number of leading columns up to the end of each part that has any; the constant belongs to the first part."""
         levels, end = {}, 0
         for part, width in self._widths.items():
             end += width
@@ -186,7 +188,7 @@ class Design:
     def build(self, arms: FloatArray, context: FloatArray, names: Sequence[str]) -> FloatArray:
         """Features (K, d) of arms (K, m) in a context (c,), or in one each (K, c); (n, K, d) in n contexts (n, 1, c).
 
-        What stands at the end of a design may be missing in `arms` and `context`: it is 0.
+        `arms` and `context` may lack the last columns of a design, which are then 0.
         """
         shape = (*context.shape[:-2], len(arms))
         built: FloatArray = np.zeros((*shape, self.dim))
@@ -199,43 +201,42 @@ class Design:
         if self.features.context:
             parts["context"][..., : context.shape[-1]] = context
         if self.multiplied and context.size:
-            given, blocks = arms[:, : self.multiplied], parts["products"]
-            blocks = blocks.reshape(*shape, len(self.context), self.multiplied)  # a view
-            there = blocks[..., : context.shape[-1], : given.shape[1]]
-            np.multiply(context[..., :, None], given[:, None, :], out=there)
+            factors = arms[:, : self.multiplied]
+            products = parts["products"].reshape(*shape, len(self.context), self.multiplied)  # a view
+            products = products[..., : context.shape[-1], : factors.shape[1]]
+            np.multiply(context[..., :, None], factors[:, None, :], out=products)
         if self.features.own:
             parts["own"][..., np.arange(len(names)), [own_column(name, self.features.own) for name in names]] = 1.0
         return built
 
     def positions_in(self, other: Design) -> list[int]:
-        """Where the columns of this design are among those of one to which features were appended."""
-        where = {name: at for at, name in enumerate(other.columns)}
-        return [where[name] for name in self.columns]
+        """Positions of the columns of this design among those of one to which features were appended."""
+        positions = {name: at for at, name in enumerate(other.columns)}
+        return [positions[name] for name in self.columns]
 
     def appended(self, context: Any, arm: Any) -> Design:
-        """The same with further columns of context and arm, each the new number or all names; None: as it is."""
-        parts: dict[str, tuple[str, ...]] = {"context": self.context, "arm": self.arm}
-        for part, given in (("context", context), ("arm", arm)):
-            if given is None:
-                continue
-            before, new = parts[part], column_names(given, part, len(parts[part]), before=parts[part])
+        """The same with further columns of context and arm, each as the new number or all names; None: no new ones."""
+
+        def longer(part: str, before: tuple[str, ...], columns: Any) -> tuple[str, ...]:
+            new = before if columns is None else column_names(columns, part, len(before), before)
             wanted = f"begin with its columns of before, {shown(list(before))}"
             require(new[: len(before)] == before, part, wanted, list(new))
-            parts[part] = new
-        return Design(parts["context"], parts["arm"], self.features)
+            return new
+
+        return Design(longer("context", self.context, context), longer("arm", self.arm, arm), self.features)
 
 
-def column_names(given: Any, part: str, least: int, before: Sequence[str] = ()) -> tuple[str, ...]:
-    """Names of the columns of a part, from these or from their number, for which the names `before` go on."""
-    if is_integer(given):
-        count = integer(given, part, least, 100_000, meaning=f"the number of columns of {part}")
+def column_names(columns: Any, part: str, least: int, before: Sequence[str] = ()) -> tuple[str, ...]:
+    """Names of the columns of a part, from the names or from their number; a number continues the names `before`."""
+    if is_integer(columns):
+        count = integer(columns, part, least, 100_000, meaning=f"the number of columns of {part}")
         return (*before, *(f"{part} {k}" for k in range(len(before) + 1, count + 1)))
     try:
-        names = None if isinstance(given, str | bytes | Mapping) else list(given)
+        names = None if isinstance(columns, str | bytes | Mapping) else list(columns)
     except TypeError:
         names = None
     if names is None:
-        raise InvalidTypeError(f"{part} must be a number of columns, or their names, got {shown(given)}")
+        raise InvalidTypeError(f"{part} must be a number of columns, or their names, got {shown(columns)}")
     for name in names:
         fits = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
         require(fits, f"a column of {part}", f"have a name of 1 to {LONGEST_NAME} characters", name)
@@ -246,12 +247,12 @@ def column_names(given: Any, part: str, least: int, before: Sequence[str] = ()) 
 
 @lru_cache(maxsize=100_000)
 def own_column(name: str, columns: int) -> int:
-    """Which of so many columns belongs to an arm of this name."""
+    """Position of the intercept of an arm of this name among so many columns."""
     return crc32(name.encode()) % columns
 
 
 def interactions(context: Array, arms: int, order: Sequence[int] | None = None, *, shared: bool = False) -> Array:
-    """Features of every arm, given what is known of whom it is for: constant, arm, then arm x covariate.
+    """Features of every arm from the covariates of a decision: constant, arm, then arm x covariate.
 
     A model that is linear in these has coefficients of its own for each arm (a *disjoint* model). Their order is the
     natural one of a contextual problem: the constant says what rewards are like, the arms which is best for all, and
@@ -266,8 +267,8 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None, 
     order : sequence of int, optional
         Columns of `context` to use, most basic first; by default all, as they come.
     shared : bool
-        Put the covariates themselves after the constant, before the arms: what they say about rewards whatever is
-        chosen. Then the arms say which is better, and the rest for whom.
+        Put the covariates themselves after the constant, before the arms: they explain what all arms have in common.
+        Then the arms say which is better, and their products with the covariates in which context.
 
     Returns
     -------
@@ -297,13 +298,13 @@ def interactions(context: Array, arms: int, order: Sequence[int] | None = None, 
     rows = table.shape[0]
     check_fits(8 * 3 * rows * count * (1 + count) * (1 + len(used)), arms=count, rows=rows)
     ones = xp.ones((rows, 1), dtype=table.dtype, device=device_of(table))
-    scaled = xp.concat([ones, *(table[:, j : j + 1] for j in used)], axis=1)  # what each arm's own columns hold
+    covariates = xp.concat([ones, *(table[:, j : j + 1] for j in used)], axis=1)
     one_hot = xp.eye(count, dtype=table.dtype, device=device_of(table))
-    own = scaled[:, None, :, None] * one_hot[None, :, None, :] + 0.0  # no -0.0
-    own = own.reshape(rows, count, (1 + len(used)) * count)
-    common = scaled if flag(shared, "shared") else ones
-    every = xp.broadcast_to(common[:, None, :], (rows, count, common.shape[1]))
-    features = xp.concat([every, own], axis=2)
+    by_arm = covariates[:, None, :, None] * one_hot[None, :, None, :] + 0.0  # no -0.0
+    by_arm = by_arm.reshape(rows, count, (1 + len(used)) * count)
+    common = covariates if flag(shared, "shared") else ones
+    common = xp.broadcast_to(common[:, None, :], (rows, count, common.shape[1]))
+    features = xp.concat([common, by_arm], axis=2)
     return features[0] if single else features
 
 

@@ -1,4 +1,4 @@
-"""What people see: a bar once a run has taken two seconds, if somebody is looking, and objects as HTML in notebooks."""
+"""The progress bar of a long run, in terminals and notebooks, and objects as HTML."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from html import escape
 from types import TracebackType
 from typing import Any
 
-AFTER = 2.0
-"""Seconds after which a run shows a bar by itself."""
-
-LONGEST = 30  # characters of a name in the bar
+SECONDS_BEFORE_BAR = 2.0  # that a run takes before it shows a bar by itself
+LONGEST_NAME = 30  # characters of a name in the bar
 LONGEST_VALUE = 300  # characters of a value in HTML
 
 
@@ -32,10 +30,9 @@ class Bar:
     """A progress bar of rounds, with the time left; `wanted` shows it at once (True) or never (False)."""
 
     def __init__(self, name: str, wanted: bool | None = None) -> None:
-        self.name = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
-        self.shown = False
-        self._possible = wanted is not False and is_interactive()
-        self._from = time.monotonic() + (0.0 if wanted else AFTER)
+        self.name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+        self._allowed = wanted is not False and is_interactive()
+        self._show_from = time.monotonic() + (0.0 if wanted else SECONDS_BEFORE_BAR)
         self._progress: Any = None
         self._task: Any = None
 
@@ -47,21 +44,20 @@ class Bar:
             self._progress.stop()
 
     def update(self, done: int, total: int, beside: str = "") -> None:
-        """So many of all rounds are played; what is to stand beside the name may change with them."""
-        if not self._possible or (self._progress is None and time.monotonic() < self._from):
+        """Set the number of rounds done, the number of all rounds, and the text beside the name."""
+        if not self._allowed or (self._progress is None and time.monotonic() < self._show_from):
             return
         if self._progress is None:
             self._progress = _rich_bar()
             self._task = self._progress.add_task(self.name, completed=done, total=total)
             self._progress.start()
-            self.shown = True
         self._progress.update(self._task, completed=done, total=total, description=self._text(done, total, beside))
 
     def _text(self, done: int, total: int, beside: str) -> str:
-        """Name and what stands beside it, or that alone where both would leave too little for the rest."""
+        """The name and the text beside it, or that text alone where both would leave too little room for the bar."""
         both = f"{self.name}, {beside}" if beside else self.name
-        rest = len(f"{done:,} of {total:,} rounds") + 33  # for a short bar, both times and what is between them
-        return beside if beside and len(both) + rest > self._progress.console.width else both
+        bar_width = len(f"{done:,} of {total:,} rounds") + 33  # with a short bar, both times and what is between them
+        return beside if beside and len(both) + bar_width > self._progress.console.width else both
 
 
 def _rich_bar() -> Any:
@@ -81,8 +77,8 @@ def _rich_bar() -> Any:
     return Progress(*columns, console=Console(stderr=True, **options))
 
 
-def card(heading: str, rows: Mapping[str, Any]) -> str:
-    """A heading and a small table of names and values; what is None is left out."""
+def html_table(heading: str, rows: Mapping[str, Any]) -> str:
+    """HTML of a heading and a small table of names and values; values that are None are left out."""
     left = 'style="text-align: left"'
     cells = "".join(
         f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_text(value))}</td></tr>"

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, here (a `Path`) or in an object store (a `Url`).
+"""Files that are written atomically, on this machine (a `Path`) or in an object store (a `Url`).
 
 Stores are reached by fsspec, which takes credentials and addresses of servers from environment variables and its
 configuration.
@@ -21,10 +21,10 @@ from urllib.parse import unquote
 from adadim.core.checks import shown
 from adadim.errors import FileError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-# Where an object is there when all of it has arrived, and not before. Elsewhere a file is renamed when it is complete.
-ATOMIC = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
+# Protocols of stores in which an object appears once it is complete. Elsewhere a file is renamed when it is complete.
+ATOMIC_PROTOCOLS = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -90,7 +90,7 @@ def as_path(value: Any, name: str, error: type[FileError] = FileError) -> Path:
 
 
 def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
-    """Write a file whole or not at all, to survive a power cut and others who write it too; makes its folder."""
+    """Write a file completely or not at all, even with a power cut or other writers; makes its folder."""
     with _errors(path, error):
         if isinstance(path, Url):
             _write_object(path, data)
@@ -112,11 +112,12 @@ def write_atomic(path: P, data: bytes, error: type[FileError] = FileError) -> P:
 
 
 def write_objects(contents: Mapping[Url, bytes], error: type[FileError] = FileError) -> None:
-    """Write several small files of one store, at the same time where it allows that."""
+    """Write several small files of one store, concurrently where it allows that."""
     if not contents:
         return
-    with _errors(next(iter(contents)), error):
-        system = _system(next(iter(contents)))[0]
+    first = next(iter(contents))
+    with _errors(first, error):
+        system = _system(first)[0]
         if _is_atomic(system):
             system.pipe({_system(url)[1]: data for url, data in contents.items()})
             return
@@ -135,7 +136,7 @@ def read(path: Place, error: type[FileError] = FileError) -> bytes:
 
 
 def names(folder: Place, error: type[FileError] = FileError) -> list[str]:
-    """Names of what is in a folder; none if there is no such folder."""
+    """Names of the files and folders in a folder; none if there is no such folder."""
     with _errors(folder, error), contextlib.suppress(FileNotFoundError):
         if not isinstance(folder, Url):
             return os.listdir(folder)
@@ -179,8 +180,8 @@ def make_folder(path: Place, error: type[FileError] = FileError) -> None:
 
 
 def explained(failure: OSError, path: Place, error: type[FileError] = FileError) -> FileError:
-    """What the system said about a file, and what helps."""
-    if failure.errno in FULL:
+    """The error for what the system reports about a file, with the fix."""
+    if failure.errno in NO_SPACE:
         fix = "free some space and run again; what is finished is kept, and nothing was half-written"
     elif failure.errno in FORBIDDEN:
         fix = "choose a folder you may write to"
@@ -197,7 +198,7 @@ def explained(failure: OSError, path: Place, error: type[FileError] = FileError)
 
 @contextlib.contextmanager
 def _errors(place: Place, error: type[FileError]) -> Iterator[None]:
-    """Raise what the system or a store refuses as `error`; each store has classes of errors of its own."""
+    """Turn failures of the system or of a store into `error`; each store has its own classes of errors."""
     try:
         yield
     except Exception as failure:
@@ -205,12 +206,12 @@ def _errors(place: Place, error: type[FileError]) -> Iterator[None]:
             if not isinstance(failure, OSError):
                 raise
             raise explained(failure, place, error) from failure
-        if isinstance(failure, ImportError):  # fsspec names the package that is missing, unless it is the one
+        if isinstance(failure, ImportError):  # fsspec names the package that is missing, unless it is missing itself
             fsspec = "URLs need fsspec; install it with: pip install 'adadim[cluster]'"
             raise error(f"{place}: {fsspec if failure.name == 'fsspec' else failure}") from failure
-        said = str(failure) or type(failure).__name__
+        message = str(failure) or type(failure).__name__
         fix = "check the address, your rights there and the network, and run again"
-        raise error(f"{place}: {said}; {fix}") from failure
+        raise error(f"{place}: {message}; {fix}") from failure
 
 
 def _partial(name: str) -> str:
@@ -227,7 +228,7 @@ def _system(url: Url) -> Any:
 
 def _is_atomic(system: Any) -> bool:
     protocols = (system.protocol,) if isinstance(system.protocol, str) else system.protocol
-    return bool(ATOMIC & set(protocols))
+    return bool(ATOMIC_PROTOCOLS & set(protocols))
 
 
 def _write_object(url: Url, data: bytes) -> None:

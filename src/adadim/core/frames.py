@@ -1,4 +1,4 @@
-"""Columns of a table, whoever made it: a polars or pandas frame, a dict of arrays, a Parquet or CSV file."""
+"""Columns of a table: a polars or pandas frame, a dict of arrays, a Parquet or CSV file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
 from adadim.core.files import explained
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
@@ -42,7 +42,7 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
 
 
 class Table:
-    """Somebody's table: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`."""
+    """A table to read: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`."""
 
     def __init__(self, source: Any, what: str = "the table", kinds: Sequence[str] = (".parquet", ".csv")) -> None:
         if isinstance(source, str | Path):
@@ -60,14 +60,14 @@ class Table:
         require(isinstance(name, str), "the name of a column", "be a text", name, InvalidTypeError)
         if name not in self.names:
             raise InvalidValueError(f"{self} has no column {shown(name)}; {suggestion(name, self.names)}")
-        given = self.frame[name]
-        values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+        column = self.frame[name]
+        values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
         if values.ndim != 1:
             raise InvalidValueError(f"column {name!r} of {self} must have one value per row, got shape {values.shape}")
         return values
 
-    def filled(self, name: str) -> np.ndarray[Any, np.dtype[np.bool]]:
-        """Which rows have something in a column: neither null nor NaN."""
+    def filled(self, name: str) -> BoolArray:
+        """Which rows have a value in a column: neither null nor NaN."""
         values = self.column(name)
         if values.dtype.kind == "O":
             return ~np.array([is_missing(value) for value in values], dtype=bool)
@@ -100,7 +100,7 @@ class Table:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value of a table is not there: None or NaN."""
+    """Whether a value of a table is missing: None or NaN."""
     return value is None or (isinstance(value, float) and value != value)
 
 
@@ -124,28 +124,28 @@ def _column_names(frame: Frame, what: str) -> list[str]:
 def checked_names(names: Any, name: str) -> list[str]:
     """A list of names of columns, each once."""
     fits = isinstance(names, Sequence) and not isinstance(names, str | bytes)
-    fits = fits and all(isinstance(one, str) for one in names)
+    fits = fits and all(isinstance(column, str) for column in names)
     require(fits, name, "be a list of names of columns", names, InvalidTypeError)
     require(len(set(names)) == len(names), name, "name each column once", list(names))
     return list(names)
 
 
-def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.int64]]]:
+def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], IntArray]:
     """The different values of a column, sorted, at least two of them, and which of them each row has."""
     for row, value in enumerate(values.tolist()):
         if value is None or value != value:
             raise InvalidValueError(f"column {name!r} has no value in row {row + 1}; drop such rows or fill them in")
     try:
-        found, which = np.unique(values, return_inverse=True)
+        options, which = np.unique(values, return_inverse=True)
     except TypeError:
         raise InvalidTypeError(
             f"column {name!r} must hold values of one kind, all numbers or all texts, got {shown(values.tolist())}"
         ) from None
-    require(len(found) > 1, f"column {name!r}", "have at least two different values", found.tolist())
-    return found.tolist(), which.astype(np.int64)
+    require(len(options) > 1, f"column {name!r}", "have at least two different values", options.tolist())
+    return options.tolist(), which.astype(np.int64)
 
 
-def without_frame(value: Any) -> tuple[Any, tuple[str, ...] | None]:
+def numbers_and_names(value: Any) -> tuple[Any, tuple[str, ...] | None]:
     """A DataFrame as its numbers and the names of its columns; anything else as it is, without names."""
     kind = type(value)
     if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] not in ("pandas", "polars"):
@@ -167,7 +167,7 @@ def without_frame(value: Any) -> tuple[Any, tuple[str, ...] | None]:
 
 
 class Tabular:
-    """What can be had as a table; its class says what a row is."""
+    """Base of results that can be exported as a table; each class says what a row is."""
 
     def _columns(self) -> dict[str, Any]:
         """The columns by name."""

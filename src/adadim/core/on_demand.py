@@ -8,14 +8,14 @@ from typing import Any
 
 
 def on_demand(package: str, parts: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package needs as its ``__getattr__`` and ``__dir__``; a part is a module, or "a.b:c" what one holds."""
+    """``__getattr__`` and ``__dir__`` of a package, for parts by name: a module "a.b", or what it holds, "a.b:c"."""
 
     def __getattr__(name: str) -> Any:
         if name not in parts:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, member = parts[name].partition(":")
-        found = import_module(module)
-        return getattr(found, member) if member else found
+        imported = import_module(module)
+        return getattr(imported, member) if member else imported
 
     def __dir__() -> list[str]:
         return sorted({*vars(import_module(package)), *parts})

@@ -11,12 +11,12 @@ import numpy as np
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
 from adadim.core.checks import flag, integer, one_of, positive, require
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.randomness import check_replications
 from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError
 
-NEVER = 2**62  # round in which arms arrive that nobody has added
+NEVER_ARRIVES = 2**62  # arrival round of arms that have not been added
 
 Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
@@ -136,12 +136,12 @@ class Problem:
 
     @property
     def draws_at_once(self) -> int:
-        """How many random numbers to make beforehand for each replication, where they are made beforehand."""
+        """How many random numbers per replication to make beforehand, on devices that need them beforehand."""
         return 1024 if self._horizon is None else self._horizon  # results do not depend on it
 
     @property
     def noise(self) -> float:
-        """Sub-Gaussian scale sigma of the noise; a `ValueError` if nobody has said what it is."""
+        """Sub-Gaussian scale sigma of the noise; a `ValueError` if it is unknown."""
         if self._noise is None:
             raise InvalidValueError(
                 "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
@@ -151,7 +151,7 @@ class Problem:
 
     @property
     def noise_known(self) -> bool:
-        """Whether somebody has said what the noise is."""
+        """Whether the scale of the noise is known."""
         return self._noise is not None
 
     @property
@@ -168,7 +168,7 @@ class Problem:
 
     @property
     def arrives(self) -> np.ndarray[Any, Any]:
-        """Round from which on each arm is there, (R, K); arms that nobody has added yet never arrive."""
+        """Round from which on each arm is there, (R, K); arms not added yet have `NEVER_ARRIVES`."""
         if self._arrives is None:
             return np.ones((len(self), self.arms), dtype=np.int64)
         return self._arrives
@@ -179,13 +179,13 @@ class Problem:
         return None if self._arrives is None else self._arrives[:, : self.actions.base_arms] == 1
 
     def to_grow(self) -> Problem:
-        """The same problem with features of its own, to which arms can be added; itself if none may be."""
-        if self._arrives is None or (self._arrives < NEVER).all():
+        """A copy with writable features, to which arms can be added; the same problem if it has no room for more."""
+        if self._arrives is None or (self._arrives < NEVER_ARRIVES).all():
             return self
-        own = copy.copy(self)
+        changed = copy.copy(self)
         base = self.actions.base
-        own._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
-        return own
+        changed._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
+        return changed
 
     def with_actions(
         self, actions: ActionSet, replications: Sequence[int], reward_range: Any, arrives: Any = None
@@ -211,10 +211,10 @@ class Problem:
         return len(self.replications)
 
     def _repr_html_(self) -> str:
-        return card("Problem", self.summary())
+        return html_table("Problem", self.html_rows())
 
-    def summary(self) -> dict[str, Any]:
-        """Sizes and what is known, by name."""
+    def html_rows(self) -> dict[str, Any]:
+        """Sizes and what is known of the problem, by name, as rows for `html_table`."""
         return {
             "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,
             "features d": self.dim,
@@ -272,14 +272,14 @@ def _growing(actions: ActionSet, arms: int | None, arrives: Any) -> tuple[Action
             raise InvalidValueError("arms is for arms to be added, which an expressive set does not take; leave it out")
         room = integer(arms, "arms", least=rows, meaning="the number of arms in the end") - rows
         actions = actions.with_room(room)
-        rounds = np.concatenate([rounds, np.full((count, room), NEVER)], axis=1)
+        rounds = np.concatenate([rounds, np.full((count, room), NEVER_ARRIVES)], axis=1)
     return actions, read_only(np.tile(rounds, (1, levels)))
 
 
 def _check_range(reward_range: float | Array, count: int) -> np.ndarray[Any, Any]:
-    given = as_numpy(real_array(reward_range, "reward_range"))
-    require(given.shape in ((), (count,)), "reward_range", f"be one number or have shape ({count},)", given.shape)
-    values: np.ndarray[Any, Any] = read_only(np.broadcast_to(given, (count,)))
+    ranges = as_numpy(real_array(reward_range, "reward_range"))
+    require(ranges.shape in ((), (count,)), "reward_range", f"be one number or have shape ({count},)", ranges.shape)
+    values: np.ndarray[Any, Any] = read_only(np.broadcast_to(ranges, (count,)))
     possible = bool(np.isfinite(values).all() and (values >= 0).all())
     require(possible, "reward_range", "be finite and non-negative", reward_range)
     return values

@@ -18,7 +18,7 @@ from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-BLOCK = 256  # draws made at a time; part of no result, since a stream's order does not depend on it
+BLOCK = 256  # draws made at a time; does not affect results, since the order of a stream does not depend on it
 
 
 class Purpose(IntEnum):
@@ -47,8 +47,8 @@ def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tu
     for r in numbers:
         require(is_integer(r) and r >= 0, "replications", "be non-negative integers", r)
     if len(set(numbers)) != len(numbers):
-        twice = sorted({int(r) for r in numbers if numbers.count(r) > 1})
-        raise InvalidValueError(f"replications must be distinct, but {twice[0]} appears more than once")
+        repeated = min(int(r) for r in numbers if numbers.count(r) > 1)
+        raise InvalidValueError(f"replications must be distinct, but {repeated} appears more than once")
     return tuple(int(r) for r in numbers)
 
 
@@ -72,8 +72,11 @@ class Streams:
             for r in self.replications
         ]
         self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
-        self._in_step, self._drawn = True, BLOCK  # while every replication has drawn equally often: how far
-        self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how far each
+        self._in_step, self._drawn = (
+            True,
+            BLOCK,
+        )  # while all replications have drawn equally often: how many of the block
+        self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
         self._source: DeviceDraws | None = None
         self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
 
@@ -82,7 +85,7 @@ class Streams:
         return Streams(self.seed, self.purpose, self.replications, (*self.path, index), self.everyone.positions)
 
     def source(self, draws: int, *, normal: bool = False) -> Draws:
-        """These numbers where they are needed, `draws` of them at a time; who asks again gets the same source."""
+        """These numbers on the device of the problem, `draws` of them at a time; later calls give the same source."""
         if is_numpy(self.everyone.positions):
             return self
         if self._source is None:
@@ -104,11 +107,11 @@ class Streams:
         return self._next(rows, normal=True)
 
     def table(self, draws: int, *, normal: bool = False) -> FloatArray:
-        """The next `draws` numbers of every stream that has not drawn any, (R, draws)."""
-        made: FloatArray = np.empty((len(self.generators), draws))
-        for row, generator in zip(made, self.generators, strict=True):
+        """The first `draws` numbers of every stream, none of which may have drawn any yet, (R, draws)."""
+        table: FloatArray = np.empty((len(self.generators), draws))
+        for row, generator in zip(table, self.generators, strict=True):
             fill(row, generator, normal)
-        return made
+        return table
 
     def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
         if self._in_step and (rows is None or rows.everyone):
@@ -139,7 +142,7 @@ def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
 
 
 class DeviceDraws:
-    """Numbers of batches of streams (lanes), `draws` at a time, on a device, which knows how far each has come."""
+    """Numbers of batches of streams (lanes), `draws` at a time, on a device, with a cursor for each stream."""
 
     def __init__(self, lanes: Sequence[Streams], reference: Array, draws: int, *, normal: bool = False) -> None:
         # One more than will be needed, so that nothing is made anew after the last round.
@@ -167,19 +170,19 @@ class DeviceDraws:
         return drawn
 
     def _count(self) -> None:
-        """Make more numbers when those at hand may have come to an end."""
+        """Make more numbers when those at hand may be used up."""
         self.calls += 1
         if self.calls < self.draws:
             return
-        left, used = as_numpy(self.buffer).copy(), as_numpy(self.cursor)
+        buffer, used = as_numpy(self.buffer).copy(), as_numpy(self.cursor)
         for lane, streams in enumerate(self.lanes):
-            for row, n, generator in zip(left[:, lane], used[:, lane], streams.generators, strict=True):
+            for row, n, generator in zip(buffer[:, lane], used[:, lane], streams.generators, strict=True):
                 row[:] = np.roll(row, -n)
                 fill(row[len(row) - n :], generator, self.normal)
-        self.buffer[...] = like(left, self.buffer)
+        self.buffer[...] = like(buffer, self.buffer)
         self.cursor[...] = 0
         self.calls = 0
 
 
 Draws: TypeAlias = Streams | DeviceDraws
-"""Where numbers come from: the streams themselves, or what they give, moved to a device."""
+"""Where numbers come from: the streams themselves, or their numbers on a device."""

@@ -1,4 +1,4 @@
-"""What CUDA does better: the operations of a round recorded once and replayed (graphs), and kernels of our own.
+"""CUDA graphs, by which the operations of a round are recorded once and replayed, and access to CUDA kernels.
 
 A round is some fifty small operations, and starting one from Python costs several times what it takes on the device; a
 replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`.
@@ -28,7 +28,7 @@ def cuda_kernels(reference: Array) -> Any:
 
 
 class _Recording(threading.local):
-    """What `on_host` was given while this thread records a round; None while it does not."""
+    """The actions passed to `on_host` while this thread records a round; None while it does not."""
 
     actions: list[Action] | None = None
 
@@ -36,30 +36,30 @@ class _Recording(threading.local):
 _recording = _Recording()
 
 
-def on_host(action: Callable[..., None], *given: Any) -> None:
+def on_host(action: Callable[..., None], *arguments: Any) -> None:
     """Do something in Python that follows the array operations of a round: at once, or after each replay."""
     if _recording.actions is None:
-        action(*given)
+        action(*arguments)
     else:
-        _recording.actions.append(partial(action, *given))
+        _recording.actions.append(partial(action, *arguments))
 
 
 class Recorder:
-    """Calls a function, which works in place on arrays that exist beforehand, or replays what it did."""
+    """Calls a function, which works in place on arrays that exist beforehand, or replays its recorded operations."""
 
     def __init__(self, function: Action, reference: Array) -> None:
         self.function = function
         # Whether the device can record; elsewhere every call is an ordinary one.
         self.records = str(device_of(reference)).startswith("cuda")
-        self._seen: set[Hashable] = set()
+        self._called: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}
 
     def __call__(self, sequence: Hashable) -> None:
         """Run the function once. Calls of equal `sequence` do the same operations; None promises nothing."""
         if sequence is None or not self.records:
             self.function()
-        elif sequence not in self._seen:  # the first call may still set things up
-            self._seen.add(sequence)
+        elif sequence not in self._called:  # the first call may still set things up
+            self._called.add(sequence)
             self.function()
         else:
             if sequence not in self._recorded:
@@ -78,7 +78,7 @@ class Recorder:
             _recording.actions = None
 
     def record(self) -> Any:
-        """Record the function without running it; what is returned has a method `replay`."""
+        """Record the function without running it; the graph returned has a method `replay`."""
         import torch
 
         graph = torch.cuda.CUDAGraph()

@@ -1,4 +1,4 @@
-"""Which replications a call concerns, and what they are offered.
+"""Which replications a call concerns, and the arms they are offered.
 
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those still
 playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
@@ -28,7 +28,7 @@ class Rows:
     features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
     allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
     costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
-    scores: Array | None = None  # (n, K), where there are costs: the scores less these, once an arm was chosen by them
+    scores: Array | None = None  # (n, K), where there are costs: the `adjusted` scores by which an arm was chosen
     _last_split: tuple[list[Any], list[tuple[int, Rows, Any]]] = [], []
 
     def __init__(self, index: Any, numbers: Array) -> None:
@@ -50,17 +50,17 @@ class Rows:
         return cls(like(positions, reference), indices(reference))
 
     def offering(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Rows:
-        """The same rows with what they are offered this round, an entry for each of them."""
+        """The same rows with the offer of this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
-        offered = object.__new__(Rows)  # not `Rows(...)`: nothing is looked at again
+        offered = object.__new__(Rows)  # not `Rows(...)`, which would work out the positions again
         offered.index, offered._numbers, offered.everyone = self.index, self._numbers, self.everyone
-        offered.ids, offered.positions = self.ids, self.positions  # `Learner` knows its rows again by them
+        offered.ids, offered.positions = self.ids, self.positions  # `Learner` recognises its rows by them
         offered.features, offered.allowed, offered.costs = features, allowed, costs
         return offered
 
-    def judged(self, scores: Array) -> Array:
-        """The scores by which to choose: less what arms cost, and -inf for those that are not allowed."""
+    def adjusted(self, scores: Array) -> Array:
+        """The scores by which to choose: less the costs of the arms, and -inf for arms that are not allowed."""
         if self.costs is not None:
             scores = scores - self.costs
         if self.allowed is not None:
@@ -71,7 +71,7 @@ class Rows:
         return scores
 
     def _part(self, index: Any, at: Any) -> Rows:
-        """Some of these rows, which stand at some positions among them."""
+        """Those of these rows at the positions `at`; `index` are these replications."""
         part = Rows(index, self._numbers)
         if self.features is not None or self.allowed is not None:
             part.features = None if self.features is None else self.features[at]
@@ -110,29 +110,28 @@ class Rows:
             array[self.positions, columns] += values
 
     def pick(self, positions: Array) -> Rows:
-        """Those of these rows that stand at some positions among them."""
+        """Those of these rows at some positions among them."""
         return self._part(self.positions[positions], positions)
 
     def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
         """(label, the rows that have it, where they are among these) for each of the labels, one per row."""
-        values = labels.tolist()  # of so few, lists are compared sooner than arrays
+        values = labels.tolist()  # lists of so few are compared faster than arrays
         if values.count(values[0]) == len(values):
             yield int(values[0]), self, EVERY
             return
         # A round splits the same rows in the same way twice: to choose, and to absorb.
-        known, parts = self._last_split
-        if known != values:
+        last_values, parts = self._last_split
+        if last_values != values:
             parts = list(self._parts(values))
             self._last_split = values, parts
         yield from parts
 
     def _parts(self, labels: list[Any]) -> Iterator[tuple[int, Rows, Any]]:
         """As `split`, of labels that are not all the same."""
-        found: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for position, label in enumerate(labels):
-            found.setdefault(int(label), []).append(position)  # True and 1 are equal, but their names are not
-        for label in sorted(found):
-            at = found[label]
+            positions.setdefault(int(label), []).append(position)  # True and 1 are equal, but their names are not
+        for label, at in sorted(positions.items()):
             if len(at) == 1:  # a slice makes views where an index makes copies
                 r = int(self.ids[at[0]])
                 one = slice(at[0], at[0] + 1)
@@ -142,7 +141,7 @@ class Rows:
                 yield label, self._part(like(self.ids[at], self._numbers), many), many
 
     def to_numpy(self) -> Rows:
-        """The same rows and what they are offered with NumPy, for statistics kept on the host whatever the library."""
+        """The same rows and their offer in NumPy, for statistics that are kept on the host."""
         if is_numpy(self._numbers):
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
@@ -161,8 +160,8 @@ class Rows:
         if self.features is not None:
             some.features = self._widened(self.features)
         if self.allowed is not None:
-            everything = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
-            some.allowed = everything.index_copy_(0, index, self.allowed)
+            all_allowed = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
+            some.allowed = all_allowed.index_copy_(0, index, self.allowed)
         return some, *map(self._widened, values)
 
     def _widened(self, values: Array) -> Array:
@@ -171,7 +170,7 @@ class Rows:
 
 
 class MaskedRows(Rows):
-    """Some replications, by a mask that only the device knows: arrays have an entry for all, and others are ignored."""
+    """Some replications, by a mask on the device: arrays have an entry for every replication, masked or not."""
 
     def __init__(self, mask: Array, numbers: Array) -> None:
         super().__init__(EVERY, numbers)

@@ -1,4 +1,4 @@
-"""Learners in files: an npz archive of arrays and one JSON text, which no code is run to read."""
+"""Learners in files: an npz archive of arrays and one JSON text; reading it runs no code from the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from adadim.core.arrays import as_numpy, is_numpy
 from adadim.core.codec import Kinds, from_table, to_table
 from adadim.core.files import explained, write_atomic
-from adadim.core.problem import NEVER, Problem
+from adadim.core.problem import NEVER_ARRIVES, Problem
 from adadim.core.state import State
 from adadim.errors import AdadimError, FileError, InvalidValueError
 
@@ -26,7 +26,7 @@ HEADER = "json"
 
 
 def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> None:
-    """Write the state of a learner of `policy` on `problem`, whole or not at all."""
+    """Write the state of a learner of `policy` on `problem`, completely or not at all."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be saved")
     tree, arrays = state
@@ -68,14 +68,14 @@ def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tup
                 f"{path}: was saved on another problem: {key} was {header['problem'].get(key)}, and is {value} here"
             )
     arrays = {name.removeprefix("a"): array for name, array in contents.items()}
-    missing = sorted(_names(header["state"]) - arrays.keys())
+    missing = sorted(_array_names(header["state"]) - arrays.keys())
     if missing:
         raise FileError(f"{path}: damaged: {len(missing)} of its arrays are missing")
     return _policy(path, header, policy, kinds), (header["state"], arrays)
 
 
 def _policy(path: Path, header: dict[str, Any], policy: Any, kinds: Kinds) -> Any:
-    """The policy that a file names, of the given kinds, or the one that the caller has, checked against the file."""
+    """The policy that a file names, of one of `kinds`, or the one of the caller, checked against the file."""
     written = header["policy_text"]
     if policy is not None:
         if repr(policy) != written and header["policy"] is not None:
@@ -93,9 +93,9 @@ def _policy(path: Path, header: dict[str, Any], policy: Any, kinds: Kinds) -> An
 
 
 def fingerprint(problem: Problem) -> dict[str, Any]:
-    """What tells one problem from another, as plain data."""
+    """The properties that tell one problem from another, as plain data."""
     ranges = problem.reward_range
-    known = {
+    properties = {
         "library": "NumPy" if is_numpy(problem.reference) else "torch",
         "arms": problem.arms,
         "dim": problem.dim,
@@ -105,18 +105,20 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "replications": list(problem.replications),
     }
     if problem.contextual:
-        return known | {"features": "those of each round" if not problem.disjoint else "contexts, a model for each arm"}
+        return properties | {
+            "features": "those of each round" if not problem.disjoint else "contexts, a model for each arm"
+        }
     features = np.ascontiguousarray(as_numpy(problem.actions.base))
     if problem.growing:
-        known["arrives"] = problem.arrives.tolist()
+        properties["arrives"] = problem.arrives.tolist()
         # Arms that a learner was given while it played are part of its state.
-        features = np.where(problem.arrives[:, : problem.actions.base_arms, None] < NEVER, features, 0.0)
+        features = np.where(problem.arrives[:, : problem.actions.base_arms, None] < NEVER_ARRIVES, features, 0.0)
     digest = hashlib.sha256(features.tobytes()).hexdigest()[:20]
-    return known | {"levels": list(problem.actions.levels), "features": digest}
+    return properties | {"levels": list(problem.actions.levels), "features": digest}
 
 
 def _table(policy: Any) -> dict[str, Any] | None:
-    """The policy as plain data, or None if it holds a function: whoever loads it then has to give it."""
+    """The policy as plain data, or None if it holds a function: loading then needs the policy as an argument."""
     try:
         table: dict[str, Any] = to_table(policy)
         json.dumps(table)
@@ -143,12 +145,9 @@ def _header(path: Path, text: np.ndarray[Any, Any] | None) -> dict[str, Any]:
     return header
 
 
-def _names(tree: Any) -> set[str]:
+def _array_names(tree: Any) -> set[str]:
     """Names of the arrays in a tree."""
-    if isinstance(tree, list):
-        return set().union(*map(_names, tree)) if tree else set()
-    if not isinstance(tree, dict):
-        return set()
-    if tree.keys() == {"array"}:
+    if isinstance(tree, dict) and tree.keys() == {"array"}:
         return {tree["array"]}
-    return set().union(*map(_names, tree.values())) if tree else set()
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return set().union(*map(_array_names, parts))

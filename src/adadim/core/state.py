@@ -30,7 +30,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def unchanging(kind: type[T]) -> type[T]:
-    """Mark a class whose objects are made anew with a learner and never change."""
+    """Mark a class whose objects never change, and are made again with a learner."""
     _UNCHANGING.add(kind)
     return kind
 
@@ -55,7 +55,7 @@ def _has_no_state(value: object) -> bool:
 
 
 def _listed(state: Any) -> Any:
-    """State of a bit generator with its arrays as tables, which JSON can hold."""
+    """State of a bit generator with its arrays as dicts of their type and values, which JSON can hold."""
     if isinstance(state, dict):
         return {key: _listed(value) for key, value in state.items()}
     if is_numpy(state):
@@ -82,10 +82,10 @@ def saved_keys(tree: Any) -> list[Any]:
 class _Taker:
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.seen: dict[int, object] = {}  # objects met, kept so that no other gets their number
+        self.seen: dict[int, object] = {}  # objects met so far, by id; kept so that no other gets their id
 
     def take(self, value: Any, path: str) -> Any:
-        """`value` as JSON can hold it; tables of one key say what is not plain."""
+        """`value` as JSON can hold it; dicts of one key stand for what is not plain."""
         if isinstance(value, PLAIN) and not isinstance(value, Enum):
             return value
         if isinstance(value, np.generic):
@@ -120,7 +120,7 @@ class _Restorer:
         self.arrays = arrays
 
     def restore(self, target: Any, tree: Any) -> Any:
-        """Put `target` into the state and return it, or return what takes its place."""
+        """Put `target` into the state and return it, or return a new value in its place."""
         if not isinstance(tree, dict):
             return tree
         ((kind, content),) = tree.items()
@@ -150,19 +150,19 @@ class _Restorer:
         return target
 
     def restore_tuple(self, target: Any, content: list[Any]) -> Any:
-        known = target if isinstance(target, tuple) and len(target) == len(content) else [None] * len(content)
-        return tuple(self.restore(part, item) for part, item in zip(known, content, strict=True))
+        parts = target if isinstance(target, tuple) and len(target) == len(content) else [None] * len(content)
+        return tuple(self.restore(part, item) for part, item in zip(parts, content, strict=True))
 
     def restore_set(self, target: Any, content: list[Any]) -> Any:
         return {self.restore(None, item) for item in content}
 
     def restore_dict(self, target: Any, content: list[Any]) -> Any:
-        known = target if isinstance(target, dict) else {}
+        target = target if isinstance(target, dict) else {}
         pairs = [(self.restore(None, key), item) for key, item in content]
-        made = {key: self.restore(known.get(key), item) for key, item in pairs}
-        known.clear()
-        known.update(made)
-        return known
+        restored = {key: self.restore(target.get(key), item) for key, item in pairs}
+        target.clear()
+        target.update(restored)
+        return target
 
     def restore_generator(self, target: Any, content: Any) -> Any:
         target.bit_generator.state = _unlisted(content)

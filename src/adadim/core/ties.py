@@ -13,11 +13,11 @@ Ties = Literal["random", "lowest"]
 TOLERANCE = 1e-10
 """Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
 
-FEW = 40  # scores up to which Python's own numbers are quicker than NumPy's
+FEW_SCORES = 40  # up to so many, Python's own numbers are faster than NumPy's
 
 
 def argmax(scores: Array, uniforms: Array | None) -> Array:
-    """Position of the largest score in each row; a uniform each picks among ties, None takes the lowest index."""
+    """Position of the largest score in each row; one uniform per row picks among ties, None takes the lowest index."""
     if is_numpy(scores):
         if len(scores) > 1:
             return _argmax_numpy(scores, uniforms)
@@ -53,7 +53,7 @@ def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:
 
 def positions_of_largest(row: Array) -> Array | list[int]:
     """Where the largest scores of one row (K,) are, up to rounding (NumPy)."""
-    few = len(row) <= FEW
+    few = len(row) <= FEW_SCORES
     values = row.tolist() if few else row
     best = max(values) if few else row.item(row.argmax())
     bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))

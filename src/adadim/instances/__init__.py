@@ -1,6 +1,6 @@
 """Generators of instances: the paper's environments and its lower-bound family, and features of other kinds.
 
-A generator takes keywords only. What they have in common is described at `sphere`. Replication r of a seed is the same
+A generator takes keywords only. Common parameters are described at `sphere`. Replication r of a seed is the same
 instance whatever the other replications are.
 """
 

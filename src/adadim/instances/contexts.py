@@ -9,7 +9,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, like, zeros
 from adadim.core.checks import integer, one_of, positive
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Rows
@@ -24,12 +24,12 @@ CORRELATION = 0.7  # share of the variance that the arms of a round have in comm
 
 
 class ContextInstance(Playable):
-    """A contextual problem, which is what the policy may know, with its parameter and the law of its features.
+    """A contextual problem, which the policy may know, with its parameter and the law of its features.
 
-    The mean reward of an arm is the inner product of its features with `theta` (R, d), and what `biases` (R, K) has of
-    it besides, where there are some. Rewards are `clicks`, 1 with the probability that the mean is, else 0, or have
-    Gaussian noise. Its mean, `noise_mean`, is the same for all arms and so no part of the regret, but a learner without
-    an intercept is misled by it. `delay` is how many rounds a reward takes to come, None if it comes at once.
+    The mean reward of an arm is the inner product of its features with `theta` (R, d), plus its entry of `biases` (R,
+    K), where there are some. Rewards are `clicks`, 1 with a probability equal to the mean, else 0, or have Gaussian
+    noise. The mean of the noise, `noise_mean`, is the same for all arms and so no part of the regret, but misleads a
+    learner without an intercept. `delay` is how many rounds a reward takes to come, None if it comes at once.
 
     Examples
     --------
@@ -62,14 +62,16 @@ class ContextInstance(Playable):
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
 
     def _repr_html_(self) -> str:
-        return card("ContextInstance", {**self.problem.summary(), "law of features": self.law, "delay": self.delay})
+        return html_table(
+            "ContextInstance", {**self.problem.html_rows(), "law of features": self.law, "delay": self.delay}
+        )
 
     def rounds(self) -> Iterator[FloatArray]:
         """Features (R, K, d) of one round after the other; every call starts from the first."""
         streams = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
-        every = [self._rounds_of(generator) for generator in streams]
+        by_replication = [self._rounds_of(generator) for generator in streams]
         while True:
-            yield np.stack([next(rounds) for rounds in every])
+            yield np.stack([next(rounds) for rounds in by_replication])
 
     def _rounds_of(self, generator: np.random.Generator) -> Iterator[FloatArray]:
         """Features (K, d) of the rounds of one replication."""
@@ -94,7 +96,7 @@ class ContextInstance(Playable):
             yield features, self.means(features)
 
     def environment(self, seed: int, *, keeps_offers: bool = False) -> ContextEnvironment:
-        """What a policy plays against; `keeps_offers` leaves what was offered in a round as it is afterwards."""
+        """The environment of a run; with `keeps_offers` later rounds do not overwrite what was offered in a round."""
         return ContextEnvironment(self, seed, keeps_offers)
 
     def joins(self, other: object) -> bool:
@@ -108,12 +110,12 @@ class ContextInstance(Playable):
 
     def pull(self, means: Array, arms: Array, draws: Draws) -> Array:
         """Rewards of one round, one arm for each replication."""
-        gained = self.drawn_rewards(means[self.everyone.positions, arms], draws, self.everyone, self.clicks)
-        return gained + self.noise_mean if self.noise_mean else gained
+        rewards = self.drawn_rewards(means[self.everyone.positions, arms], draws, self.everyone, self.clicks)
+        return rewards + self.noise_mean if self.noise_mean else rewards
 
 
 class ContextEnvironment:
-    """The rounds of a run, drawn one after the other into arrays that stay where they are (see `Recorder`)."""
+    """The rounds of a run, drawn one after the other into the same arrays (which `Recorder` needs)."""
 
     in_turns = False  # all replications draw their rounds together
 
@@ -197,7 +199,7 @@ def contexts(
 
 
 def context_problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
-    """What a policy may know where features come with the rounds."""
+    """The problem where features come with the rounds."""
     horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
@@ -217,7 +219,7 @@ def draw_features(generator: np.random.Generator, shape: tuple[int, int], law: s
 
 
 def _draw_click_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
-    """The same of clicks: a constant, and points of length at most 1."""
+    """Features (K, d) of one round of clicks: a constant, and points of length at most 1."""
     points = draw_features(generator, (shape[0], shape[1] - 1), law)
     points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
     return np.asarray(np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2))

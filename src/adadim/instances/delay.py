@@ -17,8 +17,8 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
 """The laws, and the numbers that each has."""
 
-NEVER = -1
-LONGEST = 2**53
+NEVER = -1  # in place of a number of rounds: the reward never comes
+LONGEST_DELAY = 2**53  # rounds
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ class Delay:
 
     def __post_init__(self) -> None:
         one_of(self.law, "law", tuple(LAWS))
-        for name in (name for names in LAWS.values() for name in names):
-            if (getattr(self, name) is not None) != (name in LAWS[self.law]):
-                given = {name: getattr(self, name) for names in LAWS.values() for name in names}
-                raise InvalidValueError(
-                    f"a delay of law {self.law!r} is given by {' and '.join(LAWS[self.law])} and by no other of "
-                    f"{', '.join(given)}, got {', '.join(f'{k}={shown(v)}' for k, v in given.items() if v is not None)}"
-                )
+        numbers = {name: getattr(self, name) for names in LAWS.values() for name in names}
+        used = {name: value for name, value in numbers.items() if value is not None}
+        if set(used) != set(LAWS[self.law]):
+            raise InvalidValueError(
+                f"a delay of law {self.law!r} is given by {' and '.join(LAWS[self.law])} and by no other of "
+                f"{', '.join(numbers)}, got {', '.join(f'{name}={shown(value)}' for name, value in used.items())}"
+            )
         if self.law == "fixed":
-            integer(self.rounds, "rounds", least=0, most=LONGEST, meaning="how many rounds a reward takes")
+            integer(self.rounds, "rounds", least=0, most=LONGEST_DELAY, meaning="how many rounds a reward takes")
         elif self.law == "geometric":
             positive(self.mean, "mean", "of the rounds that a reward takes, e.g. 100")
         else:
-            least = integer(self.least, "least", least=0, most=LONGEST, meaning="the shortest delay")
-            integer(self.most, "most", least=least, most=LONGEST, meaning="the longest delay")
+            least = integer(self.least, "least", least=0, most=LONGEST_DELAY, meaning="the shortest delay")
+            integer(self.most, "most", least=least, most=LONGEST_DELAY, meaning="the longest delay")
         between(self.never, "never", 0, 1)
 
     @property
@@ -91,23 +91,24 @@ class Delay:
         return self.of_uniforms(streams.uniforms(rows))
 
     def of_uniforms(self, uniforms: FloatArray) -> IntArray:
-        """D, or `NEVER`, as a function of a number drawn uniformly from [0, 1)."""
-        rest = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, 1 - 2**-53)  # uniform again
-        rounds = np.full(rest.shape, float(self.rounds or 0))
+        """D, or `NEVER`, from a number drawn uniformly from [0, 1)."""
+        # Where the reward comes, the number is uniform again after this.
+        rescaled = np.clip((uniforms - self.never) / max(1.0 - self.never, 1e-300), 0.0, 1 - 2**-53)
+        rounds = np.full(rescaled.shape, float(self.rounds or 0))
         if self.mean is not None:
             # P(D >= k) = (1 - p)^k, and ln(1 - p) = -ln(1 + 1 / mean)
-            rounds = np.floor(np.log1p(-rest) / -np.log1p(1.0 / self.mean))
+            rounds = np.floor(np.log1p(-rescaled) / -np.log1p(1.0 / self.mean))
         elif self.least is not None and self.most is not None:
-            rounds = np.minimum(self.least + np.floor(rest * (self.most - self.least + 1)), self.most)
-        return np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST)).astype(np.int64)
+            rounds = np.minimum(self.least + np.floor(rescaled * (self.most - self.least + 1)), self.most)
+        return np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST_DELAY)).astype(np.int64)
 
 
 DelayLike = Delay | int | Mapping[str, Any] | None
-"""What stands for a delay: a number of rounds, a table such as TOML has, None for none."""
+"""A delay, a fixed number of rounds, a table such as TOML has, or None for no delay."""
 
 
 def as_delay(value: DelayLike) -> Delay | None:
-    """A delay from what stands for it, checked."""
+    """A delay from a `DelayLike`, checked."""
     if value is None or isinstance(value, Delay):
         return value
     if isinstance(value, int | np.integer) and is_integer(value):
@@ -118,8 +119,8 @@ def as_delay(value: DelayLike) -> Delay | None:
             f"mean=100), got {shown(value)}"
         )
     names = list(Delay.__dataclass_fields__)
-    given = {key: item for key, item in value.items() if not (key == "kind" and item == "Delay")}
-    for key in given:
+    parameters = {key: item for key, item in value.items() if not (key == "kind" and item == "Delay")}
+    for key in parameters:
         if key not in names:
             raise InvalidValueError(f"delay.{key}: a delay has no parameter {key!r}; {suggestion(str(key), names)}")
-    return Delay(**given)
+    return Delay(**parameters)

@@ -31,8 +31,8 @@ Generator = np.random.Generator
 MOST_ATTRIBUTES = 30
 
 EverydayLaw = Literal["gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"]
-WORDS = 30.0  # expected length of a text of "counts"
-SAMPLE = 2000  # rows by which the size of effects is set where features come with each round
+WORDS_PER_TEXT = 30.0  # expected, of the law "counts"
+SAMPLE_ROWS = 2000  # by which the size of effects is set where features come with each round
 
 
 def sphere(
@@ -236,19 +236,19 @@ def products(
     """
     replications = check_sizes(replications, attributes=attributes, arms=arms, dim=dim)
     require(attributes <= MOST_ATTRIBUTES, "attributes", f"be at most {MOST_ATTRIBUTES}", attributes)
-    every = 2**attributes
-    require(arms <= every, "arms", f"be at most 2^attributes = {every}, the combinations", arms)
-    require(dim < every, "dim", f"be at most 2^attributes - 1 = {every - 1}, the products", dim)
+    combinations = 2**attributes
+    require(arms <= combinations, "arms", f"be at most 2^attributes = {combinations}, the combinations", arms)
+    require(dim < combinations, "dim", f"be at most 2^attributes - 1 = {combinations - 1}, the products", dim)
     sets = (itertools.combinations(range(attributes), k) for k in itertools.count(1))
     chosen = list(itertools.islice(itertools.chain.from_iterable(sets), dim))
 
     def columns(generator: Generator) -> list[Any]:
-        codes = generator.choice(2**attributes, arms, replace=False, shuffle=False)
+        codes = generator.choice(combinations, arms, replace=False, shuffle=False)
         has = (codes[:, None] >> np.arange(attributes)) & 1 == 1
         return [has[:, list(members)].all(axis=1) for members in chosen]
 
     vector = parameter(theta, intrinsic_dim, dim)
-    base, vectors = _drawn_with_signs(columns, vector, arms, generators(seed, replications))
+    base, vectors = _drawn_with_signs(columns, vector, arms, replications, seed)
     return linear_instance(base, vectors, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
@@ -299,7 +299,7 @@ def polynomials(
         return [math.prod(values[:, v, k] for v, k in enumerate(d)) for d in degrees]
 
     vector = parameter(theta, intrinsic_dim, dim)
-    base, vectors = _drawn_with_signs(columns, vector, arms, generators(seed, replications))
+    base, vectors = _drawn_with_signs(columns, vector, arms, replications, seed)
     return linear_instance(base, vectors, horizon, noise, replications, delay)
 
 
@@ -394,8 +394,8 @@ def growing(
     later = arms - first
     # Arrivals at T/(n+1), 2T/(n+1), ...: rounds 2 to T.
     arrives = np.array([1] * first + [max(2, horizon * (i + 1) // (later + 1)) for i in range(later)])
-    wanted = min(integer(best, "best", meaning="a round in which an arm arrives"), int(arrives[-1]))
-    place = int(np.argmax(arrives >= wanted))
+    best_round = min(integer(best, "best", meaning="a round in which an arm arrives"), int(arrives[-1]))
+    place = int(np.argmax(arrives >= best_round))
     vector = parameter(theta, intrinsic_dim, dim)
     base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
     for rows, leading in zip(base, (base @ vector).argmax(axis=1).tolist(), strict=True):
@@ -451,7 +451,7 @@ def everyday(
     replications = check_sizes(replications, arms=arms, dim=dim)
     one_of(law, "law", get_args(EverydayLaw))
     (constant,) = numbers((constant,), "constant")
-    columns = 1 if flag(column, "column") else 0
+    columns = int(flag(column, "column"))
     integer(intrinsic_dim, "intrinsic_dim", least=1 + columns, most=dim, meaning="the last feature that matters")
     integer(first, "first", least=1 + columns, most=intrinsic_dim, meaning="the first feature that matters")
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
@@ -475,7 +475,7 @@ def everyday(
         base = np.stack([rows / _longest(rows) for rows in sets])
         means = (np.stack(sets) @ theta[:, :, None])[..., 0] + hidden
         return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications, delay=delay)
-    scale = _longest(_sample(features, np.random.default_rng(0), arms))  # the same whatever is drawn
+    scale = _longest(_sample(features, np.random.default_rng(0), arms))  # the same in all replications and seeds
     problem = context_problem(arms, dim, horizon, noise, replications)
 
     def draw_round(generator: Generator) -> FloatArray:
@@ -486,7 +486,7 @@ def everyday(
 
 def _sample(draw: Callable[[Generator], FloatArray], generator: Generator, arms: int) -> FloatArray:
     """Features of several rounds below each other."""
-    return np.concatenate([draw(generator) for _ in range(-(-SAMPLE // arms))])
+    return np.concatenate([draw(generator) for _ in range(-(-SAMPLE_ROWS // arms))])
 
 
 def _longest(rows: FloatArray) -> float:
@@ -494,20 +494,20 @@ def _longest(rows: FloatArray) -> float:
 
 
 def _drawer(law: str, arms: int, dim: int, per_round: bool) -> Callable[[Generator], FloatArray]:
-    """What draws the features (K, d) of all arms."""
+    """A function that draws the features (K, d) of all arms."""
     if law == "one-hot":
-        segments, rest = divmod(dim, arms)
-        fits = not rest and (per_round or segments == 1)
+        segments, remainder = divmod(dim, arms)
+        fits = not remainder and (per_round or segments == 1)
         require(fits, "dim", f"be {'a multiple of' if per_round else ''} the number of arms, {arms}", dim)
         return lambda generator: np.eye(dim)[generator.integers(segments) * arms + np.arange(arms)]
     if law == "groups":
         groups = dim - arms
         require(0 < groups <= arms, "dim", f"be above the number of arms, {arms}, by the number of groups", dim)
-        each = np.concatenate([np.eye(groups)[np.arange(arms) % groups], np.eye(arms)], axis=1)
-        return lambda generator: each
+        features = np.concatenate([np.eye(groups)[np.arange(arms) % groups], np.eye(arms)], axis=1)
+        return lambda generator: features
     if law == "counts":
         rates = 1.0 / np.arange(1, dim + 1)
-        rates *= WORDS / rates.sum()
+        rates *= WORDS_PER_TEXT / rates.sum()
         return lambda generator: generator.poisson(rates, (arms, dim)).astype(float)
     if law == "binary":
         return lambda generator: (generator.random((arms, dim)) < 0.3).astype(float)
@@ -537,11 +537,11 @@ def _fill_unit_rows(generator: Generator, rows: FloatArray) -> None:
 
 
 def _drawn_with_signs(
-    columns: Callable[[Generator], list[Any]], vector: FloatArray, arms: int, made_by: list[Generator]
+    columns: Callable[[Generator], list[Any]], vector: FloatArray, arms: int, replications: Sequence[int], seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Features (R, K, d) by their columns, over the norm of the longest; and theta with random signs, (R, d)."""
-    base, vectors = np.empty((len(made_by), arms, len(vector))), np.tile(vector, (len(made_by), 1))
-    for r, generator in enumerate(made_by):
+    base, vectors = np.empty((len(replications), arms, len(vector))), np.tile(vector, (len(replications), 1))
+    for r, generator in enumerate(generators(seed, replications)):
         vectors[r] *= np.where(generator.random(len(vector)) < 0.5, -1.0, 1.0)
         rows = np.stack(columns(generator), axis=1).astype(float)
         base[r] = rows / (_longest(rows) or 1.0)

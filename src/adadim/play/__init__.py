@@ -1,1 +1,1 @@
-"""What plays a learner: a problem whose truth is known (`simulate`), and somebody's log (`evaluation`)."""
+"""Running a policy on a problem with a known truth (`simulate`), and on a log of past choices (`evaluation`)."""

@@ -1,4 +1,4 @@
-"""What a policy would have earned: the policy walks through a log, and the estimators judge its choices.
+"""Off-policy evaluation: a policy walks through a log, and estimators say what it would have earned.
 
 Row i of the log has the reward r_i of the arm a_i, chosen with probability p_i. The policy to be judged would choose it
 with probability pi_i: its weight is w_i = pi_i / p_i. Intervals are the normal ones of the mean over rows.
@@ -27,9 +27,9 @@ from adadim.play.logs import LoggedChoices, read_log
 from adadim.play.simulate import replayed
 from adadim.policies.base import Policy
 
-FEWEST_ROWS = 50.0  # effective ones, below which an interval means nothing
+FEWEST_ROWS = 50.0  # effective sample size below which an interval means nothing
 FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
-LARGEST_MISS = 4.0  # standard errors by which the mean weight may miss 1
+LARGEST_DEVIATION = 4.0  # standard errors by which the mean weight may differ from 1
 FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
 
 
@@ -55,13 +55,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is known of the mean reward of a policy.
+    """Estimates of the mean reward of a policy.
 
     Attributes
     ----------
     replay : Estimate or None
-        Mean reward of the rows in which the policy, learning from these alone, chose what was chosen. None unless the
-        log is uniform and the policy's choices are definite.
+        Mean reward of the rows in which the policy, learning from these alone, chose the logged arm. None unless the
+        log is uniform and the policy's choices are not random.
     ips, snips, dr : Estimate
         Inverse propensity score, its self-normalised form, and the doubly robust one.
     logged : Estimate
@@ -77,7 +77,7 @@ class Evaluation:
     level : float
         Level of the intervals.
     warnings : tuple of str
-        Why not to believe it.
+        Reasons not to trust the estimates.
 
     Examples
     --------
@@ -86,8 +86,8 @@ class Evaluation:
     >>> x, arm = rng.standard_normal(2000), rng.integers(2, size=2000)
     >>> clicks = (rng.random(2000) < np.where(arm == (x > 0), 0.8, 0.2)).astype(float)
     >>> log = {"arm": arm, "reward": clicks, "propensity": np.full(2000, 0.5), "x": x}
-    >>> found = adadim.evaluate(adadim.recommended, log)
-    >>> bool(0.75 < found.snips.value < 0.82), bool(0.45 < found.logged.value < 0.55), found.warnings
+    >>> result = adadim.evaluate(adadim.recommended, log)
+    >>> bool(0.75 < result.snips.value < 0.82), bool(0.45 < result.logged.value < 0.55), result.warnings
     (True, True, ())
     """
 
@@ -153,7 +153,7 @@ def evaluate(
         (a list that goes before the features of each arm, or is multiplied with them as "design" says), as
         `Agent.export` writes. Rows without a reward, a probability or arms offered are left out.
     arm, reward : str
-        Columns with the name of what was chosen and with what it brought.
+        Columns with the name of the arm that was chosen and with its reward.
     propensity : str or float, optional
         Column with the probability with which the arm was chosen; or this probability, if it was always the same; or
         "uniform". By default the column "propensity" or "probability".
@@ -202,36 +202,37 @@ def evaluate(
     with one_thread:
         predicted = predictions(log) if model is None else _checked_model(model, log)
         if isinstance(policy, Policy) or callable(policy):
-            told = (float(log.rewards.std()) or None) if noise is None else noise
-            problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=told)
-            made: Any = policy if isinstance(policy, Policy | type) else policy(problem)
-            require(isinstance(made, Policy), "policy", "be an adadim policy such as LinUCB()", made, InvalidTypeError)
-            chances = _chances(_walk(made, problem, log, seed, True), log)
-            alone = _walk(made, problem, log, seed, False) if log.uniform else None
+            noise = (float(log.rewards.std()) or None) if noise is None else noise
+            problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=noise)
+            candidate: Any = policy if isinstance(policy, Policy | type) else policy(problem)
+            wanted = "be an adadim policy such as LinUCB()"
+            require(isinstance(candidate, Policy), "policy", wanted, candidate, InvalidTypeError)
+            chances = _chances(_walk(candidate, problem, log, seed, True), log)
+            in_replay = _walk(candidate, problem, log, seed, False) if log.uniform else None
             first = int(warmup * len(log))
         else:
-            chances, alone = _fixed_rule(policy, log)
+            chances, in_replay = _fixed_rule(policy, log)
             first = 0
-    evaluation = _judge(log, chances, alone, predicted, first, level)
+    evaluation = _estimates(log, chances, in_replay, predicted, first, level)
     for text in evaluation.warnings:
         warnings.warn(text, EvaluationWarning, stacklevel=2)
     return evaluation
 
 
-def _judge(
-    log: LoggedChoices, chances: FloatArray, alone: IntArray | None, predicted: FloatArray, first: int, level: float
+def _estimates(
+    log: LoggedChoices, chances: FloatArray, in_replay: IntArray | None, predicted: FloatArray, first: int, level: float
 ) -> Evaluation:
-    """Estimates of the rows from `first` on; `alone` are the choices of the policy that learns from its own only."""
-    every = np.arange(len(log))
-    weights = (chances[every, log.chosen] / log.propensities)[first:]
+    """Estimates from the rows from `first` on; `in_replay` are the choices of one that learns from its own only."""
+    rows = np.arange(len(log))
+    weights = (chances[rows, log.chosen] / log.propensities)[first:]
     rewards = log.rewards[first:]
     expected = np.vecdot(chances, predicted)[first:]
-    replay = None if alone is None else mean_of(log.rewards[alone == log.chosen], level)
+    replay = None if in_replay is None else mean_of(log.rewards[in_replay == log.chosen], level)
     return Evaluation(
         replay=replay,
         ips=mean_of(weights * rewards, level),
         snips=snips(weights, rewards, level),
-        dr=mean_of(expected + weights * (rewards - predicted[every, log.chosen][first:]), level),
+        dr=mean_of(expected + weights * (rewards - predicted[rows, log.chosen][first:]), level),
         logged=mean_of(log.rewards, level),
         rows=len(weights),
         matched=int((weights > 0).sum()),
@@ -243,7 +244,7 @@ def _judge(
 
 
 def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
-    """Why the log says little about the policy, if so."""
+    """Reasons why the log says little about the policy, if any."""
     doubts, effective = [], effective_rows(weights)
     counted = rewards[weights > 0]
     if effective < FEWEST_ROWS:
@@ -259,7 +260,7 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
                 "the intervals"
             )
     error = float(weights.std(ddof=1)) / math.sqrt(len(weights)) if len(weights) > 1 else math.inf
-    if abs(float(weights.mean()) - 1.0) > max(LARGEST_MISS * error, 1e-9):
+    if abs(float(weights.mean()) - 1.0) > max(LARGEST_DEVIATION * error, 1e-9):
         doubts.append(
             f"the weights average {weights.mean():.3g} instead of 1: the probabilities of the log are wrong, or some "
             "of what the policy chooses had no chance in it"
@@ -274,14 +275,14 @@ def _walk(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every
 
 
 def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:
-    """Probabilities (n, K) of definite choices."""
+    """Probabilities (n, K) of choices (n,): 1 for the arm chosen."""
     chances = np.zeros((len(log), log.arms))
     chances[np.arange(len(log)), choices] = 1.0
     return chances
 
 
 def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray | None]:
-    """Probabilities (n, K) of a rule that learns nothing, and its choices if they are definite and the log uniform."""
+    """Probabilities (n, K) of a rule that learns nothing, and its choices if none is random and the log is uniform."""
     choices = as_numpy(rule)
     wanted = "be a Policy, a function that makes one, arms (n,) or probabilities (n, K)"
     require(choices.dtype.kind in "biuf", "policy", wanted, rule, InvalidTypeError)
@@ -299,8 +300,8 @@ def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray |
     outside = np.arange(arms) >= log.sizes[:, None]
     if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
         raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
-    definite = log.uniform and bool((chances.max(axis=1) == 1.0).all())
-    return chances, chances.argmax(axis=1) if definite else None
+    replayable = log.uniform and bool((chances.max(axis=1) == 1.0).all())
+    return chances, chances.argmax(axis=1) if replayable else None
 
 
 def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:
@@ -313,7 +314,7 @@ def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:
 def predictions(log: LoggedChoices) -> FloatArray:
     """Predicted reward of every arm in every row, (n, K), by ridge regression on the rows of the blocks before it.
 
-    No row has a part in what it is predicted by: the doubly robust estimator is unbiased however wrong the model is.
+    No row is used to predict its own reward, so the doubly robust estimator is unbiased however wrong the model is.
     """
     predicted = np.zeros((len(log), log.arms))
     second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
@@ -344,8 +345,8 @@ def mean_of(terms: FloatArray, level: float) -> Estimate:
     """Mean of independent terms."""
     if not len(terms):
         return _estimate(math.nan, math.nan, level, 0)
-    spread = float(terms.std(ddof=1)) if len(terms) > 1 else math.nan
-    return _estimate(float(terms.mean()), spread / math.sqrt(len(terms)), level, len(terms))
+    deviation = float(terms.std(ddof=1)) if len(terms) > 1 else math.nan
+    return _estimate(float(terms.mean()), deviation / math.sqrt(len(terms)), level, len(terms))
 
 
 def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
@@ -354,8 +355,8 @@ def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
     if total == 0:
         return _estimate(math.nan, math.nan, level, n)
     value = float((weights * rewards).sum()) / total
-    spread = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
-    return _estimate(value, math.sqrt(n) * spread / total, level, n)
+    deviation = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
+    return _estimate(value, math.sqrt(n) * deviation / total, level, n)
 
 
 def effective_rows(weights: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Logs of choices: who was offered what, what was chosen with which probability, and what it brought."""
+"""Logs of choices: the arms that were offered, the one chosen, its probability and its reward."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
 from adadim.core.design import Design, in_like_units, interactions
 from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-BoolArray = np.ndarray[Any, np.dtype[np.bool]]
-
-PROBABILITIES = ("propensity", "probability")  # what the column may be called, if it is not named
-OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row brings its own arms
-CONTEXT = "context"  # and what comes before the features of each
-DESIGN = "design"  # or how both make features, as JSON
-OFFERS_AT_A_TIME = 256  # rows whose features are made together
-NO_COVARIATES = {"id", "decision", "time", "policy", "slate"}
+PROPENSITY_COLUMNS = ("propensity", "probability")  # those to look for, if none is named
+OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row has its own arms
+CONTEXT = "context"  # column of the numbers that go before the features of each arm
+DESIGN = "design"  # column that says, as JSON, how context and arms make features
+ROWS_PER_BLOCK = 256  # rows whose features are made together
+NO_COVARIATES = {"id", "decision", "time", "policy", "slate"}  # columns that are no covariates unless named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoggedChoices:
     """Logged choices, in their order."""
 
-    chosen: IntArray  # position of what was chosen among the arms of its row, (n,)
+    chosen: IntArray  # position of the chosen arm among those of its row, (n,)
     rewards: FloatArray
     propensities: FloatArray
     sizes: IntArray  # number of arms in each row, (n,)
@@ -44,9 +42,9 @@ class LoggedChoices:
         return f"LoggedChoices({len(self)} rows, up to {self.arms} arms, dim={self.dim})"
 
     def rows(self) -> Iterator[tuple[FloatArray, IntArray, FloatArray]]:
-        """Features (1, K_i, d), what was chosen (1,) and its reward (1,), of one row after the other."""
-        for start in range(0, len(self), OFFERS_AT_A_TIME):
-            offers = self.offers(start, min(start + OFFERS_AT_A_TIME, len(self)))
+        """Features (1, K_i, d), the position of the arm chosen (1,) and its reward (1,), row by row."""
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            offers = self.offers(start, min(start + ROWS_PER_BLOCK, len(self)))
             for row, offer in enumerate(offers, start):
                 yield offer[None], self.chosen[row : row + 1], self.rewards[row : row + 1]
 
@@ -80,14 +78,14 @@ def read_log(
     by_row = OFFERED in table.names and OFFERED_FEATURES in table.names
     if by_row:
         rows &= table.filled(OFFERED)
-    propensity, random = _propensity_column(table, propensity, rows)
-    rows &= random
+    propensity, has_propensity = _propensity_column(table, propensity, rows)
+    rows &= has_propensity
     if not rows.any():
         raise InvalidValueError(f"{table} has no row with a reward, a probability and the arms that were offered")
     rewards = table.numbers(reward, rows)
     if by_row:
         chosen, offers = _row_offers(table, arm, rows)
-        sizes = np.array([len(offer.own) for offer in offers])
+        sizes = np.array([len(offer.arms) for offer in offers])
     else:
         names, chosen = distinct(table.column(arm)[rows], arm)
         sizes = np.full(len(rewards), len(names))
@@ -97,8 +95,8 @@ def read_log(
             *choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]]
         )
     if features is None:
-        taken = {arm, reward, propensity, "", *NO_COVARIATES, *PROBABILITIES}
-        features = [name for name in table.names if name not in taken]
+        not_features = {arm, reward, propensity, "", *NO_COVARIATES, *PROPENSITY_COLUMNS}
+        features = [name for name in table.names if name not in not_features]
     else:
         features = checked_names(features, "features")
     covariates = table.matrix(features, rows)
@@ -114,7 +112,7 @@ def read_log(
 def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:
     """Where the probabilities come from (None: equal ones), and which rows have one."""
     if propensity is None:
-        propensity = next((name for name in PROBABILITIES if name in table.names), None)
+        propensity = next((name for name in PROPENSITY_COLUMNS if name in table.names), None)
         if propensity is None:
             raise InvalidValueError(
                 f"{table} does not say with which probability each arm was chosen: name the column with propensity=, "
@@ -127,13 +125,13 @@ def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[
         raise InvalidTypeError(f"propensity must be a column, a probability or 'uniform', got {shown(propensity)}")
     if propensity == "uniform" and "uniform" not in table.names:
         return None, np.ones_like(rows)
-    random = table.filled(propensity)
-    if not (random & rows).any():
+    has_propensity = table.filled(propensity)
+    if not (has_propensity & rows).any():
         raise InvalidValueError(
             f"column {propensity!r} of {table} is empty: the arms were not chosen at random, and such a log says "
             "nothing about other choices"
         )
-    return propensity, random
+    return propensity, has_propensity
 
 
 def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
@@ -149,30 +147,31 @@ def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray
 
 
 class _Offer(NamedTuple):
-    """Arms (K, m) of a row, and what makes features of them and a context; None if they are the features themselves."""
+    """Arms (K, m) of a row with their names, the context, and the design of features; None: the arms are features."""
 
-    own: FloatArray
+    arms: FloatArray
     context: FloatArray
     names: list[str]
     design: Design | None
 
     @property
     def dim(self) -> int:
-        return self.own.shape[1] if self.design is None else self.design.dim
+        return self.arms.shape[1] if self.design is None else self.design.dim
 
     @property
     def features(self) -> FloatArray:
-        return self.own if self.design is None else self.design.build(self.own, self.context, self.names)
+        return self.arms if self.design is None else self.design.build(self.arms, self.context, self.names)
 
 
 def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[_Offer]]:
-    """Position of what was chosen among what was offered, and that."""
+    """Position of the arm chosen among those offered, (n,), and the offer of each row."""
     picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED, OFFERED_FEATURES))
-    contexts = table.column(CONTEXT)[rows].tolist() if CONTEXT in table.names else [None] * len(picked)
-    designs = table.column(DESIGN)[rows].tolist() if DESIGN in table.names else [None] * len(picked)
+    contexts, designs = (
+        table.column(name)[rows].tolist() if name in table.names else [None] * len(picked) for name in (CONTEXT, DESIGN)
+    )
     chosen = np.empty(len(picked), dtype=np.int64)
     offers: list[_Offer] = []
-    same: dict[Any, tuple[list[str], FloatArray]] = {}  # a catalogue is offered again and again
+    catalogues: dict[Any, tuple[list[str], FloatArray]] = {}  # equal ones are kept once
     columns = zip(picked, names, features, contexts, designs, strict=True)
     for row, (name, offered, values, context, design) in enumerate(columns):
         where, offered = f"row {row + 1} of {table}", np.ravel(offered)
@@ -187,17 +186,17 @@ def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list
                 f"{where}: {OFFERED_FEATURES} must hold finite features for each of the {size} arms"
             )
         context = [] if is_missing(context) else context
-        before = _numbers(context)
-        if before is None or any(map(np.ndim, context)):
+        covariates = _numbers(context)
+        if covariates is None or any(map(np.ndim, context)):
             raise InvalidValueError(f"{where}: {CONTEXT} must be a list of finite numbers")
-        own = flat.reshape(size, -1)
+        arms = flat.reshape(size, -1)
         if is_missing(design):
-            own = np.column_stack([np.broadcast_to(before, (size, before.size)), own])
-            offers.append(_Offer(own, before, [], None))
+            arms = np.column_stack([np.broadcast_to(covariates, (size, covariates.size)), arms])
+            offers.append(_Offer(arms, covariates, [], None))
         else:
-            arms = [str(one) for one in offered.tolist()]
-            arms, own = same.setdefault((*arms, own.tobytes()), (arms, own))
-            offers.append(_Offer(own, before, arms, _checked_design(design, own, before, where)))
+            arm_names = [str(option) for option in offered.tolist()]
+            arm_names, arms = catalogues.setdefault((*arm_names, arms.tobytes()), (arm_names, arms))
+            offers.append(_Offer(arms, covariates, arm_names, _checked_design(design, arms, covariates, where)))
         if offers[row].dim != offers[0].dim:
             context_too = " with its context" if CONTEXT in table.names else ""
             raise InvalidValueError(
@@ -207,22 +206,22 @@ def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list
     return chosen, offers
 
 
-def _checked_design(described: Any, own: FloatArray, context: FloatArray, where: str) -> Design:
-    """What makes features of arms (K, m) and a context, from its JSON."""
+def _checked_design(text: Any, arms: FloatArray, context: FloatArray, where: str) -> Design:
+    """The design of features of arms (K, m) and a context, from its JSON."""
     try:
-        design = Design.from_json(str(described))
+        design = Design.from_json(str(text))
     except (InvalidTypeError, InvalidValueError) as error:
         raise InvalidValueError(f"{where}: {DESIGN} says nothing about features: {error}") from error
-    if own.shape[1] > len(design.arm) or len(context) > len(design.context):
+    if arms.shape[1] > len(design.arm) or len(context) > len(design.context):
         raise InvalidValueError(
             f"{where}: {DESIGN} is of {len(design.arm)} numbers of an arm and {len(design.context)} of a context, got "
-            f"{own.shape[1]} and {len(context)}"
+            f"{arms.shape[1]} and {len(context)}"
         )
     return design
 
 
 def _numbers(values: Any) -> FloatArray | None:
-    """A list of finite numbers, or of lists of them, one after the other; None if it is none."""
+    """The numbers of a list, or of a list of lists, as one array; None unless all are finite numbers."""
     try:
         flat = np.concatenate([np.ravel(part) for part in values]).astype(np.float64) if len(values) else np.empty(0)
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
-from adadim.core.display import Bar, card
+from adadim.core.display import Bar, html_table
 from adadim.core.frames import Tabular
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
@@ -27,16 +27,16 @@ from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.player import merged, part_of
 
-RECORDS = 100
+RECORDED_ROUNDS = 100  # by default
 Record = int | Sequence[int] | None
 Progress = Callable[[int, int], None]
 Report = Progress | bool | None
-CACHE = 8_000_000  # bytes; measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
+CACHE_BYTES = 8_000_000  # measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome(Tabular):
-    """What came of running a policy on an instance; as a table, a row for each replication and recorded round.
+    """Results of running a policy on an instance; as a table, a row for each replication and recorded round.
 
     Attributes
     ----------
@@ -77,20 +77,20 @@ class Outcome(Tabular):
 
     def _repr_html_(self) -> str:
         final = np.atleast_1d(self.final)
-        spread = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
+        deviation = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
         policy, rounds = repr(self.learner.policy), int(self.times[-1])
-        return card("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{spread}"})
+        return html_table("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{deviation}"})
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What came of replaying logged choices to a policy.
+    """Results of replaying logged choices to a policy.
 
     Attributes
     ----------
     mean : float array (R,)
-        Mean reward of the rows in which the policy chose what was chosen: what it would have earned a round. Not a
-        number where there is none.
+        Mean reward of the rows in which the policy chose the logged arm: what it would have earned per round. Not a
+        number where there is no such row.
     matched : int array (R,)
         How many rows that were.
     times : int array (n,)
@@ -122,7 +122,7 @@ class Replay:
 
     @property
     def matched(self) -> IntArray:
-        """Number of rows in which the policy chose what was chosen, (R,)."""
+        """Number of rows in which the policy chose the logged arm, (R,)."""
         return self.matches[:, -1]
 
     @property
@@ -223,9 +223,9 @@ def _play(
     progress: Progress,
     late: LateRewards | None,
 ) -> Outcome:
-    """The loop: what the round offers, what is chosen, what it brings now or later, what is recorded."""
+    """Play all rounds: offer arms, choose, pull, learn the reward now or later, and record the regret."""
     problem, everyone = instance.problem, instance.everyone
-    # A memo may hold on to what was offered, and is kept while its reward is on its way.
+    # A memo may refer to what was offered, and is kept until its reward comes.
     environment = instance.environment(seed, keeps_offers=late is not None)
     absorb = learner.absorb if late is None else late.absorb
     regret = zeros(problem.reference, len(problem))
@@ -238,8 +238,8 @@ def _play(
         regret[rows.index] += environment.regret(arms, rows)
         rows.add(pulls, arms, 1)
 
-    a_round = Recorder(play, problem.reference)
-    records = a_round.records and late is None
+    play_recorded = Recorder(play, problem.reference)
+    records = play_recorded.records and late is None
     strips = _strips(learner, regret) if environment.in_turns else [everyone]
     recorded = np.empty((len(problem), len(times)))
     for strip, rows in enumerate(strips):
@@ -250,7 +250,7 @@ def _play(
             if late is not None:
                 late.answer_due(t)
             if rows.everyone:
-                a_round(learner.sequence() if records else None)
+                play_recorded(learner.sequence() if records else None)
             else:
                 play(rows)
             if t == due:
@@ -276,7 +276,7 @@ class _Pulls(NamedTuple):
 
 
 class LateRewards:
-    """Takes the place of a learner's `absorb` where rewards come late, and answers in the order of the rounds."""
+    """Replaces a learner's `absorb` where rewards come late, and answers pulls in the order of the rounds."""
 
     def __init__(self, learner: Learner, delay: Delay, seed: int) -> None:
         self.learner, self.delay, self.everyone = learner, delay, learner.everyone
@@ -286,7 +286,7 @@ class LateRewards:
 
     def answer_due(self, t: int) -> None:
         """Learn the rewards that have come since the decision before that of round `t`."""
-        if t == 1:  # other replications begin
+        if t == 1:  # the next replications begin
             self.due.clear()
         self.round = t
         for pulls in self._one_of_each(self.due.pop(t, [])):
@@ -295,7 +295,7 @@ class LateRewards:
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn the rewards that come at once, and count the pulls whose rewards come later or never."""
         if rows.everyone:
-            rows = self.everyone  # without what they are offered, which the memo has
+            rows = self.everyone  # without the offer, which the memo has
         rounds = self.delay.draw(self.streams, rows)
         for waits, part, at in rows.split(rounds != 0):
             if waits:
@@ -303,9 +303,9 @@ class LateRewards:
             else:
                 self.learner.absorb(arms[at], rewards[at], part, part_of(memo, at))
         for wait, part, at in rows.split(rounds):
-            known = self.round + wait + 1
-            if wait not in (0, NEVER) and known <= self.learner.problem.horizon:
-                self.due[known].append(_Pulls(part.ids, arms[at], rewards[at], part_of(memo, at)))
+            due = self.round + wait + 1
+            if wait not in (0, NEVER) and due <= self.learner.problem.horizon:
+                self.due[due].append(_Pulls(part.ids, arms[at], rewards[at], part_of(memo, at)))
 
     def _one_of_each(self, pulls: Sequence[_Pulls]) -> Iterator[_Pulls]:
         """The same pulls put together so that a replication has at most one in each, the earliest first."""
@@ -354,10 +354,10 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
     due = {t: column for column, t in enumerate(times.tolist())}
     choices = replayed(learner, itertools.islice(instance.logged(), last))
     for t, (arms, chosen, rewards) in enumerate(choices, start=1):
-        same = arms == chosen
-        if same.any():
-            earned[same] += rewards[same]
-            pulls[same, arms[same]] += 1
+        matching = arms == chosen
+        if matching.any():
+            earned[matching] += rewards[matching]
+            pulls[matching, arms[matching]] += 1
         if t in due:
             sums[:, due[t]], matches[:, due[t]] = earned, pulls.sum(axis=1)
             progress(t, last)
@@ -367,9 +367,9 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses what was chosen.
+    """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses the logged arm.
 
-    Gives each row with what it chooses in place of the features. With `every` and R = 1 it learns from all, if it can.
+    Gives each row with its choice in place of the features. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone.offering(features, None)
@@ -380,18 +380,18 @@ def replayed(
             except ForeignArmError:
                 every = False  # it learns from its own choices only
         if not every:
-            same = (arms == chosen).nonzero()[0]
-            if len(same) == len(arms):
+            matching = (arms == chosen).nonzero()[0]
+            if len(matching) == len(arms):
                 learner.absorb(arms, rewards, rows, memo)
-            elif len(same):
-                learner.absorb(arms[same], rewards[same], rows.pick(same), part_of(memo, same))
+            elif len(matching):
+                learner.absorb(arms[matching], rewards[matching], rows.pick(matching), part_of(memo, matching))
         yield arms, chosen, rewards
 
 
 def _strips(learner: Learner, reference: Array) -> list[Rows]:
-    """Replications that go together, so that what a round reads of them is still in the cache in the next."""
+    """Groups of replications to play together, whose data of one round are still in the cache in the next."""
     everyone = Rows.all(reference)
-    size = max(1, CACHE // max(1, learner.bytes_per_round))
+    size = max(1, CACHE_BYTES // max(1, learner.bytes_per_round))
     if size >= len(everyone) or not is_numpy(reference):
         return [everyone]
     ids = everyone.ids
@@ -401,7 +401,7 @@ def _strips(learner: Learner, reference: Array) -> list[Rows]:
 def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:
     """Rounds at which the regret is recorded, increasing."""
     if record is None:
-        record = RECORDS
+        record = RECORDED_ROUNDS
     if isinstance(record, int | np.integer) and is_integer(record):
         require(record >= 1, "record", "be at least 1, or a sequence of rounds", record)
         count = min(int(record), horizon)

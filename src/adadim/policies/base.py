@@ -16,8 +16,8 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.checks import check_fields, shown
 from adadim.core.codec import text_of
-from adadim.core.display import card
-from adadim.core.problem import NEVER, Problem
+from adadim.core.display import html_table
+from adadim.core.problem import NEVER_ARRIVES, Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Rows
 from adadim.core.saving import write_learner
@@ -271,7 +271,7 @@ class Learner(Player):
                 f"{name} takes no new arms while it plays; LinUCB, UCB, LinTS, EvidenceLinUCB and LinUCBPlusPlus do"
             )
         arrives = as_numpy(self.arrives) if problem.growing else problem.arrives
-        room = np.flatnonzero((arrives == NEVER).all(axis=0))
+        room = np.flatnonzero((arrives == NEVER_ARRIVES).all(axis=0))
         added = checked_new_arms(problem, features, len(room))
         numbers = room[: added.shape[1]]
         at = like(numbers, problem.reference)
@@ -294,8 +294,8 @@ class Learner(Player):
     def _repr_html_(self) -> str:
         single = self.problem.single
         state = {name.replace("_", " "): value for name, value in self.describe().items()} if single else {}
-        about = {"policy": repr(self.policy), **self.problem.summary()}
-        return card(
+        about = {"policy": repr(self.policy), **self.problem.html_rows()}
+        return html_table(
             type(self).__name__, {**about, **{k: v for k, v in state.items() if k not in ("dim", "replication")}}
         )
 
@@ -316,9 +316,9 @@ class Learner(Player):
         ((2, 12), True)
         """
         if (sums := self.context_sums()) is not None:
-            return dimension_of_moments(sums, self.problem.single, levels, prior)
+            return dimension_of_moments(sums, levels, prior, single=self.problem.single)
         if not self.problem.contextual and (seen := self.pull_sums()) is not None:
-            return dimension_of_arms(self.problem.actions, np.arange(self.problem.arms), *seen, levels, prior)
+            return dimension_of_arms(self.problem.actions, *seen, levels, prior)
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
@@ -365,7 +365,7 @@ class Learner(Player):
         if self.problem.growing:
             arrives = as_numpy(self.arrives).min(axis=0)
             for arm in as_numpy(checked).tolist():
-                if arrives[arm] == NEVER:
+                if arrives[arm] == NEVER_ARRIVES:
                     raise InvalidValueError(f"arm {arm} is not there: nobody has added it")
         self.check_arms(checked)
         return checked

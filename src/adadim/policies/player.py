@@ -221,7 +221,7 @@ class Player(ABC):
 
 def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
     """As `Player.largest`, for the parts of a learner."""
-    return argmax(rows.judged(scores), draws.uniforms(rows) if ties == "random" else None)
+    return argmax(rows.adjusted(scores), draws.uniforms(rows) if ties == "random" else None)
 
 
 def sampled(probabilities: Array, uniforms: Array) -> Array:

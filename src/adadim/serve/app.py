@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from adadim.agent import Agent, AskCall, TellCall
 from adadim.agent.stores import display_name
-from adadim.core.codec import finite
+from adadim.core.codec import finite_or_none
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
 from adadim.serve.gate import Gate, Metrics
@@ -285,7 +285,7 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
         """All that the live page shows."""
         latency = {path: metrics.latency(path) for path in ("/ask", "/ask/batch", "/tell", "/tell/batch")}
         shown = {**await agent.overview(), "latency": latency, "uptime": time.time() - metrics.started}
-        return dict(finite(shown))
+        return dict(finite_or_none(shown))
 
     @app.get("/health")
     async def health() -> messages.Health:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 from adadim.agent import Agent, AgentDecision, Slate
 from adadim.agent.requests import LONGEST_NAME
-from adadim.core.codec import finite
+from adadim.core.codec import finite_or_none
 from adadim.dimension import Dimension as Posterior
 
 LONGEST_TEXT = 500  # characters of a reason or of the name of a field
@@ -202,7 +202,7 @@ class Dimension(_Message):
             mode=posterior.mode,
             median=posterior.median,
             interval90=list(posterior.interval(0.9)),
-            noise=finite(posterior.noise),
+            noise=finite_or_none(posterior.noise),
             choices=posterior.choices,
             text=str(posterior),
         )

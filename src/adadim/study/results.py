@@ -13,7 +13,7 @@ import polars as pl
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.files import Place
 from adadim.core.frames import Tabular
 from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
@@ -209,7 +209,7 @@ class Results(Tabular):
         }
         left = {"...": f"{len(self.cells()) - MOST_SHOWN} more"} if len(self.cells()) > MOST_SHOWN else {}
         about = {"trials": self.trials, "folder": self.folder}
-        return card(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
+        return html_table(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
 
     def _cell(self, instance: str, policy: str) -> Mapping[str, Any]:
         self._check_name("instance", instance, self.instances)

@@ -13,10 +13,10 @@ from typing import Any
 
 from adadim.core import codec
 from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, require, shown, suggestion
-from adadim.core.display import card
+from adadim.core.display import html_table
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
-from adadim.play.simulate import RECORDS, record_points
+from adadim.play.simulate import RECORDED_ROUNDS, record_points
 from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
@@ -102,7 +102,7 @@ class Study:
     policies: Mapping[str, Any]
     trials: int
     seed: int = 0
-    record: int | Sequence[int] = RECORDS
+    record: int | Sequence[int] = RECORDED_ROUNDS
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=dict, repr=False)
     labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -182,7 +182,7 @@ class Study:
     def _repr_html_(self) -> str:
         about = {"instances": ", ".join(self.instances), "policies": ", ".join(self.policies)}
         variant = self.labels.get("variant")
-        return card(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
+        return html_table(f"Study {self.name}", {**about, "trials": self.trials, "seed": self.seed, "variant": variant})
 
     def check(self) -> Study:
         """Try the study out: build a small instance of each kind, start every policy on it, and return the study.

@@ -193,5 +193,5 @@ class RoundLearner(Learner):
 
     def pick(self, scores: FloatArray, rows: Rows, uniforms: FloatArray | None) -> IntArray:
         """The largest score among the arms allowed; `uniforms` settle ties."""
-        chosen: IntArray = argmax(rows.judged(scores), uniforms)
+        chosen: IntArray = argmax(rows.adjusted(scores), uniforms)
         return chosen

@@ -172,7 +172,7 @@ class NestedLinUCB(Bases):
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
         uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
-        return argmax(rows.judged(scores), uniforms), {"base": chosen}
+        return argmax(rows.adjusted(scores), uniforms), {"base": chosen}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adadim.core.codec import finite, to_toml
+from adadim.core.codec import finite_or_none, to_toml
 from adadim.core.files import write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.policies.names import TRUE_DIM
@@ -76,7 +76,7 @@ class Table:
 
     def plain(self) -> dict[str, Any]:
         """The table as plain data."""
-        rows, meanings = finite([list(row) for row in self.rows]), list((self.meanings or {}).items())
+        rows, meanings = finite_or_none([list(row) for row in self.rows]), list((self.meanings or {}).items())
         return {"kind": "table", **asdict(self), "rows": rows, "meanings": meanings}
 
 
@@ -288,7 +288,7 @@ def _policy(results: Results, name: str, look: Mapping[str, Any], cells: Sequenc
         "label": policy_label(results, name),
         "told": TRUE_DIM in results.study["policies"][name].values(),
         "kind": parameters.pop("kind"),
-        "parameters": {key: finite(value) for key, value in parameters.items()},
+        "parameters": {key: finite_or_none(value) for key, value in parameters.items()},
         "colour": look["color"],
         "dash": DASHES[look["linestyle"]],
         "marker": look["marker"],
@@ -298,7 +298,7 @@ def _policy(results: Results, name: str, look: Mapping[str, Any], cells: Sequenc
 
 def _parameters(results: Results, instance: str) -> Mapping[str, Any]:
     """Parameters of an instance, and alpha where it has one."""
-    parameters = {key: finite(value) for key, value in results.parameters(instance).items()}
+    parameters = {key: finite_or_none(value) for key, value in results.parameters(instance).items()}
     try:
         return {**parameters, "alpha": hardness(parameters["intrinsic_dim"], parameters["horizon"])}
     except (KeyError, TypeError, InvalidValueError):
