@@ -69,5 +69,5 @@ def test_sums_of_fewer_choices_than_features_give_one_answer_in_any_order(seed):
         sums = Moments.zeros(features.shape[1])
         for at in order:
             sums.add(features[[at]], rewards[[at]], weights[[at]])
-        answers.append(dimension_of_sums(sums).probabilities)
+        answers.append(dimension_of_moments([sums]).probabilities)
     assert np.abs(answers[0] - answers[1]).max() < 1e-6

@@ -78,7 +78,7 @@ class Streams:
         )  # while all replications have drawn equally often: how many of the block
         self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
         self._source: DeviceDraws | None = None
-        self._buffer: FloatArray = np.empty((len(self.generators), BLOCK))
+        self._buffer: FloatArray = np.zeros((len(self.generators), BLOCK))
 
     def child(self, index: int) -> Streams:
         """Streams for part `index` of a composite policy, independent of this one's."""
