@@ -72,10 +72,8 @@ class Streams:
             for r in self.replications
         ]
         self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
-        self._in_step, self._drawn = (
-            True,
-            BLOCK,
-        )  # while all replications have drawn equally often: how many of the block
+        # While all replications have drawn equally often: how many numbers of the block.
+        self._in_step, self._drawn = True, BLOCK
         self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
         self._source: DeviceDraws | None = None
         self._buffer: FloatArray = np.zeros((len(self.generators), BLOCK))
