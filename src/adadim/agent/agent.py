@@ -148,7 +148,7 @@ class Agent:
         self._decider = Decider(log, self._model, checked_plugins(plugins))
         self._refresh()
 
-    # Life
+    # Creating, opening, closing
 
     @classmethod
     def create(
@@ -484,8 +484,8 @@ class Agent:
                 except AdadimError as error:
                     results[at] = error
             every_round = [one for part in rounds.values() for one in part]
-            decided, told = self._write(every_round, list(reports.values()), now)
-        results.update(zip(reports, told, strict=True))
+            decided, tell_results = self._write(every_round, list(reports.values()), now)
+        results.update(zip(reports, tell_results, strict=True))
         decisions = iter(decided)
         results.update((at, [next(decisions) for _ in part]) for at, part in rounds.items())
         return [results[at] for at in range(len(calls))]
@@ -592,7 +592,7 @@ class Agent:
         """Take an arm out of the catalogue. What was learned from it stays; rewards still outstanding are welcome."""
         self._change_arm(name, "retired")
 
-    # What it knows
+    # Reports
 
     def estimate(self, arms: Offered = None, context: Numbers | None = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
@@ -608,7 +608,7 @@ class Agent:
         return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:
-        """How things stand.
+        """The state of the agent in numbers.
 
         `decisions` were made by the agent and `rewards` of them are known; `outstanding` wait for theirs and `expired`
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
@@ -833,7 +833,7 @@ class Agent:
         Gives a decision or a slate for each round, and the results of `Log.tell_groups`.
         """
         decisions: list[Decision] = []
-        told: list[int | DecisionError] = []
+        tell_results: list[int | DecisionError] = []
         draws = checkpoint = None
         count = sum(asked.decisions for asked in rounds)
         if rounds:
@@ -859,7 +859,7 @@ class Agent:
                     self._log.append_decisions(decisions)
                 if reports:
                     self._expire(now)
-                    told = self._log.tell_groups(reports, now)
+                    tell_results = self._log.tell_groups(reports, now)
         except BaseException:
             if checkpoint is not None:
                 self._model.restore(checkpoint)
@@ -868,7 +868,7 @@ class Agent:
             raise
         if checkpoint is not None and shift:
             self._model.restore(checkpoint)
-        return self._results(rounds, decisions), told
+        return self._results(rounds, decisions), tell_results
 
     def _results(self, rounds: Sequence[Round], decisions: Iterable[Decision]) -> list[Any]:
         """A decision for each round, or a slate."""

@@ -243,16 +243,11 @@ class Model:
         self.log, settings = log, log.settings
         self.half_life = settings.memory
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
-        self.snapshot_place, self.version = Place(), 0  # the place of the last snapshot written or read here
+        self.sums, self.place = Sums.empty(self.log.settings.dim, self.half_life), Place()
+        self.snapshot_place, self.version = Place(), 0  # the last snapshot that this process wrote or read
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
         self._bounds: tuple[float, FloatArray] | None = None  # those of the sums before the batch
-
-    @property
-    def dim(self) -> int:
-        """Number of features."""
-        return self.log.settings.dim
 
     def refresh(self) -> None:
         """Add what is new in the log."""
@@ -308,11 +303,11 @@ class Model:
         if snapshot is None or snapshot.place.generation != generation:
             return None
         try:
-            sums = decode(snapshot.body, self.dim, self.half_life)
+            sums = decode(snapshot.body, self.log.settings.dim, self.half_life)
             if math.isnan(sums.moments.total):
                 return None  # of version 0.2: the log says more
             if snapshot.asked:
-                counted = decode(snapshot.asked, self.dim, self.half_life)
+                counted = decode(snapshot.asked, self.log.settings.dim, self.half_life)
                 sums.open, sums.asked = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
@@ -409,7 +404,7 @@ class Model:
     def _folded(self) -> Sums:
         """The sums over compacted decisions."""
         try:
-            return decode(self.log.folded()[1], self.dim, self.half_life)
+            return decode(self.log.folded()[1], self.log.settings.dim, self.half_life)
         except FileError:
             raise self.log.damage_error("the sums of compacted decisions cannot be read") from None
 

@@ -57,11 +57,6 @@ class Decider:
         self._background_refresh: _BackgroundRefresh | None = None
         self._refresh_seconds, self._next_refresh = 0.0, 0.0  # of the last refresh; the earliest time of the next one
 
-    @property
-    def settings(self) -> Settings:
-        """The settings of the agent."""
-        return self.log.settings
-
     def refresh(self) -> None:
         """Read the policy in force; in a transaction of the log."""
         later = self.log.policy(since=self.version)
@@ -72,7 +67,7 @@ class Decider:
             policy: Policy = from_table(json.loads(row.policy), _kinds(self.plugins))
         except (AdadimError, ValueError) as error:
             raise FileError(f"{self.log.path}: {error}") from error
-        self._problem = _problem(self.settings, row.noise)
+        self._problem = _problem(self.log.settings, row.noise)
         learner = policy.start(self._problem)
         assert isinstance(learner, LearnsFromSums)  # checked when it was written
         self._learner: LearnsFromSums = learner
@@ -87,7 +82,7 @@ class Decider:
         policy = self.policy if policy is None else policy
         levels = self.levels if levels is None else levels
         noise = self.noise if noise is None else noise
-        return checked_policy(policy, levels, noise, settings or self.settings, self.plugins)
+        return checked_policy(policy, levels, noise, settings or self.log.settings, self.plugins)
 
     def prepare(self, number: int, exact: bool = False) -> LearnsFromSums:
         """The learner, brought up to date with the log, for decision `number`.
@@ -98,7 +93,7 @@ class Decider:
         self._take_refreshed_learner()
         pending = [one for one in model.recent if one[0] > self._last_counted]
         if state == self._state or (self._may_lack_rewards and not exact):
-            restart = len(pending) > model.dim  # so many steps cost more than to start again
+            restart = len(pending) > self.log.settings.dim  # so many steps cost more than to start again
         else:
             restart = True
         if restart:
@@ -195,7 +190,7 @@ class Decider:
         streams = range(first, first + sum(asked.decisions for asked in rounds)) if draws is None else draws
         number, last = first, first + len(streams) - 1
         largest = max(len(asked.names) * asked.decisions for asked in rounds)
-        most = max(1, PORTION_BYTES // (8 * self.settings.dim * largest))  # rounds at once
+        most = max(1, PORTION_BYTES // (8 * self.log.settings.dim * largest))  # rounds at once
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
             features, version, score_rows, scores = features_of(portion), -1, None, EMPTY_VECTOR
@@ -247,7 +242,7 @@ class Decider:
         tied = positions_of_largest(scores)
         if len(tied) == 1 or getattr(self.policy, "ties", "random") == "lowest":
             return int(tied[0]), 1.0
-        uniform = Streams(self.settings.seed, Purpose.POLICY, [draw]).uniforms()[0]
+        uniform = Streams(self.log.settings.seed, Purpose.POLICY, [draw]).uniforms()[0]
         return int(tied[int(uniform * len(tied))]), 1 / len(tied)
 
     def choose(
@@ -260,7 +255,7 @@ class Decider:
         are drawn, it is the share of draws that choose this arm: the one that decided and 1000 more. It is never 0.
         """
         learner = self.prepare(number)
-        learner.resume(number - 1, Streams(self.settings.seed, Purpose.POLICY, [draw]))
+        learner.resume(number - 1, Streams(self.log.settings.seed, Purpose.POLICY, [draw]))
         prices = np.zeros(len(features)) if costs is None else costs
         rows = learner.everyone.offering(features[None], None, prices)
         chosen = int(learner.choose(rows)[0][0])

@@ -310,14 +310,14 @@ class Address(NamedTuple):
     @classmethod
     def parse(cls, url: str, name: str | None = None) -> Address:
         """The address of an agent from a URL of PostgreSQL, with the name after a # at its end or in `name`."""
-        place, _, end = url.partition("#")
-        if name is not None and end and name != end:
-            raise InvalidValueError(f"two names for one agent: {end!r} in the URL, and name={name!r}")
-        chosen = name if name is not None else end
+        database, _, fragment = url.partition("#")
+        if name is not None and fragment and name != fragment:
+            raise InvalidValueError(f"two names for one agent: {fragment!r} in the URL, and name={name!r}")
+        name = fragment if name is None else name
         try:
-            parts = {key: str(value) for key, value in conninfo_to_dict(place).items()}
+            parts = {key: str(value) for key, value in conninfo_to_dict(database).items()}
         except psycopg.Error as error:
-            message = f"{place} is no URL of PostgreSQL ({str(error).strip()})"
+            message = f"{database} is no URL of PostgreSQL ({str(error).strip()})"
             raise InvalidValueError(re.sub(r"(//[^/@]*:)[^/@]*@", r"\1...@", message)) from None
         user, hosts = parts.get("user", ""), parts.get("host", "").split(",")
         ports = (parts.get("port", "").split(",") * len(hosts))[: len(hosts)]
@@ -327,12 +327,13 @@ class Address(NamedTuple):
         if hosts[0].startswith("/"):  # the folder of a socket
             port = f"&port={ports[0]}" if ports[0] else ""
             address = f"postgresql://{quote(user, safe='@')}/{quote(parts.get('dbname', ''))}?host={hosts[0]}{port}"
-        if not isinstance(chosen, str) or not NAME.fullmatch(chosen):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InvalidValueError(
                 f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits, '
-                f"'.', '_' and '-', got {shown(chosen) if chosen else 'none'}"
+                f"'.', '_' and '-', got {shown(name) if name else 'none'}"
             )
-        return cls(make_conninfo(place, **{**CONNECTION_DEFAULTS, **parts, "client_encoding": "utf8"}), address, chosen)
+        conninfo = make_conninfo(database, **{**CONNECTION_DEFAULTS, **parts, "client_encoding": "utf8"})
+        return cls(conninfo, address, name)
 
 
 class PostgresLog(TableLog):

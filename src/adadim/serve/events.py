@@ -16,11 +16,6 @@ def report(event: str, **fields: Any) -> None:
     logger.info(event, extra={"fields": fields})
 
 
-def are_logged() -> bool:
-    """Whether events are logged at all."""
-    return logger.isEnabledFor(logging.INFO)
-
-
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON: time (UTC), level, logger, event, its fields, and the traceback of an error."""
 

@@ -92,7 +92,7 @@ class Gate:
             method = scope["method"] if scope["method"] in METHODS else "other"
             seconds = time.perf_counter() - begun
             self.metrics.observe(path, method, status, seconds)
-            if events.are_logged():
+            if logger.isEnabledFor(logging.INFO):
                 client = scope["client"][0] if scope.get("client") else None
                 took = round(1000 * seconds, 3)
                 events.report("request", method=method, path=path, status=status, ms=took, client=client)

@@ -150,13 +150,13 @@ class Catalogue(_Message):
 
 
 class Retired(_Message):
-    """The arm that is gone."""
+    """The arm that was taken out of the catalogue."""
 
     retired: str = Field(examples=["sku-1"])
 
 
 class Status(_Message):
-    """How things stand, in numbers; as `Agent.status` says, without the place of the file."""
+    """The state of the agent in numbers, as `Agent.status` gives it, without the path of the file."""
 
     decisions: int
     rewards: int
@@ -209,7 +209,7 @@ class Dimension(_Message):
 
 
 class Health(_Message):
-    """That the service answers."""
+    """The state and the version of the service."""
 
     status: str
     version: str
