@@ -97,8 +97,8 @@ def test_a_transaction_held_open_hides_nothing_from_later_looks(url):
 
     def hold():
         with held.transaction():
-            held.tell(first.id, 0.5, 1000.0)
-            held._flushed()  # the row is written, and not committed
+            assert held.tell_groups([[(first.id, 0.5)]], 1000.0) == [1]
+            held._flush()  # the row is written, and not committed
             begun.set()
             assert release.wait(20)
 

@@ -127,7 +127,7 @@ class Sums:
                 self._count(numbers[fresh], features[fresh])
 
     def replace(self, numbers: Any, features: FloatArray, old: FloatArray, new: FloatArray) -> None:
-        """Put corrected rewards in the place of those added before."""
+        """Replace rewards that were added before by corrected ones."""
         self.moments.replace(features, old, new, self._weights(numbers))
 
     def at(self, number: int) -> Moments:

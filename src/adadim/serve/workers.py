@@ -20,7 +20,7 @@ from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
 
-RESTART_SECONDS = 1.0  # before a process is started in the place of one that died
+RESTART_SECONDS = 1.0  # before a process that died is replaced
 
 
 def run_workers(path: str | Path, settings: Settings, count: int, ready: Callable[[str], None]) -> None:
