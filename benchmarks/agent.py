@@ -199,8 +199,8 @@ def fill(path: Path, count: int, fresh: bool) -> None:
             for i in range(many):
                 asked = Round(names, catalogue if offered is None else offered[i], catalogue=version)
                 now, arm = time.time(), chosen[i]
-                log.append_decisions([Decision(first + i, now, names[arm], asked.own[arm], 1.0, 1, asked)])
-                log.tell(first + i, rewards[i], now)
+                log.append_decisions([Decision(first + i, now, names[arm], asked.arm_features[arm], 1.0, 1, asked)])
+                log.tell_groups([[(first + i, rewards[i])]], now)
         done += many
     log.close()
 

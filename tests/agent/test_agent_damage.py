@@ -102,7 +102,7 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=3)
-    monkeypatch.setattr(tables, "BATCH", 2)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 2)
     columns = f"{sqlite.REWARD}, {sqlite.DECISION}"
     rows = f"SELECT r.decision, {columns}, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
     query = f"{rows} WHERE ? >= 0 AND ? LIMIT ?"

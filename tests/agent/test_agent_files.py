@@ -12,6 +12,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite
+from adadim.agent.tables import COLUMNS
 from agent_runs import Hands, numbers, played, scores_of
 from refusals import assert_refuses
 
@@ -83,7 +84,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
         if version < 4:
             as_before(old)
         else:  # a seal is over the columns that there were
-            columns = ", ".join(sqlite.COLUMNS["decisions"][:-1])
+            columns = ", ".join(COLUMNS["decisions"][:-1])
             for *row, seal in old.execute(f"SELECT {columns}, seal FROM decisions"):
                 assert sqlite.checksum(*row) == seal
     old.close()
@@ -107,7 +108,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
 
 def as_before(old):
     """Give rows the form that versions 1 to 3 wrote: features after the context, offers as they are."""
-    columns = sqlite.COLUMNS["decisions"][:-2]
+    columns = COLUMNS["decisions"][:-2]
     for row in old.execute(f"SELECT {', '.join(columns)} FROM decisions").fetchall():
         values = dict(zip(columns, row, strict=True))
         values["features"] = (values["context"] or b"") + values["features"]

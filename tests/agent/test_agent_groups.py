@@ -72,7 +72,7 @@ def test_a_batch_larger_than_what_is_made_at_once(tmp_path, monkeypatch):
         agent.set_arms(ARTICLES)
         agent.tell_many({d.id: reward(d) for d in agent.ask_many(visitors(20, 1))})
     expected = [of(d) for d in one.ask_many(visitors(30, 2))]
-    monkeypatch.setattr("adadim.agent.policy.PORTION", 8 * one.dim * len(ARTICLES) * 4)  # four rounds
+    monkeypatch.setattr("adadim.agent.policy.PORTION_BYTES", 8 * one.dim * len(ARTICLES) * 4)  # four rounds
     assert [of(d) for d in many.ask_many(visitors(30, 2))] == expected
 
 
@@ -189,8 +189,8 @@ def test_rewards_are_taken_in_once_and_before_the_next_decision(agent, monkeypat
     ids = [d.id for d in agent.ask_many([None] * 4)]
     restarts.clear()
     agent.ask_and_tell([TellCall([(id, 1.0)]) for id in ids])
-    agent.catch_up()
-    agent.catch_up()
+    agent.refresh_learner()
+    agent.refresh_learner()
     agent.ask()
     assert restarts == [4.0]
 
@@ -227,11 +227,11 @@ def test_several_processes_in_groups(tmp_path):
         assert agent.rebuild() < 1e-9
 
 
-# Rewards taken in behind decisions
+# Learners refreshed in the background
 
 
 @pytest.fixture
-def behind(tmp_path, monkeypatch):
+def background(tmp_path, monkeypatch):
     """An agent whose refresh takes long: it waits until `go_on` is set."""
     agent = Agent.create(tmp_path / "b.db", dim=2, policy=adadim.LinUCB(), noise=1.0)
     agent.set_arms({"x": [1.0, 0.0], "y": [0.0, 1.0]})
@@ -245,33 +245,33 @@ def behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr(adadim.LinUCB, "start", slow)
     monkeypatch.setattr("adadim.agent.policy.REFRESH_SECONDS", 0.0)
-    agent.work_behind()
+    agent.refresh_in_background()
     yield agent, go_on
     go_on.set()
     agent.close()
 
 
-def caught_up(agent):
+def wait_until_refreshed(agent):
     end = time.monotonic() + 30
-    while pause := agent.catch_up():
+    while pause := agent.refresh_learner():
         assert time.monotonic() < end
         time.sleep(min(pause, 0.01))
 
 
-def test_decisions_go_on_while_rewards_are_taken_in(behind, tmp_path):
-    agent, go_on = behind
+def test_decisions_go_on_while_rewards_are_taken_in(background, tmp_path):
+    agent, go_on = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 3.0 if d.arm == "y" else -3.0 for d in first})
-    assert agent.catch_up() > 0
-    assert agent.is_behind
+    assert agent.refresh_learner() > 0
+    assert agent.lacks_rewards
     made = agent.ask_many([None] * 4) + [agent.ask() for _ in range(4)]
     assert Counter(d.arm for d in made) == {"x": 4, "y": 4}  # by the widths, which count all of them
     go_on.set()
-    caught_up(agent)
-    assert not agent.is_behind
+    wait_until_refreshed(agent)
+    assert not agent.lacks_rewards
     assert {agent.ask().arm for _ in range(3)} == {"y"}
-    # What was made behind is what a fresh process finds in the log.
-    agent.catch_up()
+    # The learner made in the background is the one that a fresh process finds in the log.
+    agent.refresh_learner()
     with Agent.open(tmp_path / "b.db") as fresh:
         arms = {"x": [1.0, 0.0], "y": [0.0, 1.0], "z": [0.6, 0.6]}
         ours, theirs = agent._decider.prepare(99), fresh._decider.prepare(99)
@@ -279,14 +279,14 @@ def test_decisions_go_on_while_rewards_are_taken_in(behind, tmp_path):
         assert np.allclose(scores_by(ours, table, 98), scores_by(theirs, table, 98), rtol=0, atol=1e-12)
 
 
-def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(behind, monkeypatch):
-    agent, go_on = behind
+def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(background, monkeypatch):
+    agent, go_on = background
     ids = [d.id for d in agent.ask_many([None] * 8)]
     agent.tell(ids[0], 1.0)
-    agent.catch_up()
+    agent.refresh_learner()
     for id in ids[1:]:
         agent.tell(id, 1.0)
-        agent.catch_up()
+        agent.refresh_learner()
     go_on.set()
     seen, restart = [], adadim.policies.linear.linucb.LinearLearner.restart
 
@@ -295,33 +295,33 @@ def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(behind, monkeypatc
         restart(self, sums)
 
     monkeypatch.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", counting)
-    caught_up(agent)
+    wait_until_refreshed(agent)
     assert seen[-1] == 8.0
     assert len(seen) <= 2  # the first one had begun before
 
 
-def test_what_is_asked_of_the_model_is_never_behind(behind):
-    agent, _ = behind
+def test_what_is_asked_of_the_model_never_lacks_rewards(background):
+    agent, _ = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 1.0 for d in first})
-    agent.catch_up()
+    agent.refresh_learner()
     assert agent.describe()["learner"]["pulls"] == 6
     assert agent.estimate()["x"][0] > 0.5
 
 
-def test_another_policy_or_a_failed_batch_ends_what_is_under_way(behind, monkeypatch):
-    agent, go_on = behind
+def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, monkeypatch):
+    agent, go_on = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 1.0 for d in first})
-    agent.catch_up()
+    agent.refresh_learner()
     agent.replace_policy(adadim.LinUCB(radius=0.0))
     go_on.set()
-    caught_up(agent)
+    wait_until_refreshed(agent)
     assert agent.policy == adadim.LinUCB(radius=0.0)
     assert agent.describe()["learner"]["pulls"] == 6
     last = agent.ask()
     agent.tell(last.id, 1.0)
-    agent.catch_up()
+    agent.refresh_learner()
 
     def failing(decisions):
         raise FileError("disk is full")
@@ -330,16 +330,16 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(behind, monkeyp
         patched.setattr(agent._log, "append_decisions", failing)
         with pytest.raises(FileError):
             agent.ask_many([None] * 3)
-    caught_up(agent)
+    wait_until_refreshed(agent)
     assert agent.ask().id == 8
     assert agent.describe()["learner"]["pulls"] == 7
     assert agent.rebuild() < 1e-12
 
 
-def test_an_error_behind_decisions_is_met_by_the_next_one(behind, monkeypatch):
-    agent, go_on = behind
+def test_an_error_in_the_background_is_met_by_the_next_one(background, monkeypatch):
+    agent, go_on = background
     agent.tell_many({d.id: 1.0 for d in agent.ask_many([None] * 6)})
-    agent.catch_up()
+    agent.refresh_learner()
 
     def failing(self, sums):
         raise InvalidValueError("no such model")
@@ -347,7 +347,7 @@ def test_an_error_behind_decisions_is_met_by_the_next_one(behind, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", failing)
         go_on.set()
-        agent._decider._coming.made.exception(30)
+        agent._decider._background_refresh.learner.exception(30)
         with pytest.raises(InvalidValueError, match="no such model"):
             agent.ask()
     assert agent.ask().id == 7

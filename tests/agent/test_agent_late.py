@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent.model import KEEP_EVERY, Model, Sums
+from adadim.agent.model import SNAPSHOT_ROWS, Model, Sums
 from adadim.agent.sqlite import SqliteLog
 from agent_runs import Hands, numbers, offers, scores_of
 from refusals import assert_refuses
@@ -260,7 +260,7 @@ def test_what_a_difference_cannot_take_back_is_said():
             if reward is None:
                 sums.expect(np.array([number]), np.array([[x]]))
             else:
-                sums.add(np.array([number]), np.array([[x]]), np.array([reward]), own=1)
+                sums.add(np.array([number]), np.array([[x]]), np.array([reward]), by_agent=1)
         return sums
 
     small, large = (np.array([2]), np.array([[1.0]])), (np.array([3]), np.array([[5.0]]))
@@ -324,10 +324,10 @@ def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
 @pytest.mark.in_a_file
 def test_decisions_alone_make_snapshots_too(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
-    agent.ask_many([None] * KEEP_EVERY, GRID)
+    agent.ask_many([None] * SNAPSHOT_ROWS, GRID)
     agent.ask(GRID)
     with sqlite3.connect(tmp_path / "a.db") as file:
-        assert file.execute("SELECT number, seq FROM snapshot").fetchone() == (KEEP_EVERY, 0)
+        assert file.execute("SELECT number, seq FROM snapshot").fetchone() == (SNAPSHOT_ROWS, 0)
     file.close()
     assert agent.rebuild() < 1e-9
 

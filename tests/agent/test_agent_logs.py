@@ -80,7 +80,7 @@ def test_an_export_of_several_batches_and_of_nothing(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=25)
     agent.ask({"x": [1.0] * 4}, None)
     agent.learn(([[1.0, 2.0, 3.0, 4.0]], [0.5]))
-    monkeypatch.setattr("adadim.agent.tables.BATCH", 70)
+    monkeypatch.setattr("adadim.agent.tables.BATCH_ROWS", 70)
     log = pl.read_parquet(agent.export(tmp_path / "new" / "log.parquet"))
     assert log["decision"].to_list() == list(range(1, 28))
     assert log["policy"].to_list() == [1] * 26 + [None]

@@ -11,7 +11,7 @@ import pytest
 import adadim
 from adadim import Agent, DecisionError
 from adadim.agent import model as kept
-from adadim.agent.model import KEEP_EVERY, Sums
+from adadim.agent.model import SNAPSHOT_ROWS, Sums
 from agent_runs import Hands, numbers, offers, played, ridge
 from refusals import assert_refuses
 
@@ -126,10 +126,10 @@ def test_a_missing_or_damaged_snapshot_is_rebuilt(tmp_path, damage):
 def test_snapshots_are_kept_while_it_runs(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4, policy=adadim.Random())
     rng = np.random.default_rng(0)
-    agent.learn((rng.normal(size=(KEEP_EVERY + 5, 4)), rng.normal(size=KEEP_EVERY + 5)))
+    agent.learn((rng.normal(size=(SNAPSHOT_ROWS + 5, 4)), rng.normal(size=SNAPSHOT_ROWS + 5)))
     agent.ask(GRID)
     with sqlite3.connect(tmp_path / "a.db") as file:
-        assert file.execute("SELECT seq FROM snapshot").fetchone() == (KEEP_EVERY + 5,)
+        assert file.execute("SELECT seq FROM snapshot").fetchone() == (SNAPSHOT_ROWS + 5,)
     assert agent.rebuild() < 1e-9
 
 
@@ -184,7 +184,7 @@ def test_compaction_leaves_the_model_alone(tmp_path, memory):
 
 @pytest.mark.in_a_file
 def test_compaction_in_portions_makes_the_file_smaller(tmp_path, monkeypatch):
-    monkeypatch.setattr("adadim.agent.model.PORTION", 90)
+    monkeypatch.setattr("adadim.agent.model.PORTION_DECISIONS", 90)
     agent, _, _ = played(tmp_path / "a.db", count=400)
     agent.close()
     before, beliefs = (tmp_path / "a.db").stat().st_size, model(agent := Agent.open(tmp_path / "a.db"))
@@ -256,8 +256,8 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
 
 def test_sums_forget_by_the_number_of_the_decision():
     sums, one = Sums.empty(1, half_life=2.0), np.ones((1, 1))
-    sums.add(np.array([5]), one, np.ones(1), own=1)
-    sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), own=2)  # late rewards may be older
+    sums.add(np.array([5]), one, np.ones(1), by_agent=1)
+    sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), by_agent=2)  # late rewards may be older
     assert (sums.moments.weight, sums.epoch, sums.at(9).weight) == (1 / 2 + 1 + 1 / 4, 7, 1.75 / 2)
     sums.expect(np.array([9]), one)  # decision 9 is made: it counts in the widths
     assert (sums.at(9).second, sums.at(9).asked) == (0.875, 1.875)
@@ -266,10 +266,10 @@ def test_sums_forget_by_the_number_of_the_decision():
 def test_sums_of_version_0_2_are_no_constant_s():
     """Their first moments were not kept: they are not known, and nothing is made of them."""
     sums = Sums.empty(2)
-    sums.add(np.arange(1, 4), np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3]]), np.array([1.0, 2.0, 3.0]), own=3)
+    sums.add(np.arange(1, 4), np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3]]), np.array([1.0, 2.0, 3.0]), by_agent=3)
     moments = sums.moments
-    head = kept.EARLIER_HEAD.pack(
-        kept.EARLIER, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
+    head = kept.HEAD_0_2.pack(
+        kept.FORMAT_0_2, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
     )
     body = head + b"".join(map(kept.as_bytes, (moments.second, moments.moment, moments.extent)))
     read = kept.decode(body + hashlib.sha256(body).digest(), 2, None)

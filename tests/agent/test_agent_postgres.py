@@ -97,8 +97,8 @@ def test_a_transaction_held_open_hides_nothing_from_later_looks(url):
 
     def hold():
         with held.transaction():
-            held.tell(first.id, 0.5, 1000.0)
-            held._flushed()  # the row is written, and not committed
+            assert held.tell_groups([[(first.id, 0.5)]], 1000.0) == [1]
+            held._flush()  # the row is written, and not committed
             begun.set()
             assert release.wait(20)
 
@@ -126,8 +126,8 @@ def test_a_transaction_that_is_taken_back_leaves_no_gap(url):
 
     def fail():
         with log.transaction():
-            log.tell(first.id, 0.5, 1000.0)
-            log._flushed()
+            assert log.tell_groups([[(first.id, 0.5)]], 1000.0) == [1]
+            log._flush()
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -217,9 +217,9 @@ def test_a_reward_that_two_tell_at_once_counts_once(url):
 
 def test_a_process_that_stops_in_a_transaction_is_thrown_out(url, monkeypatch):
     agent = Agent.create(url, dim=DIM)
-    monkeypatch.setitem(postgres.SESSION, "idle_in_transaction_session_timeout", "700ms")
+    monkeypatch.setitem(postgres.SESSION_SETTINGS, "idle_in_transaction_session_timeout", "700ms")
     hung = postgres.PostgresLog(postgres.Address.parse(url))
-    monkeypatch.setitem(postgres.SESSION, "lock_timeout", "200ms")
+    monkeypatch.setitem(postgres.SESSION_SETTINGS, "lock_timeout", "200ms")
     impatient = Agent.open(url)
     begun, release = threading.Event(), threading.Event()
 
@@ -363,7 +363,7 @@ def test_changed_rows_are_noticed(fresh, statement, message):
             decision = agent.ask(arms)
             if decision.id < 8:
                 agent.tell(decision.id, 0.5)
-    tables = {table: f"adadim.{table}" for table in (*postgres.STORED, "agents")}
+    tables = {table: f"adadim.{table}" for table in (*postgres.STORED_COLUMNS, "agents")}
     with psycopg.connect(fresh, autocommit=True) as sql:
         sql.execute(statement.format(**tables))
         sql.execute("DELETE FROM adadim.snapshot")

@@ -105,7 +105,7 @@ def test_many_slates_are_those_that_would_come_one_after_the_other(tmp_path, pol
         assert [(s.id, s.arms) for s in together] == [(s.id, s.arms) for s in singly]
         one.tell(singly[0].id, {arm: earned(arm) for arm in singly[0].arms})
         many.tell(together[0].id, {arm: earned(arm) for arm in together[0].arms})
-        monkeypatch.setattr("adadim.agent.policy.PORTION", 8 * 4 * 9 * 4 * 5)  # the next in portions of five
+        monkeypatch.setattr("adadim.agent.policy.PORTION_BYTES", 8 * 4 * 9 * 4 * 5)  # the next in portions of five
     assert one.rebuild() < 1e-9
     assert many.rebuild() < 1e-9
 

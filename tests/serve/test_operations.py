@@ -163,7 +163,7 @@ def test_a_client_that_leaves_holds_up_nothing(shop, held):
     assert client.status()["decisions"] == 3
 
 
-def test_rewards_are_taken_in_behind_decisions_and_all_of_them_in_the_end(shop, monkeypatch):
+def test_learners_are_refreshed_in_the_background_until_they_have_all_rewards(shop, monkeypatch):
     service, client = shop
     monkeypatch.setattr("adadim.agent.policy.REFRESH_SECONDS", 0.0)
     agent = service._agent._agent
@@ -171,7 +171,7 @@ def test_rewards_are_taken_in_behind_decisions_and_all_of_them_in_the_end(shop, 
         first, second = at_once(lambda: client.ask(ARMS), lambda: client.ask(ARMS))
         at_once(lambda id=first.id: client.tell(id, 1.0), lambda id=second.id: client.tell(id, 0.5))
     end = time.monotonic() + 30
-    while agent.is_behind:  # and nothing is asked any more
+    while agent.lacks_rewards:  # and nothing is asked any more
         assert time.monotonic() < end
         time.sleep(0.01)
     assert agent._decider._learner.model.pulls[0] == 60

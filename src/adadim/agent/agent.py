@@ -1,4 +1,4 @@
-"""The agent: a bandit in a file, which survives its process and can be asked and told by several at once."""
+"""The agent: a bandit whose log is a file or in a database, so that processes can share it, stop and come back."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from adadim.agent import logged
-from adadim.agent.log import Arm, Decision, Keep, Log, Reward, Round, State, Told
+from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.requests import (
     Catalogue,
     appended_settings,
+    as_list,
     checked_catalogue_arms,
     checked_context,
     checked_contexts,
     checked_id,
     checked_moment,
     checked_name,
-    checked_pairs,
+    checked_reports,
     checked_reward,
     checked_settings,
     checked_time,
-    given_round,
     in_contexts,
-    listed,
+    round_with_features,
 )
 from adadim.agent.stores import create_log, open_log
-from adadim.agent.tables import first_rows
+from adadim.agent.tables import initial_rows
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.threads import one_thread
@@ -51,12 +51,12 @@ Columns = int | Sequence[str]  # how many, or their names
 Offered = Mapping[str, Numbers] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
 Costs = Mapping[str, float] | None
 
-DESCRIBED = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
+DESCRIBED_STATUS = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
 
 
 @dataclass(frozen=True)
 class AgentDecision:
-    """What an agent has decided; it is on disk.
+    """A decision of an agent, which is on disk.
 
     Attributes
     ----------
@@ -100,19 +100,19 @@ class Slate:
 
 
 class AskCall(NamedTuple):
-    """What one caller asks: `Agent.ask_many` of this."""
+    """The arguments of one call of `Agent.ask_many`, for `Agent.ask_and_tell`."""
 
     contexts: Sequence[Numbers | None]
     arms: Offered = None
     costs: Costs = None
-    single: bool = False  # whether errors speak of one context, as in `Agent.ask`
+    single: bool = False  # whether there is one context, and errors call it "context", as in `Agent.ask`
     slots: int | None = None
 
 
 class TellCall(NamedTuple):
-    """What one caller tells: `Agent.tell_many` of this."""
+    """The argument of one call of `Agent.tell_many`, for `Agent.ask_and_tell`."""
 
-    answers: Sequence[Told]
+    answers: Sequence[RewardReport]
 
 
 class Agent:
@@ -141,14 +141,14 @@ class Agent:
     """
 
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
-        # Not for callers: Agent.create and Agent.open are the ways in.
+        # Internal: callers use Agent.create and Agent.open.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
-        self._seen: int | None = None  # `Log.others_wrote` as of the last refresh
+        self._data_version: int | None = None  # `Log.data_version` as of the last refresh
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
         self._refresh()
 
-    # Life
+    # Creating, opening, closing
 
     @classmethod
     def create(
@@ -172,7 +172,7 @@ class Agent:
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Agent:
-        """Make a new agent in a file that is not there yet, or in a database.
+        """Make a new agent in a file that does not exist yet, or in a database.
 
         It takes features that the caller has made, `dim` numbers for each arm; or it makes them itself, of a context
         and of what an arm is like.
@@ -200,7 +200,7 @@ class Agent:
             ones. The weights are exact, but no theorem of the library covers a model that forgets.
         seed : int
             Decision n draws from a random stream of (seed, n), whichever process makes it; in a database, where several
-            may decide at once, from one of (seed, m), where m is n if none other decided meanwhile.
+            may decide at once, from one of (seed, m), where m is n unless another process decided at the same time.
         noise : float, optional
             Standard deviation of the reward's noise, for policies that need it.
         arms : int
@@ -213,7 +213,7 @@ class Agent:
             The reward that such a decision is given, 0 for clicks that did not come, say. By default none.
         keep : {"all", "chosen"}
             Of arms that come with their features: keep those of all arms that were offered, which evaluation needs,
-            or of the one chosen. Of a decision over the catalogue the version of that is kept, which tells all.
+            or only of the one chosen. A decision over the catalogue refers to its version, which has all features.
         plugins : mapping, optional
             Policy classes of your own by name, if `policy` is one.
         clock : function
@@ -222,7 +222,7 @@ class Agent:
         plugins = checked_plugins(plugins)
         settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
         row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
-        rows = first_rows(now, settings, row, encode(Sums.empty(settings.dim)))
+        rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
         create_log(path, name, rows, {"policies": 1})
         return cls.open(path, name=name, plugins=plugins, clock=clock)
 
@@ -247,11 +247,11 @@ class Agent:
             raise
 
     def close(self) -> None:
-        """Keep the model in the file, so that the next opening is fast, and let go of it; once more does no harm."""
+        """Write the model to the log, so that the next opening is fast, and close it; calling it twice is harmless."""
         with self._lock:
             with suppress(AdadimError), self._log.transaction():
                 self._model.refresh()
-                self._model.keep_if_behind(every=1)
+                self._model.write_snapshot_if_due(rows=1)
             self._decider.close()
             self._log.close()
 
@@ -350,8 +350,8 @@ class Agent:
         with self._lock, one_thread:
             now = self._now()
             rounds = self._rounds(arms, [context], costs, now, single=True, slots=slots)
-            made: list[AgentDecision | Slate] = self._write(rounds, [], now)[0]
-            return made[0]
+            results: list[AgentDecision | Slate] = self._write(rounds, [], now)[0]
+            return results[0]
 
     @overload
     def ask_many(
@@ -395,13 +395,13 @@ class Agent:
         ([1, 2, 3], ['blue', 'red'])
         >>> folder.cleanup()
         """
-        rows = None if isinstance(contexts, Mapping) else listed(contexts)
+        rows = None if isinstance(contexts, Mapping) else as_list(contexts)
         if rows == []:
             return []
         with self._lock, one_thread:
             now = self._now()
-            given = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
-            return self._write(self._rounds(arms, given, costs, now, slots=slots), [], now)[0]
+            contexts = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
+            return self._write(self._rounds(arms, contexts, costs, now, slots=slots), [], now)[0]
 
     def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
         """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
@@ -412,7 +412,7 @@ class Agent:
         """
         return self.tell_many([(id, reward)]) > 0
 
-    def tell_many(self, answers: Mapping[int, float | Mapping[str, float]] | Iterable[Told]) -> int:
+    def tell_many(self, answers: Mapping[int, float | Mapping[str, float]] | Iterable[RewardReport]) -> int:
         """Tell what many decisions earned, rewards by id or pairs of both, all or none. Gives how many were new.
 
         The reward of a slate is a dict, as in `tell`.
@@ -427,15 +427,15 @@ class Agent:
         (3, 0)
         >>> folder.cleanup()
         """
-        pairs = checked_pairs(answers)
+        reports = checked_reports(answers)
         with self._lock:
-            (told,) = self._write([], [pairs], self._now())[1]
-        if isinstance(told, DecisionError):
-            raise told
-        return told
+            (result,) = self._write([], [reports], self._now())[1]
+        if isinstance(result, DecisionError):
+            raise result
+        return result
 
     def ask_and_tell(self, calls: Sequence[AskCall | TellCall]) -> list[list[Any] | int | Exception]:
-        """What several callers ask and tell at the same time, in one transaction, for a service.
+        """Ask and tell for several callers at the same time, in one transaction; for a service.
 
         Gives for each call what `ask_many` or `tell_many` would, or the error that it alone has; all are on disk when
         this returns. The calls are concurrent: no decision counts a reward that is told here.
@@ -455,18 +455,18 @@ class Agent:
         >>> folder.cleanup()
         """
         try:
-            return self._together(calls)
+            return self._process_calls(calls)
         except FileError as error:
             return [error for _ in calls]
         except Exception as error:
             if len(calls) == 1:
                 return [error]
-            return [self.ask_and_tell([call])[0] for call in calls]  # so that only the one at fault fails
+            return [self.ask_and_tell([call])[0] for call in calls]  # so that only the call at fault fails
 
-    def _together(self, calls: Sequence[AskCall | TellCall]) -> list[list[Any] | int | Exception]:
+    def _process_calls(self, calls: Sequence[AskCall | TellCall]) -> list[list[Any] | int | Exception]:
         results: dict[int, list[Any] | int | Exception] = {}
-        asked: dict[int, list[Round]] = {}
-        told: dict[int, list[Told]] = {}
+        rounds: dict[int, list[Round]] = {}
+        reports: dict[int, list[RewardReport]] = {}
         with self._lock, one_thread:
             now = self._now()
             if any(isinstance(call, AskCall) for call in calls):
@@ -474,47 +474,46 @@ class Agent:
             for at, call in enumerate(calls):
                 try:
                     if isinstance(call, TellCall):
-                        told[at] = checked_pairs(call.answers)
+                        reports[at] = checked_reports(call.answers)
                     elif len(call.contexts):
-                        asked[at] = self._rounds(
+                        rounds[at] = self._rounds(
                             call.arms, call.contexts, call.costs, single=call.single, fresh=True, slots=call.slots
                         )
                     else:
                         results[at] = []
                 except AdadimError as error:
                     results[at] = error
-            rounds = [one for part in asked.values() for one in part]
-            made, answers = self._write(rounds, list(told.values()), now)
-        results.update(zip(told, answers, strict=True))
-        decisions = iter(made)
-        results.update((at, [next(decisions) for _ in part]) for at, part in asked.items())
+            every_round = [one for part in rounds.values() for one in part]
+            decided, tell_results = self._write(every_round, list(reports.values()), now)
+        results.update(zip(reports, tell_results, strict=True))
+        decisions = iter(decided)
+        results.update((at, [next(decisions) for _ in part]) for at, part in rounds.items())
         return [results[at] for at in range(len(calls))]
 
-    def catch_up(self) -> float:
-        """Take in what was told, by all processes, so that the next decision need not.
+    def refresh_learner(self) -> float:
+        """Let the learner learn from the rewards that all processes have told, so that the next decision need not wait.
 
-        Rewards are otherwise taken in by the next decision, all at once: a few factorisations of a matrix as large as
-        there are features. Gives in how many seconds to call this again, 0 if nothing is left to do; it is 0 unless the
-        agent works behind decisions.
+        Otherwise the next decision learns from them first, which takes a few factorisations of a (d, d) matrix. Gives
+        in how many seconds to call this again, 0 if the learner is up to date; it is 0 without `refresh_in_background`.
         """
         with self._lock:
             self._refresh()
-            return self._decider.catch_up(self._next_number)
+            return self._decider.refresh_learner(self._next_number)
 
     @property
-    def is_behind(self) -> bool:
-        """Whether a decision now would lack rewards that are known here, because the agent works behind decisions."""
+    def lacks_rewards(self) -> bool:
+        """Whether a decision now would not use all known rewards, because of `refresh_in_background`."""
         with self._lock:
-            return self._decider.is_behind(self._next_number)
+            return self._decider.lacks_rewards(self._next_number)
 
-    def work_behind(self) -> None:
-        """From now on, let `catch_up` take in rewards in a thread of its own, if that takes longer than a decision.
+    def refresh_in_background(self) -> None:
+        """From now on, let `refresh_learner` work in a thread of its own, if that takes longer than a decision.
 
-        Decisions made meanwhile go by the rewards before, and count all decisions. This is for a service, which calls
-        `catch_up` after each reward. Without it, every decision knows every reward that was told before.
+        Decisions that are made meanwhile use earlier rewards, and count all decisions. This is for a service, which
+        calls `refresh_learner` after each reward. Without it, every decision uses all rewards that were told before.
         """
         with self._lock:
-            self._decider.work_behind()
+            self._decider.refresh_in_background()
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
@@ -547,8 +546,8 @@ class Agent:
                 return 0
             decisions, rewards = [], []
             for number, (features, reward, arm, probability, time) in enumerate(zip(*rows, strict=True), first):
-                made = now if time is None else time
-                decisions.append(Decision(number, made, arm, features, probability, policy=None, asked=None))
+                time = now if time is None else time
+                decisions.append(Decision(number, time, arm, features, probability, policy=None, asked=None))
                 rewards.append(Reward(number, now, reward))
             self._log.append_decisions(decisions)
             self._log.append_rewards(rewards)
@@ -561,7 +560,7 @@ class Agent:
         """Arms of the catalogue that are not retired, by name."""
         with self._lock:
             self._refresh()
-            return self._catalogue.present()
+            return self._catalogue.not_retired()
 
     def set_arm(self, name: str, features: Numbers, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
@@ -579,7 +578,7 @@ class Agent:
                 self._refresh()  # arms may have more features by now
             checked = checked_catalogue_arms(arms, costs, self._log.settings)
             with self._log.transaction():
-                self._catalogue.set(checked, self._now())
+                self._catalogue.set_arms(checked, self._now())
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm out until `unmask_arm`, while it is out of stock, say."""
@@ -593,7 +592,7 @@ class Agent:
         """Take an arm out of the catalogue. What was learned from it stays; rewards still outstanding are welcome."""
         self._change_arm(name, "retired")
 
-    # What it knows
+    # Reports
 
     def estimate(self, arms: Offered = None, context: Numbers | None = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
@@ -604,12 +603,12 @@ class Agent:
         nothing, the recommended policy's model answers.
         """
         with self._lock:
-            asked = self._round(arms, context)
+            asked = self._rounds(arms, [context], None, single=True)[0]
             means, deviations = self._decider.estimates(asked.features, self._next_number)
         return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:
-        """How things stand.
+        """The state of the agent in numbers.
 
         `decisions` were made by the agent and `rewards` of them are known; `outstanding` wait for theirs and `expired`
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
@@ -619,7 +618,7 @@ class Agent:
             sums, place, settings = self._model.sums, self._model.place, self._log.settings
             with self._log.transaction(write=False):
                 counts, compacted = self._log.counts(), self._log.folded()[0]
-            arms = Counter(arm.state for arm in self._catalogue.every.values())
+            arms = Counter(arm.state for arm in self._catalogue.arms.values())
             return {
                 "path": str(self.path),
                 "decisions": place.number - sums.learned,
@@ -651,22 +650,22 @@ class Agent:
             return dimension_of_moments([sums], self._decider.levels if levels is None else levels, prior)
 
     def describe(self) -> dict[str, Any]:
-        """What it is and what it has learned, for people."""
+        """The agent and what it has learned, in a few values to read."""
         with self._lock:
             status = self.status()
             return {
-                **{key: status[key] for key in DESCRIBED},
+                **{key: status[key] for key in DESCRIBED_STATUS},
                 "levels": self.levels,
                 "learner": self._decider.describe(self._next_number),
                 "features_that_matter": str(self.dimension()),
             }
 
     def export(self, path: str | Path) -> Path:
-        """Write the log to a Parquet file, whole or not at all, a row for each decision.
+        """Write the log to a Parquet file, completely or not at all, with a row for each decision.
 
         Columns: `decision`, `time`, `arm`, `features` (of the arm chosen in its context), `reward` (null if none),
-        `probability`, `policy` (version; null for what was learned), `slate` (its first decision; null where one stands
-        alone), `context`, `offered` (names), `offered_features` (one list after the other, without the context) and
+        `probability`, `policy` (version; null for what was learned), `slate` (its first decision; null outside a
+        slate), `context`, `offered` (names), `offered_features` (one list after the other, without the context) and
         `design` (JSON that says what features are made of; null if they come ready-made). The offer is null where it
         was not kept; of a slate it is what the slots before had left. Compacted decisions are not in it.
         """
@@ -674,7 +673,7 @@ class Agent:
         with self._lock, self._log.transaction(write=False):
             return logged.write_log(file, self._log.decisions())
 
-    # Keeping it
+    # Changes and maintenance
 
     def replace_policy(self, policy: Policy | None = None, *, levels: Levels = None, noise: float | None = None) -> int:
         """Let another policy decide from now on, or name other levels; what is not given stays. Gives the new version.
@@ -719,7 +718,7 @@ class Agent:
             self._refresh()
             try:
                 with self._log.transaction():
-                    self._take_in()
+                    self._refresh_in_transaction()
                     settings = appended_settings(self._log.settings, context, arm)
                     assert settings.design is not None
                     named = settings.design.levels if levels is None else levels
@@ -727,7 +726,7 @@ class Agent:
                     self._model.replace_features(settings)
                     self._log.append_policy(row, self._now())
             except BaseException:
-                self._model.unlearn()  # it may have columns that were not written
+                self._model.invalidate()  # the log may lack its columns
                 raise
             self._refresh()
             return self.dim
@@ -742,12 +741,12 @@ class Agent:
         with self._lock:
             self._refresh(self._now())
             with self._log.transaction(write=False):
-                portions, gone = self._model.portions(moment), 0
-            for upto in portions:  # so that others can write in between
+                portions, dropped = self._model.portions(moment), 0
+            for upto in portions:  # so that other processes can write in between
                 with self._log.transaction():
-                    gone += self._model.fold(upto)
+                    dropped += self._model.fold(upto)
             self._log.shrink()
-            return gone
+            return dropped
 
     def check_log(self) -> None:
         """Raise a `FileError` unless the log can be read and written now."""
@@ -756,19 +755,19 @@ class Agent:
             self._log.check_writable()
 
     def rebuild(self) -> float:
-        """Add up the whole log anew, and keep the result in place of the snapshot. Gives the largest change of any sum.
+        """Add up the whole log anew, and write the result as the snapshot. Gives the largest change of any sum.
 
-        Nobody needs to call this, since a damaged snapshot is noticed; it looks the whole file through and shows that
-        the model is what the log says. The change is relative to the largest entry of its kind: rounding, below 1e-9.
+        This is a check of the whole log and of the model, and not needed otherwise: a damaged snapshot is noticed. The
+        change is relative to the largest entry of its kind; it is rounding, below 1e-9, if the model was right.
         """
         with self._lock, self._log.transaction():
             self._log.check()
             return self._model.renew()
 
-    # Inside
+    # Internal
 
     def _refresh(self, now: float | None = None) -> None:
-        """Take in what this and other processes wrote since last time, after what is overdue `now` has expired."""
+        """Read what all processes wrote since the last refresh, after decisions that are overdue `now` have expired."""
         after = self._log.settings.expire_after
         if now is not None and after is not None:
             with self._log.transaction(write=False):
@@ -777,11 +776,10 @@ class Agent:
                 with self._log.transaction():
                     self._expire(now)
         with self._log.transaction(write=False):
-            self._take_in()
-            self._seen = self._log.others_wrote()
+            self._refresh_in_transaction()
+            self._data_version = self._log.data_version()
 
-    def _take_in(self) -> None:
-        """Take in what was written since last time; in a transaction."""
+    def _refresh_in_transaction(self) -> None:
         self._model.refresh()
         self._catalogue.refresh()
         self._decider.refresh()
@@ -797,9 +795,6 @@ class Agent:
         """Number of the next decision, as of the last refresh."""
         return self._model.place.number + 1
 
-    def _round(self, arms: Any, context: Any, costs: Any = None, now: float | None = None) -> Round:
-        return self._rounds(arms, [context], costs, now, single=True)[0]
-
     def _rounds(
         self,
         arms: Any,
@@ -810,14 +805,14 @@ class Agent:
         fresh: bool = False,
         slots: int | None = None,
     ) -> list[Round]:
-        """What is asked in each context, after a refresh if not `fresh`; ready-made features are checked before."""
+        """A round for each context, after a refresh unless `fresh`; ready-made features are checked before it."""
         ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
         if not (ready_made or fresh):
             self._refresh(now)
         settings = self._log.settings
         checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
         if isinstance(arms, Mapping):
-            asked = given_round(arms, checked[0], costs, settings)
+            asked = round_with_features(arms, checked[0], costs, settings)
         else:
             asked = self._catalogue.round(arms, checked[0], costs)
         rounds = in_contexts(asked, checked, slots)
@@ -825,57 +820,60 @@ class Agent:
             self._refresh(now)
         return rounds
 
-    def _up_to_date(self, asked: Round) -> Round:
-        """A round by the features that hold, should they have been replaced since it was made."""
+    def _with_current_design(self, asked: Round) -> Round:
+        """The round by the present design of features, which may have been replaced since it was made."""
         design = self._log.settings.design
         return asked if asked.design is design else replace(asked, design=design)
 
     def _write(
-        self, rounds: Sequence[Round], told: Sequence[list[Told]], now: float
+        self, rounds: Sequence[Round], reports: Sequence[list[RewardReport]], now: float
     ) -> tuple[list[Any], list[int | DecisionError]]:
-        """Decide in each of these rounds, after a refresh, and write down rewards, as `Log.tell_groups` does."""
-        made: list[Decision] = []
-        answers: list[int | DecisionError] = []
-        draws = before = None
+        """Decide in each of these rounds, after a refresh, and write the decisions and groups of rewards.
+
+        Gives a decision or a slate for each round, and the results of `Log.tell_groups`.
+        """
+        decisions: list[Decision] = []
+        tell_results: list[int | DecisionError] = []
+        draws = checkpoint = None
         count = sum(asked.decisions for asked in rounds)
         if rounds:
-            self._decider.prepare(self._next_number)  # here, so that others need not wait for it
+            self._decider.prepare(self._next_number)  # before the transaction, in which other processes have to wait
             draws = self._log.reserve(count)
         try:
             if draws is not None:  # decide before the transaction, which then gives the numbers
-                if self._model.is_behind():
+                if self._model.snapshot_is_due():
                     with self._log.transaction():
-                        self._model.keep_if_behind()
-                before = self._model.counted() if count > 1 else None
-                made = self._decide(rounds, now, draws)
+                        self._model.write_snapshot_if_due()
+                checkpoint = self._model.checkpoint() if count > 1 else None
+                decisions = self._decide(rounds, now, draws)
             with self._log.transaction():
                 if draws is not None:
-                    shift = self._log.place().number + 1 - made[0].number  # others may have written meanwhile
-                    made = [one.moved(shift) for one in made]
-                    self._log.append_decisions(made)
+                    shift = self._log.place().number + 1 - decisions[0].number  # other processes may have written
+                    decisions = [decision.renumbered(shift) for decision in decisions]
+                    self._log.append_decisions(decisions)
                 elif rounds:
-                    if self._seen is None or self._seen != self._log.others_wrote():
-                        self._take_in()  # what came meanwhile, so that the decisions are counted in their order
-                    self._model.keep_if_behind()
-                    made = self._decide([self._up_to_date(asked) for asked in rounds], now)
-                    self._log.append_decisions(made)
-                if told:
+                    if self._data_version is None or self._data_version != self._log.data_version():
+                        self._refresh_in_transaction()  # so that decisions are counted in the order of their numbers
+                    self._model.write_snapshot_if_due()
+                    decisions = self._decide([self._with_current_design(asked) for asked in rounds], now)
+                    self._log.append_decisions(decisions)
+                if reports:
                     self._expire(now)
-                    answers = self._log.tell_groups(told, now)
+                    tell_results = self._log.tell_groups(reports, now)
         except BaseException:
-            if before is not None:
-                self._model.restore(before)
+            if checkpoint is not None:
+                self._model.restore(checkpoint)
             elif rounds and draws is None:
-                self._model.unlearn()  # it has counted decisions that were not written
+                self._model.invalidate()  # it has counted decisions that were not written
             raise
-        if before is not None and shift:
-            self._model.restore(before)
-        return self._answers(rounds, made), answers
+        if checkpoint is not None and shift:
+            self._model.restore(checkpoint)
+        return self._results(rounds, decisions), tell_results
 
-    def _answers(self, rounds: Sequence[Round], made: Iterable[Decision]) -> list[Any]:
+    def _results(self, rounds: Sequence[Round], decisions: Iterable[Decision]) -> list[Any]:
         """A decision for each round, or a slate."""
         version = self._decider.version
-        decided = (AgentDecision(one.number, str(one.arm), one.probability or 0.0, version, one.time) for one in made)
+        decided = (AgentDecision(d.number, str(d.arm), d.probability or 0.0, version, d.time) for d in decisions)
         results: list[AgentDecision | Slate] = []
         for asked in rounds:
             if asked.slots is None:
@@ -886,18 +884,18 @@ class Agent:
         return results
 
     def _decide(self, rounds: Sequence[Round], now: float, draws: Sequence[int] | None = None) -> list[Decision]:
-        """Decisions that are to be written down; all but the last count in the model already."""
-        made: list[Decision] = []
+        """Decisions that are to be written; all but the last count in the model already."""
+        decisions: list[Decision] = []
         first, version = self._next_number, self._decider.version
         choices = self._decider.choose_in_turn(rounds, first, draws)
         for asked in rounds:
-            slate = None if asked.slots is None else first + len(made)
+            slate = None if asked.slots is None else first + len(decisions)
             for chosen, features, probability in islice(choices, asked.decisions):
-                draw = None if draws is None else draws[len(made)]
-                what = features, probability, version, asked, None, draw, slate
-                made.append(Decision(first + len(made), now, asked.names[chosen], *what))
+                number, arm = first + len(decisions), asked.names[chosen]
+                draw = None if draws is None else draws[len(decisions)]
+                decisions.append(Decision(number, now, arm, features, probability, version, asked, None, draw, slate))
         self._model.add_batch()
-        return made
+        return decisions
 
     def _now(self) -> float:
         return checked_time(self._clock)
@@ -905,4 +903,4 @@ class Agent:
     def _change_arm(self, name: str, state: State) -> None:
         checked_name(name)
         with self._lock, self._log.transaction():
-            self._catalogue.change(name, state, self._now())
+            self._catalogue.change_state(name, state, self._now())

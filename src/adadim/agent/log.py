@@ -25,26 +25,26 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
 Keep = Literal["all", "chosen"]
-Told = tuple[int, float | Mapping[str, float]]  # a decision and its reward, or a slate and rewards by arm
-Found = tuple[bool, float | None] | None  # whether a decision waits, and its reward; None if it is not in the log
+RewardReport = tuple[int, float | Mapping[str, float]]  # id and reward of a decision; of a slate, rewards by arm
+RewardStatus = tuple[bool, float | None]  # whether a decision waits for its reward, and the reward it has
 
-STORED = "<f8"
-NOTHING: FloatArray = np.empty(0)
+STORED_DTYPE = "<f8"
+EMPTY_VECTOR: FloatArray = np.empty(0)
 
 
 def as_bytes(features: Any) -> bytes:
-    """Numbers as they are stored."""
-    return np.ascontiguousarray(features, dtype=STORED).tobytes()
+    """The bytes in which the log stores numbers."""
+    return np.ascontiguousarray(features, dtype=STORED_DTYPE).tobytes()
 
 
 def as_matrix(stored: bytes, columns: int) -> FloatArray:
-    """Rows of numbers that were stored one after the other."""
-    return np.frombuffer(stored, dtype=STORED).reshape(-1, columns)
+    """The matrix whose rows were stored one after the other."""
+    return np.frombuffer(stored, dtype=STORED_DTYPE).reshape(-1, columns)
 
 
 def as_vector(stored: bytes) -> FloatArray:
-    """Numbers that were stored."""
-    return np.frombuffer(stored, dtype=STORED)
+    """The vector whose numbers were stored."""
+    return np.frombuffer(stored, dtype=STORED_DTYPE)
 
 
 def padded(numbers: FloatArray, size: int) -> FloatArray:
@@ -55,9 +55,9 @@ def padded(numbers: FloatArray, size: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Settings:
-    """What `Agent.create` was given, where each is explained; only `Agent.replace_features` changes any of it.
+    """The parameters of `Agent.create`, which explains each; only `Agent.replace_features` changes any of them.
 
-    `designs` are what features have been made of so far, the last of them what holds; none where they come ready-made.
+    `designs` are all designs that features have been made by, the last of them in force; empty for ready-made features.
     """
 
     dim: int
@@ -71,12 +71,12 @@ class Settings:
 
     @property
     def design(self) -> Design | None:
-        """What features are made of."""
+        """The design in force; None where features come ready-made."""
         return self.designs[-1] if self.designs else None
 
     @classmethod
     def from_table(cls, values: Mapping[str, Any]) -> Settings:
-        """Settings from plain values; an `InvalidValueError` if they are none."""
+        """Settings from plain values; an `InvalidValueError` if one is missing or they do not fit each other."""
         names = [field.name for field in fields(cls)]
         for name in names:
             if name not in values:
@@ -119,7 +119,7 @@ class ArmVersions:
         self._active: tuple[int, list[Arm]] = (0, [])
 
     def add(self, seq: int, arm: Arm) -> None:
-        """Take in a change, which comes after those before."""
+        """Add a change, which must be later than those added before."""
         self._versions.setdefault(arm.name, []).append((seq, arm))
         self.last = seq
 
@@ -131,7 +131,7 @@ class ArmVersions:
         return None
 
     def active(self, version: int) -> list[Arm]:
-        """The arms that could be chosen in a version, in the order of a round over the catalogue."""
+        """The arms that were active in a version, in the order of a round over the catalogue."""
         if self._active[0] != version:
             arms = [self.arm(name, version) for name in self._versions]
             self._active = version, [arm for arm in arms if arm is not None and arm.state == "active"]
@@ -140,68 +140,64 @@ class ArmVersions:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Names, own features (K, m) and costs of the arms, None if they cost nothing; the context, and what both make.
+    """What is asked in one round: names, features and costs of the arms, the context, and the design of the features.
 
-    `catalogue` is the version of the catalogue that the arms are from, None where they came with their features, and
-    `some` says whether they were named, and may not be all of its active arms. `slots` are those of the slate that is
-    asked for, None where one arm is.
+    `catalogue` is the version of the catalogue that the arms are from, None where they came with their features;
+    `by_name` says whether the caller named them, so that they may not be all of its active arms. `slots` is the length
+    of the slate that is asked for, None where one arm is.
     """
 
     names: list[str]
-    own: FloatArray
-    costs: FloatArray | None = None
+    arm_features: FloatArray  # (K, m), without those of the context
+    costs: FloatArray | None = None  # None if no arm costs anything
     context: FloatArray | None = None
     design: Design | None = None
     catalogue: int | None = None
-    some: bool = False
+    by_name: bool = False
     slots: int | None = None
 
     @property
     def decisions(self) -> int:
-        """How many decisions answer it."""
+        """Number of decisions that it takes: one, or one for each slot."""
         return 1 if self.slots is None else self.slots
 
     @cached_property
     def features(self) -> FloatArray:
         """Features (K, d) of the arms in the context; ready-made ones have the context before each."""
         if self.design is not None:
-            return self.design.build(self.own, NOTHING if self.context is None else self.context, self.names)
+            context = EMPTY_VECTOR if self.context is None else self.context
+            return self.design.build(self.arm_features, context, self.names)
         if self.context is None:
-            return self.own
-        return np.column_stack([np.broadcast_to(self.context, (len(self.own), len(self.context))), self.own])
-
-    @property
-    def description(self) -> str | None:
-        """What features are made of, as JSON; None if they come ready-made."""
-        return None if self.design is None else self.design.to_json()
+            return self.arm_features
+        contexts = np.broadcast_to(self.context, (len(self.arm_features), len(self.context)))
+        return np.column_stack([contexts, self.arm_features])
 
     @property
     def arms(self) -> dict[str, FloatArray]:
-        """The arms' own features by name, as `Agent.ask` takes them."""
-        return dict(zip(self.names, self.own, strict=True))
+        """Features of the arms by name, as `Agent.ask` takes them."""
+        return dict(zip(self.names, self.arm_features, strict=True))
 
     def without(self, names: Collection[str]) -> Round:
-        """What is left of it without some of its arms."""
+        """The same round without the arms of these names."""
         left = [at for at, name in enumerate(self.names) if name not in names]
         costs = None if self.costs is None else self.costs[left]
-        return replace(self, names=[self.names[at] for at in left], own=self.own[left], costs=costs)
+        return replace(self, names=[self.names[at] for at in left], arm_features=self.arm_features[left], costs=costs)
 
 
 def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
     """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
-    first = rounds[0]
-    design, own = first.design, first.own
-    if len(rounds) == 1 or design is None or any(one.own is not own or one.design is not design for one in rounds):
+    design, arms = rounds[0].design, rounds[0].arm_features
+    if len(rounds) == 1 or design is None or any(r.arm_features is not arms or r.design is not design for r in rounds):
         return [one.features for one in rounds]
-    contexts = np.array([NOTHING if one.context is None else one.context for one in rounds])
-    return design.build(own, contexts[:, None, :], first.names)
+    contexts = np.array([EMPTY_VECTOR if one.context is None else one.context for one in rounds])
+    return design.build(arms, contexts[:, None, :], rounds[0].names)
 
 
 class Decision(NamedTuple):
     """A decision; `policy` and `asked` are None for one of another system.
 
-    `asked` is what was asked for, when it is written. When it is read it is what this one was chosen among: in a slate,
-    what the slots before had left.
+    When a decision is written, `asked` is the round that it answers. When it is read, `asked` has the arms among which
+    it was chosen: in a slate, those that the earlier slots had left.
     """
 
     number: int
@@ -211,12 +207,12 @@ class Decision(NamedTuple):
     probability: float | None
     policy: int | None
     asked: Round | None
-    reward: float | None = None  # if it is read; to write one down, see `Reward`
+    reward: float | None = None  # only when it is read; a `Reward` writes one
     draw: int | None = None  # the number of its random stream, as `Log.reserve` gave it
-    slate: int | None = None  # the number of the first decision of its slate, None where it stands alone
+    slate: int | None = None  # the number of the first decision of its slate, None where it is in none
 
-    def moved(self, shift: int) -> Decision:
-        """The same so many numbers later."""
+    def renumbered(self, shift: int) -> Decision:
+        """The same decision with `shift` added to its number and that of its slate."""
         return self._replace(number=self.number + shift, slate=None if self.slate is None else self.slate + shift)
 
 
@@ -230,25 +226,25 @@ class Reward(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """A batch of entries of the log, in their order, and how far it goes, as columns over their decisions.
+    """A batch of entries of the log, in their order, as columns over decisions; the next batch begins after `last`.
 
-    `rewards`, `own` (whether the agent decided) and `expired` (whether the decision did) are empty where entries have
-    no reward. `replaced` are the rewards that these correct, NaN where there was none, or None if none does.
+    `rewards`, `by_agent` (whether the agent decided) and `expired` (whether the decision expired) are empty where
+    entries have no reward. `replaced` are the rewards that these correct, NaN where it is a first one; None if all are.
     """
 
     last: int
     numbers: np.ndarray[Any, np.dtype[np.int64]]
     features: FloatArray
-    rewards: FloatArray = NOTHING
+    rewards: FloatArray = EMPTY_VECTOR
     replaced: FloatArray | None = None
-    own: BoolArray = NOTHING.astype(bool)
-    expired: BoolArray = NOTHING.astype(bool)
+    by_agent: BoolArray = EMPTY_VECTOR.astype(bool)
+    expired: BoolArray = EMPTY_VECTOR.astype(bool)
 
 
 class Place(NamedTuple):
     """How far a log goes: the last decision, the last row of rewards and of expired decisions.
 
-    The generation counts compactions and replacements of features: sums of an earlier one do not go on.
+    The generation counts compactions and replacements of features: sums of an earlier generation cannot be continued.
     """
 
     generation: int = -1
@@ -256,13 +252,13 @@ class Place(NamedTuple):
     reward: int = 0
     expired: int = 0
 
-    def since(self, other: Place) -> int:
-        """How many rows of one kind have come since another place, at most."""
+    def rows_since(self, other: Place) -> int:
+        """The largest number of rows of one kind that were added since another place."""
         return max(a - b for a, b in zip(self[1:], other[1:], strict=True))
 
 
 class Snapshot(NamedTuple):
-    """The sums over the log up to a place, encoded: answered decisions, those with the open ones, and their peak."""
+    """Encoded sums over the log up to a place: over answered decisions, over these and the open ones, and the peak."""
 
     place: Place
     body: bytes
@@ -271,7 +267,7 @@ class Snapshot(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """What decides: the policy and names of levels, both as JSON, and the noise."""
+    """A version of the policy: the policy and names of levels, both as JSON, and the noise."""
 
     policy: str
     levels: str | None
@@ -279,7 +275,7 @@ class PolicyRow(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many decisions wait for their reward and how many waited too long, and the size of the log."""
+    """Numbers of decisions that wait for their reward and that expired, and the size of the log in bytes."""
 
     waiting: int
     expired: int
@@ -295,17 +291,17 @@ class DayRewards(NamedTuple):
     squares: float
 
 
-class Answer(NamedTuple):
-    """A reward of one of the agent's decisions, when that was made, and when the reward came.
+class TimedReward(NamedTuple):
+    """A reward of one of the agent's decisions, and the times of the decision and of the reward.
 
-    `told` is None where the reward stands for one that did not come in time; `first` is False for corrections.
+    The time of the reward is None where it stands for one that did not come in time.
     """
 
     number: int
-    decided: float
-    told: float | None
+    decision_time: float
+    reward_time: float | None
     reward: float
-    first: bool
+    is_first: bool  # False for corrections
 
 
 class Log(ABC):
@@ -319,26 +315,27 @@ class Log(ABC):
 
     @abstractmethod
     def transaction(self, write: bool = True) -> AbstractContextManager[None]:
-        """All or nothing; a reader sees one state of the log, and one writes at a time."""
+        """A context in which all is written or nothing; a reader sees one state of the log, and one process writes."""
 
     def reserve(self, count: int) -> list[int] | None:
-        """Numbers of random streams for decisions that are made before the transaction that writes them, each once.
+        """Numbers of random streams for decisions that are made before the transaction that writes them.
 
-        None where decisions are made in their transaction, and have the streams of their own numbers.
+        No number is given twice. None where decisions are made in the transaction that writes them: the stream of each
+        is then that of its number.
         """
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
 
     @abstractmethod
     def refresh_settings(self) -> None:
-        """Take in that features were replaced; to be called whenever `Place.generation` has changed."""
+        """Read the settings again; to be called whenever `Place.generation` has changed."""
 
     @abstractmethod
     def replace_settings(self, settings: Settings, body: bytes) -> None:
-        """Write down other settings, and the sums over what compaction dropped as they are by these; a generation."""
+        """Write other settings, with the sums over compacted decisions by these; a new generation begins."""
 
     # Decisions and rewards
 
@@ -348,79 +345,79 @@ class Log(ABC):
 
     @abstractmethod
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
-        """Write down decisions with what was offered in them; those of the agent wait for their rewards from now on."""
+        """Write decisions with what was offered in them; those of the agent wait for their rewards from now on."""
 
     @abstractmethod
     def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        """Write down what decisions earned; they wait no longer."""
+        """Write rewards; their decisions no longer wait for one."""
 
     @abstractmethod
     def is_overdue(self, before: float) -> bool:
-        """Whether `expire` would find decisions made before a time that wait."""
+        """Whether decisions wait that were made before a time, so that `expire` would find them."""
 
     @abstractmethod
     def expire(self, before: float, now: float, reward: float | None) -> None:
-        """Wait no longer for the rewards of decisions made before a time; `reward` may stand for them."""
+        """Let waiting decisions expire that were made before a time, with `reward` if it is given."""
 
     @abstractmethod
-    def find(self, number: int) -> Found:
-        """Whether a decision waits for its reward, and its reward; None if it is not in the log."""
+    def reward_status(self, number: int) -> RewardStatus | None:
+        """Whether a decision waits for its reward, and the reward it has; None if it is not in the log."""
 
     @abstractmethod
     def slate(self, number: int) -> dict[str, int]:
-        """The decisions of a slate that are in the log, by their arms; none if no slate begins with this one."""
+        """Decisions of a slate that are in the log, by their arms; empty if no slate begins with this number."""
 
     @abstractmethod
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
         """Entries after one row and up to another, in batches.
 
-        "waiting" decisions by their number; "expired" ones and "rewards" by their row; "answered" decisions with the
-        reward that holds now, by their number.
+        "waiting" decisions count by their number; "expired" ones and "rewards" by their row; "answered" decisions,
+        with their latest reward, by their number.
         """
 
     @abstractmethod
     def decisions(self) -> Iterator[list[Decision]]:
-        """All decisions, with the rewards that hold, in batches."""
+        """All decisions with their latest rewards, in batches."""
 
     @abstractmethod
     def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
-        """Write down the digest of another system's log; False if it is there already."""
+        """Write the digest of another system's log; False if it was written before."""
 
     # Catalogue and policies
 
     @abstractmethod
     def arms(self, since: int) -> list[tuple[int, Arm]]:
-        """Changes of arms after a row of theirs, each with its row."""
+        """Changes of arms after row `since` of the table of arms, each with its row."""
 
     @abstractmethod
     def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        """Write down how arms are from now on."""
+        """Write new states of arms, which hold from now on."""
 
     @abstractmethod
     def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        """The last version of the policy with its number; None if that is not after `since`."""
+        """The last version of the policy with its number; None if there is none after version `since`."""
 
     @abstractmethod
     def append_policy(self, policy: PolicyRow, time: float) -> None:
-        """Write down what decides from now on."""
+        """Write a version of the policy, which decides from now on."""
 
     # Sums over the log
 
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
-        """The sums that were kept last; None if there are none, or damaged ones."""
+        """The snapshot; None if there is none or it is damaged."""
 
     @abstractmethod
-    def keep(self, snapshot: Snapshot) -> None:
-        """Keep sums in the place of those that were kept before."""
+    def write_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot in place of the one before."""
 
     @abstractmethod
     def folded(self) -> tuple[int, bytes]:
-        """The last decision that compaction may have dropped, and the encoded sums over those that it did."""
+        """The last decision that compaction may have dropped, and the encoded sums over the dropped ones."""
 
     @abstractmethod
     def fold(self, upto: int, body: bytes) -> int:
-        """Drop decisions up to a number that wait for nothing, now that sums have them; gives how many."""
+        """Drop decisions up to a number that do not wait, which `body` sums up with those before; gives how many."""
 
     @abstractmethod
     def last_before(self, time: float) -> int:
@@ -428,13 +425,13 @@ class Log(ABC):
 
     @abstractmethod
     def shrink(self) -> None:
-        """Give back the room of what was dropped."""
+        """Free the space of what was dropped."""
 
-    # Looking at it
+    # Reports and checks
 
     @abstractmethod
     def counts(self) -> Counts:
-        """How much there is."""
+        """Numbers of waiting and expired decisions, and the size of the log."""
 
     @abstractmethod
     def check(self) -> None:
@@ -442,78 +439,71 @@ class Log(ABC):
 
     @abstractmethod
     def day_rewards(self, since: int) -> list[DayRewards]:
-        """What rewards after a row of theirs add to each day of the agent's decisions."""
+        """What the rewards after row `since` add to each day of the agent's decisions."""
 
     @abstractmethod
-    def answers(self, since: int, last: int) -> list[Answer]:
-        """The last rewards of the agent's decisions after a row of theirs, in their order."""
+    def recent_rewards(self, since: int, most: int) -> list[TimedReward]:
+        """The last rewards of the agent's decisions after row `since`, at most `most`, in their order."""
 
     @abstractmethod
-    def choices(self, last: int) -> dict[str, int]:
-        """How often each arm was chosen in the agent's last decisions, most often first."""
+    def recent_choices(self, most: int) -> dict[str, int]:
+        """How often each arm was chosen in the agent's last decisions, at most `most`, the most frequent first."""
 
     @abstractmethod
     def last_asked(self) -> Round | None:
-        """What the last decision was made among; None if there is none."""
+        """The round of the agent's last decision; None if there is no decision, or its offer was not kept."""
 
-    def others_wrote(self) -> int | None:
-        """A number that is another one whenever other processes wrote in between; None where that is not known."""
+    def data_version(self) -> int | None:
+        """A number that changes whenever another process writes; None where the store has no such number."""
         return None
 
     def check_writable(self) -> None:
-        """Write something that changes nothing, to see whether that works."""
+        """Raise an error unless the log can be written, by a write that changes nothing."""
         self.place()
 
-    # What every log does alike
+    # Rewards: the same in every log
 
-    def find_many(self, numbers: Iterable[int]) -> dict[int, Found]:
-        """What `find` says of each of many decisions."""
-        return {number: self.find(number) for number in numbers}
+    def reward_statuses(self, numbers: Iterable[int]) -> dict[int, RewardStatus | None]:
+        """The `reward_status` of each of many decisions."""
+        return {number: self.reward_status(number) for number in numbers}
 
-    def tell(self, number: int, reward: float, now: float) -> bool:
-        """Write down what a decision earned; gives whether this was new."""
-        (told,) = self.tell_groups([[(number, reward)]], now)
-        if isinstance(told, DecisionError):
-            raise told
-        return told == 1
+    def tell_groups(self, groups: Iterable[Sequence[RewardReport]], now: float) -> list[int | DecisionError]:
+        """Write the rewards of several groups, each group all or none.
 
-    def tell_groups(self, groups: Iterable[Sequence[Told]], now: float) -> list[int | DecisionError]:
-        """Write down what decisions earned, each group of them all or none.
-
-        Gives how many of each group were new, or why it was refused; the others are written all the same.
+        Gives how many rewards of each group were new, or why it was refused; the other groups are written all the same.
         """
-        pairs = [self._by_decision(group) for group in groups]
-        known = self.find_many({number for group in pairs if isinstance(group, list) for number, _ in group})
+        pairs = [self._rewards_by_decision(group) for group in groups]
+        statuses = self.reward_statuses({number for group in pairs if isinstance(group, list) for number, _ in group})
         results: list[int | DecisionError] = []
         rewards: list[Reward] = []
         for group in pairs:
             if isinstance(group, DecisionError):
                 results.append(group)
                 continue
-            told: dict[int, float] = {}
+            new: dict[int, float] = {}
             try:
                 for number, reward in group:
-                    found = (False, told[number]) if number in told else self._there(number, known[number])
-                    if _is_new(number, reward, *found):
-                        told[number] = reward
+                    status = (False, new[number]) if number in new else self._required_status(number, statuses[number])
+                    if _is_new(number, reward, *status):
+                        new[number] = reward
             except DecisionError as refusal:
                 results.append(refusal)
                 continue
-            for number, reward in told.items():
-                known[number] = False, reward
+            for number, reward in new.items():
+                statuses[number] = False, reward
                 rewards.append(Reward(number, now, reward))
-            results.append(len(told))
+            results.append(len(new))
         if rewards:
             self.append_rewards(rewards)
         return results
 
-    def _by_decision(self, group: Sequence[Told]) -> list[tuple[int, float]] | DecisionError:
-        """What each decision earned, those of slates by their arms; or why that cannot be said."""
+    def _rewards_by_decision(self, group: Sequence[RewardReport]) -> list[tuple[int, float]] | DecisionError:
+        """Decisions and their rewards, where those of slates were told by arm; or the error of a slate."""
         pairs: list[tuple[int, float]] = []
         try:
             for number, reward in group:
                 if isinstance(reward, Mapping):
-                    slots = self._slots(number, reward)
+                    slots = self._decisions_by_arm(number, reward)
                     pairs.extend((slots[arm], earned) for arm, earned in reward.items())
                 else:
                     pairs.append((number, reward))
@@ -521,57 +511,57 @@ class Log(ABC):
             return refusal
         return pairs
 
-    def _slots(self, number: int, arms: Iterable[str]) -> dict[str, int]:
-        """The decisions of a slate, which must be in the log and have these arms."""
+    def _decisions_by_arm(self, number: int, arms: Iterable[str]) -> dict[str, int]:
+        """The decisions of a slate by arm; it must be in the log and have these arms."""
         slots = self.slate(number)
         if not slots:
-            self._there(number, self.find(number))
+            self._required_status(number, self.reward_status(number))
             raise UnknownDecisionError(
                 f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
                 f"decision is a number, tell({number}, reward=0.5)"
             )
         for arm in arms:
             if arm not in slots:
-                gone = "; others were folded by compact()" if number <= self.folded()[0] else ""
+                compacted = "; others were folded by compact()" if number <= self.folded()[0] else ""
                 near = suggestion(arm, list(slots)[:50])
-                raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{gone}")
+                raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{compacted}")
         return slots
 
     def correct(self, number: int, reward: float, now: float) -> bool:
-        """Write down another reward of a decision, or the first of one that expired; gives whether this was new."""
-        waiting, known = self._there(number, self.find(number))
+        """Write another reward of a decision, or the first of one that expired; gives whether this was new."""
+        waiting, previous_reward = self._required_status(number, self.reward_status(number))
         if waiting:
             raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
-        if known != reward:
-            self.append_rewards([Reward(number, now, reward, known)])
-        return known != reward
+        if previous_reward != reward:
+            self.append_rewards([Reward(number, now, reward, previous_reward)])
+        return previous_reward != reward
 
-    def _there(self, number: int, found: Found) -> tuple[bool, float | None]:
-        """What was found of a decision, which must be in the log."""
-        if found is not None:
-            return found
+    def _required_status(self, number: int, status: RewardStatus | None) -> RewardStatus:
+        """The status of a decision, which must be in the log."""
+        if status is not None:
+            return status
         last = self.place().number
         if 1 <= number <= last:
             raise DecisionError(f"decision {number} was folded by compact(): its reward cannot change any more")
         raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
 
-    def damaged(self, what: str) -> FileError:
-        """The error that says so."""
+    def damage_error(self, what: str) -> FileError:
+        """The error to raise where the log is damaged."""
         return FileError(f"{self.path}: damaged ({what}); restore it from a backup")
 
 
-def _is_new(number: int, reward: float, waiting: bool, known: float | None) -> bool:
-    """Whether a reward is to be written: of a decision that waits, or that has another one, which is refused."""
+def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | None) -> bool:
+    """Whether a reward is to be written; an error if the decision expired or has another reward."""
     if waiting:
         return True
-    if known is None:
+    if previous_reward is None:
         raise DecisionError(
             f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
             "all the same"
         )
-    if known != reward:
+    if previous_reward != reward:
         raise DecisionError(
-            f"decision {number} has the reward {known:g} already, got {reward:g}; "
+            f"decision {number} has the reward {previous_reward:g} already, got {reward:g}; "
             f"correct({number}, reward={reward:g}) changes it"
         )
     return False

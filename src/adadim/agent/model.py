@@ -1,4 +1,4 @@
-"""The model as a function of the log: sums over its decisions and their rewards, kept up to date and kept in the log.
+"""The model as a function of the log: sums over its decisions and rewards, with snapshots of them in the log.
 
 Means, noise and ridge are learned from the decisions that have a reward; widths shrink with every decision, from the
 moment it is made. So there are two second moments: over the answered decisions, and over the answered and the open
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import math
 import struct
 from dataclasses import dataclass, replace
@@ -21,19 +22,19 @@ from adadim.core.arrays import FloatArray
 from adadim.errors import FileError
 from adadim.models.moments import FORGOTTEN, Moments
 
-FORMAT, EARLIER = b"sums2", b"sums1"  # the earlier one lacks `first` and `total`, which are then not known (NaN)
-HEAD, EARLIER_HEAD = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
-DIGEST = 32
-ENTRIES = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
-FAR = 10.0  # times larger than any feature that has a reward: scales then go by what is open too
-CANCELS = 1e3  # what was so many times larger than what is left cannot be taken back by a difference
-KEEP_EVERY = 1000  # rewards or decisions between two snapshots: opening reads at most so many
-PORTION = 20_000  # decisions that are folded in one transaction
+FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
+HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
+DIGEST_BYTES = 32  # of SHA-256
+MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
+FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
+CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
+SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
+PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
 
 
 @dataclass
 class Sums:
-    """What the log comes to: the moments of the regression and a few counts.
+    """Sums over the log: the moments of the regression and a few counts.
 
     With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1.
     """
@@ -42,10 +43,10 @@ class Sums:
     half_life: float | None
     epoch: int = 0  # the decision that counts 1 where older ones count less
     answered: int = 0  # decisions of the agent that have a reward
-    learned: int = 0  # those of other systems
+    learned: int = 0  # decisions of other systems
     open: int = 0  # decisions that wait for their reward
-    asked: Moments | None = None  # over the answered and the open ones, as if all earned 0; None while none is open
-    peak: FloatArray | float = 0.0  # the largest diagonal of the second of `asked` since that was added up anew
+    asked: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
+    peak: FloatArray | float = 0.0  # the largest diagonal that `asked.second` has had since it was last added up anew
 
     @classmethod
     def empty(cls, dim: int, half_life: float | None = None) -> Sums:
@@ -54,31 +55,31 @@ class Sums:
 
     @property
     def counted(self) -> Moments:
-        """Sums over all decisions that count in the widths."""
+        """The moments over all decisions that count in the widths."""
         return self.moments if self.asked is None else self.asked
 
     @property
     def scales(self) -> tuple[float, FloatArray]:
         """The largest squared norm and values by which learners choose ridges and units.
 
-        They are those of the decisions that have a reward, unless an open one is far larger: before the first reward,
-        say, when nothing else tells raw units from like ones.
+        They are those of the decisions that have a reward, unless an open one is far larger. Before the first reward,
+        for example, only open decisions show the units of the features.
         """
         chosen = self.counted if self._far else self.moments
         return chosen.longest, chosen.extent
 
     @property
     def bounds(self) -> tuple[float, FloatArray]:
-        """The largest squared norm and values of an open decision by which `scales` do not change."""
-        known, asked = self.moments, self.counted
+        """The largest squared norm and values that an open decision may have without changing `scales`."""
         if self._far:
-            return asked.longest, asked.extent
-        return FAR**2 * known.longest, FAR * known.extent
+            return self.counted.longest, self.counted.extent
+        return FAR_FACTOR**2 * self.moments.longest, FAR_FACTOR * self.moments.extent
 
     @property
     def _far(self) -> bool:
-        known, asked = self.moments, self.counted
-        return bool(asked.longest > FAR**2 * known.longest or (asked.extent > FAR * known.extent).any())
+        answered, counted = self.moments, self.counted
+        too_long = counted.longest > FAR_FACTOR**2 * answered.longest
+        return bool(too_long or (counted.extent > FAR_FACTOR * answered.extent).any())
 
     def expect(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -89,62 +90,62 @@ class Sums:
         self.open += len(numbers)
 
     def withdraw(self, numbers: Any, features: FloatArray) -> bool:
-        """Count decisions no longer that waited for their reward; False if a difference is not exact enough.
+        """Subtract decisions that waited for their reward; False if the difference is not exact enough.
 
-        `recount` then has to follow.
+        The open decisions then have to be counted anew: `clear_open` and `expect`.
         """
         self.open -= len(numbers)
-        if self._none_waits() or self.asked is None:
+        if self._clear_unless_open() or self.asked is None:
             return True
         asked, weights = self.asked, self._weights(numbers)
         asked.second -= (features if weights is None else features * weights[:, None]).T @ features
         asked.first -= features.sum(axis=0) if weights is None else weights @ features
         asked.weight -= float(len(numbers) if weights is None else weights.sum())
-        # The largest values are not sums: without those that had one, nobody knows them.
+        # The largest values are not sums: without the decision that had one, they are unknown.
         largest = np.vecdot(features, features).max() * (1 + 1e-9) >= asked.longest > self.moments.longest
         widest = (np.abs(features).max(axis=0) >= asked.extent) & (asked.extent > self.moments.extent)
-        return not (largest or widest.any() or (self.peak > CANCELS * np.diag(asked.second)).any())
+        return not (largest or widest.any() or (self.peak > CANCELLATION_FACTOR * np.diag(asked.second)).any())
 
-    def recount(self) -> None:
-        """Count only the decisions that have a reward; those that wait can then be counted again by `expect`."""
+    def clear_open(self) -> None:
+        """Drop all open decisions from the sums; `expect` can count them again."""
         self.open, self.asked, self.peak = 0, None, 0.0
 
-    def add(self, numbers: Any, features: FloatArray, rewards: FloatArray, own: int, waited: Any = None) -> None:
-        """Add the rewards of decisions that had none, `own` of them the agent's.
+    def add(self, numbers: Any, features: FloatArray, rewards: FloatArray, by_agent: int, waited: Any = None) -> None:
+        """Add the rewards of decisions that had none, `by_agent` of them the agent's.
 
         `waited` says of each whether `expect` has counted it, by default none.
         """
         self.forget(int(numbers.max(initial=0)))
         self.moments.add(features, rewards, self._weights(numbers))
-        self.answered += own
-        self.learned += len(rewards) - own
+        self.answered += by_agent
+        self.learned += len(rewards) - by_agent
         if waited is not None:
             self.open -= int(waited.sum())
-        if not self._none_waits():
+        if not self._clear_unless_open():
             fresh = np.ones(len(rewards), dtype=bool) if waited is None else ~waited
             if fresh.any():
                 self._count(numbers[fresh], features[fresh])
 
     def replace(self, numbers: Any, features: FloatArray, old: FloatArray, new: FloatArray) -> None:
-        """Put corrected rewards in the place of those added before."""
+        """Replace rewards that were added before by corrected ones."""
         self.moments.replace(features, old, new, self._weights(numbers))
 
     def at(self, number: int) -> Moments:
-        """The moments as decision `number` sees them."""
-        seen, asked = self.moments, self.asked
+        """The moments by which decision `number` is made."""
+        moments, asked = self.moments, self.asked
         if self.half_life is not None:
             asked = None if asked is None else asked.copy()
-            faded = replace(self, moments=seen.copy(), asked=asked, peak=0.0)
+            faded = replace(self, moments=moments.copy(), asked=asked, peak=0.0)
             faded.forget(number)
-            seen = Moments.zeros(len(seen.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
+            moments = Moments.zeros(len(moments.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
         if asked is None:
-            return seen
+            return moments
         longest, extent = self.scales
-        known = replace(seen, longest=longest, extent=extent)
-        return replace(known, asked=asked.second, asked_first=asked.first, asked_weight=asked.weight)
+        moments = replace(moments, longest=longest, extent=extent)
+        return replace(moments, asked=asked.second, asked_first=asked.first, asked_weight=asked.weight)
 
     def forget(self, number: int) -> None:
-        """Let older decisions count less, as of decision `number`."""
+        """Multiply the weights of all decisions by what they lose until decision `number`."""
         if number > self.epoch:
             if self.half_life is not None:
                 factor = 2.0 ** (-(number - self.epoch) / self.half_life)
@@ -155,7 +156,7 @@ class Sums:
             self.epoch = number
 
     def move(self, positions: list[int], dim: int) -> None:
-        """Let features be those at some positions of `dim` features, the others of which are 0 in all decisions."""
+        """Move the features to these positions among `dim`; the others are 0 in all decisions."""
         self.moments = _moved(self.moments, positions, dim)
         if self.asked is not None:
             self.asked, peak = _moved(self.asked, positions, dim), np.zeros(dim)
@@ -167,9 +168,10 @@ class Sums:
         self.asked.add(features, np.zeros(len(numbers)), self._weights(numbers))
         self.peak = np.maximum(self.peak, np.diag(self.asked.second))
 
-    def _none_waits(self) -> bool:
+    def _clear_unless_open(self) -> bool:
+        """Whether no decision is open; then rounding is cleared too."""
         if self.open == 0:
-            self.recount()
+            self.clear_open()
         return self.open == 0
 
     def _weights(self, numbers: Any) -> FloatArray | None:
@@ -193,8 +195,7 @@ def difference(one: Sums, other: Sums) -> float:
     if any(getattr(one, name) != getattr(other, name) for name in ("epoch", "answered", "learned", "open")):
         return math.inf
     largest = 0.0
-    entries = [(part, name) for part in ("moments", "counted") for name in ENTRIES]
-    for part, name in entries:
+    for part, name in itertools.product(("moments", "counted"), MOMENT_FIELDS):
         a, b = (np.nan_to_num(np.atleast_1d(getattr(getattr(sums, part), name))) for sums in (one, other))
         size = max(float(np.abs(a).max()), float(np.abs(b).max()))
         largest = max(largest, float(np.abs(a - b).max()) / size if size else 0.0)
@@ -212,14 +213,14 @@ def encode(sums: Sums) -> bytes:
 
 
 def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
-    """The sums that `encode` wrote, here or in version 0.2; a `FileError` if these bytes are not that."""
-    body, digest = data[:-DIGEST], data[-DIGEST:]
-    earlier = data.startswith(EARLIER)
-    head, rows = (EARLIER_HEAD, dim + 2) if earlier else (HEAD, dim + 3)
-    if len(data) != head.size + 8 * dim * rows + DIGEST or hashlib.sha256(body).digest() != digest:
+    """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
+    body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    earlier = data.startswith(FORMAT_0_2)
+    head, rows = (HEAD_0_2, dim + 2) if earlier else (HEAD, dim + 3)
+    if len(data) != head.size + 8 * dim * rows + DIGEST_BYTES or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
     form, size, epoch, answered, learned, squares, weight, longest, *total = head.unpack_from(body)
-    if form not in (FORMAT, EARLIER) or size != dim:
+    if form not in (FORMAT, FORMAT_0_2) or size != dim:
         raise FileError("damaged sums")
     second, (moment, extent, *first) = np.split(as_vector(body[head.size :]).astype(np.float64).reshape(-1, dim), [dim])
     moments = Moments(second, moment, squares, weight, longest, extent)
@@ -233,38 +234,33 @@ def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
 class Model:
     """The sums over the log as of the last `refresh`; all methods are called in a transaction of the log.
 
-    A learner that knows `sums` at some `version` knows them at the same version later too, once it has counted the
-    decisions in `recent`, with their numbers, that came since. At another version it has to start again. `renewals`
-    counts how often the sums were taken anew from the log: there may have been decisions that were not written.
+    While `version` stays the same, a learner started from `sums` can follow by counting the decisions that are added
+    to `recent`, with their numbers; at another version it has to start again. `resets` counts how often the sums were
+    replaced because they had decisions that the log lacks, or has under other numbers.
     """
 
     def __init__(self, log: Log) -> None:
         self.log, settings = log, log.settings
         self.half_life = settings.memory
-        self.withdraws = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = Sums.empty(self.dim, self.half_life), Place()
-        self.kept, self.version = Place(), 0
-        self.renewals, self.recent = 0, list[tuple[int, FloatArray]]()
-        self._batch: list[tuple[int, FloatArray]] = []  # counted, but not in the sums yet
-        self._bounds: tuple[float, FloatArray] | None = None  # those of the sums, while there is a batch
-
-    @property
-    def dim(self) -> int:
-        """Number of features."""
-        return self.log.settings.dim
+        self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
+        self.sums, self.place = Sums.empty(self.log.settings.dim, self.half_life), Place()
+        self.snapshot_place, self.version = Place(), 0  # the last snapshot that this process wrote or read
+        self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
+        self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
+        self._bounds: tuple[float, FloatArray] | None = None  # those of the sums before the batch
 
     def refresh(self) -> None:
-        """Take in what is new in the log."""
+        """Add what is new in the log."""
         try:
             self._refresh()
         except BaseException:
-            self.unlearn()  # it may have read half of it
+            self.invalidate()  # it may have added a part
             raise
 
-    def unlearn(self) -> None:
-        """Take the sums anew from the log at the next refresh: they may have more than the log."""
+    def invalidate(self) -> None:
+        """Let the next refresh read the sums from the log, since these may have what the log lacks."""
         self.place = self.place._replace(generation=-1)
-        self.renewals += 1
+        self.resets += 1
         self._batch.clear()
         self._bounds = None
 
@@ -277,20 +273,20 @@ class Model:
                 self.rebuild()
                 return
             self.place, self.sums = snapshot
-            self.kept = self.place
-            self._changed()
+            self.snapshot_place = self.place
+            self.version += 1
         exact = True
         if place.number > self.place.number:
             for waiting in self.log.read("waiting", self.place.number):
                 self.expect(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
-        if self.withdraws:
+        if self.expires_without_reward:
             for entries in self.log.read("expired", expired):
                 expired = entries.last
-                counted = entries.numbers <= self.place.number  # those that were never seen waiting are not
+                counted = entries.numbers <= self.place.number  # later ones expired before they were read
                 if counted.any():
                     exact = self.sums.withdraw(entries.numbers[counted], entries.features[counted]) and exact
-                    self._changed()
+                    self.version += 1
         for entries in self.log.read("rewards", reward):
             reward = entries.last
             if not self._add(entries):
@@ -302,48 +298,48 @@ class Model:
             self._count_open()
 
     def _snapshot(self, generation: int) -> tuple[Place, Sums] | None:
-        """The sums that were kept last, after so many compactions, and up to where; None if damaged or older."""
+        """Place and sums of the snapshot; None if it is damaged or of an earlier generation."""
         snapshot = self.log.snapshot()
         if snapshot is None or snapshot.place.generation != generation:
             return None
         try:
-            sums = decode(snapshot.body, self.dim, self.half_life)
+            sums = decode(snapshot.body, self.log.settings.dim, self.half_life)
             if math.isnan(sums.moments.total):
-                return None  # of version 0.2: the log has more
+                return None  # of version 0.2: the log says more
             if snapshot.asked:
-                counted = decode(snapshot.asked, self.dim, self.half_life)
+                counted = decode(snapshot.asked, self.log.settings.dim, self.half_life)
                 sums.open, sums.asked = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
-            return None  # it is only a shortcut
+            return None  # the log has all that a snapshot has
         return snapshot.place, sums
 
     def _add(self, entries: Entries) -> bool:
-        """Take in rewards; False if they correct some too large to be taken back by a difference."""
-        _, numbers, features, rewards, replaced, own, expired = entries
-        # Those that waited have been counted; where decisions expire without a reward, they have been taken out again.
+        """Add rewards; False if they correct some too large to be subtracted exactly."""
+        _, numbers, features, rewards, replaced, by_agent, expired = entries
+        # Decisions that waited have been counted; those that expired without a reward have been subtracted again.
         waited = numbers <= self.place.number
-        if self.withdraws:
+        if self.expires_without_reward:
             waited &= ~expired
-        self._changed()
+        self.version += 1
         if replaced is None:
-            self.sums.add(numbers, features, rewards, int(own.sum()), waited)
+            self.sums.add(numbers, features, rewards, int(by_agent.sum()), waited)
             return True
         first = np.isnan(replaced)
         if first.any():
-            self.sums.add(numbers[first], features[first], rewards[first], int(own[first].sum()), waited[first])
+            self.sums.add(numbers[first], features[first], rewards[first], int(by_agent[first].sum()), waited[first])
         old = replaced[~first]
         self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
-        return float(old @ old) <= CANCELS * self.sums.moments.squares
+        return float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
 
     def expect(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
         longest, extent = self.sums.scales
         self.sums.expect(numbers, features)
-        now = self.sums.scales
+        new_longest, new_extent = self.sums.scales
         self.recent.extend(zip(numbers.tolist(), features, strict=True))
-        if now[0] != longest or (now[1] != extent).any():
-            self._changed()  # other scales are no small step
+        if new_longest != longest or (new_extent != extent).any():
+            self.version += 1  # a learner cannot follow to other scales
 
     def count_decision(self, number: int, features: FloatArray) -> None:
         """Count the next decision of a batch, which this process is about to write; `add_batch` ends the batch."""
@@ -351,7 +347,7 @@ class Model:
             self._bounds = self.sums.bounds
         longest, extent = self._bounds
         if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
-            # The scales stay what they are, so that the sums can wait for the rest of the batch.
+            # The scales do not change, so that the decision can be added with the rest of the batch.
             self._batch.append((number, features))
             self.recent.append((number, features))
             return
@@ -360,18 +356,18 @@ class Model:
         self.sums.forget(number)
         self.place = self.place._replace(number=number)
 
-    def counted(self) -> tuple[Place, Sums]:
-        """What `restore` takes."""
+    def checkpoint(self) -> tuple[Place, Sums]:
+        """The present state, for `restore`."""
         return self.place, copy.deepcopy(self.sums)
 
-    def restore(self, before: tuple[Place, Sums]) -> None:
-        """Go back to what was counted before: the log has the decisions since under other numbers."""
-        self.place, self.sums = before
+    def restore(self, checkpoint: tuple[Place, Sums]) -> None:
+        """Go back to a checkpoint: the log lacks the decisions since, or has them under other numbers."""
+        self.place, self.sums = checkpoint
         self._batch.clear()
         self._bounds = None
         self.recent[:] = [one for one in self.recent if one[0] <= self.place.number]
-        self.renewals += 1
-        self._changed()
+        self.resets += 1
+        self.version += 1
 
     def add_batch(self) -> None:
         """Add the decisions of the batch to the sums."""
@@ -383,7 +379,7 @@ class Model:
             self.place = self.place._replace(number=numbers[-1])
 
     def replace_features(self, settings: Settings) -> None:
-        """Go over to settings with appended features, in which all decisions so far count 0."""
+        """Change to settings with appended features, which are 0 in all decisions so far."""
         self.refresh()
         before, after = self.log.settings.design, settings.design
         assert before is not None
@@ -393,12 +389,12 @@ class Model:
             sums.move(positions, after.dim)
         self.log.replace_settings(settings, encode(folded))
         self.place = self.place._replace(generation=self.log.place().generation)
-        self._changed()
-        self.keep()
+        self.version += 1
+        self.write_snapshot()
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""
-        self.unlearn()  # should this stop half-way
+        self.invalidate()  # in case of an error below
         place, self.sums = self.log.place(), self._folded()
         self._add_answered(self.sums)
         self._count_open()
@@ -406,69 +402,66 @@ class Model:
         self.place = place
 
     def _folded(self) -> Sums:
-        """The sums over what compaction dropped."""
+        """The sums over compacted decisions."""
         try:
-            return decode(self.log.folded()[1], self.dim, self.half_life)
+            return decode(self.log.folded()[1], self.log.settings.dim, self.half_life)
         except FileError:
-            raise self.log.damaged("the sums of compacted decisions cannot be read") from None
+            raise self.log.damage_error("the sums of compacted decisions cannot be read") from None
 
     def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
         for entries in self.log.read("answered", upto=upto):
-            sums.add(entries.numbers, entries.features, entries.rewards, int(entries.own.sum()))
+            sums.add(entries.numbers, entries.features, entries.rewards, int(entries.by_agent.sum()))
 
     def _count_open(self) -> None:
-        """Count anew what waits for its reward."""
-        self.sums.recount()
+        """Count all open decisions anew."""
+        self.sums.clear_open()
         for waiting in self.log.read("waiting"):
             self.sums.expect(waiting.numbers, waiting.features)
-        self._changed()
-
-    def _changed(self) -> None:
         self.version += 1
 
     def renew(self) -> float:
-        """Add up the whole log anew and keep the sums; gives the largest change of any of them."""
+        """Add up the whole log anew and write a snapshot; gives the largest change of any sum."""
         self.refresh()
         before = self.sums
         self.rebuild()
-        self.keep()
+        self.write_snapshot()
         return difference(before, self.sums)
 
-    def is_behind(self, every: int = KEEP_EVERY) -> bool:
-        """Whether `every` rows came since this process kept sums or read some."""
-        return self.place.since(self.kept) >= every
+    def snapshot_is_due(self, rows: int = SNAPSHOT_ROWS) -> bool:
+        """Whether so many rows were added since this process wrote or read a snapshot."""
+        return self.place.rows_since(self.snapshot_place) >= rows
 
-    def keep_if_behind(self, every: int = KEEP_EVERY) -> None:
-        """Keep the sums in the log if `every` rows came since this process kept or read some, and no other did."""
-        if not self.is_behind(every):
+    def write_snapshot_if_due(self, rows: int = SNAPSHOT_ROWS) -> None:
+        """Write a snapshot if so many rows were added since the last one, of this process or another."""
+        if not self.snapshot_is_due(rows):
             return
         snapshot = self.log.snapshot()
-        kept = Place() if snapshot is None else snapshot.place
-        behind = kept.generation == self.place.generation and self.place.since(kept) >= every
-        if behind or kept.generation < self.place.generation:
-            self.keep()
-        self.kept = self.place
+        last = Place() if snapshot is None else snapshot.place
+        due = last.generation == self.place.generation and self.place.rows_since(last) >= rows
+        if due or last.generation < self.place.generation:
+            self.write_snapshot()
+        self.snapshot_place = self.place
 
-    def keep(self) -> None:
-        """Keep the sums in the log."""
+    def write_snapshot(self) -> None:
+        """Write the sums to the log, as its snapshot."""
         sums, asked, peak = self.sums, b"", b""
         if sums.asked is not None:
             asked = encode(Sums(sums.asked, sums.half_life, sums.epoch, sums.open))
             peak = as_bytes(sums.peak)
-        self.log.keep(Snapshot(self.place, encode(sums), asked, peak))
-        self.kept = self.place
+        self.log.write_snapshot(Snapshot(self.place, encode(sums), asked, peak))
+        self.snapshot_place = self.place
 
     def portions(self, before: float) -> list[int]:
-        """Decisions up to which to `fold`, one after the other, to fold all those made before a time."""
+        """The numbers with which to call `fold` in turn, to drop all decisions made before a time."""
         (upto, _), last = self.log.folded(), self.log.last_before(before)
-        return [*range(upto + PORTION, last, PORTION), last]
+        return [*range(upto + PORTION_DECISIONS, last, PORTION_DECISIONS), last]
 
     def fold(self, upto: int) -> int:
-        """Drop the decisions up to a number, keeping the sums over them; gives how many are gone."""
+        """Drop the decisions up to a number that do not wait, and keep the sums over them; gives how many."""
         self.refresh()
         folded = self._folded()
         self._add_answered(folded, upto)
-        gone = self.log.fold(upto, encode(folded))
-        self.place = self.place._replace(generation=self.log.place().generation)  # the sums are what they were
-        self.keep()
-        return gone
+        dropped = self.log.fold(upto, encode(folded))
+        self.place = self.place._replace(generation=self.log.place().generation)  # the sums did not change
+        self.write_snapshot()
+        return dropped

@@ -1,12 +1,12 @@
-"""A log in PostgreSQL: its tables, its queries, and a connection that comes back.
+"""A log in PostgreSQL: its tables, its queries, and a connection that is renewed when it breaks.
 
 Several agents share the tables, and any number of processes share an agent. What one process must know of the others is
-in one row, the agent's: how many decisions, rewards and so on there are. A transaction that writes holds that row from
-its beginning to its commit, numbers its rows by it and leaves the new counts there. So numbers are given in the order
+in one row, that of the agent: the numbers of decisions, rewards and other rows. A transaction that writes locks that
+row from its beginning to its commit, numbers its rows by it and writes the new counts to it. Thus numbers are in order
 of commits and have no gaps, and a reader that sees a count sees all rows up to it, in the same snapshot: no row appears
 later among those that were read. A transaction that never ends keeps others from writing, not from reading, until the
-server ends it (`SESSION`). Nothing is decided while the row is held: `reserve` gives a decision its random numbers
-before, from a sequence, and the decision gets its number when it is written.
+server ends it (`SESSION_SETTINGS`). Nothing is decided while the row is locked: `reserve` gives a decision its random
+numbers before, from a sequence, and the decision gets its number when it is written.
 """
 
 from __future__ import annotations
@@ -24,29 +24,41 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from adadim.agent.log import Arm, Counts, Decision, Entries, Found, Kind, Place, PolicyRow
-from adadim.agent.tables import COLUMNS, NUMBERED, PLAIN, Rows, TableLog, listed_columns, sealed, stored_columns
+from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, RewardStatus
+from adadim.agent.tables import (
+    DECISION,
+    EXISTS_ALREADY,
+    EXPIRED,
+    NUMBERED_TABLES,
+    OFFER,
+    REWARD,
+    STORED_COLUMNS,
+    TABLES_WITHOUT_CHECKSUM,
+    Rows,
+    TableLog,
+    listed_columns,
+    with_checksums,
+)
 from adadim.core.checks import shown, suggestion
 from adadim.errors import FileError, InvalidValueError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-THERE = "exists already; open it with Agent.open, or choose another name"
-MIGRATES = 0x6164416761646D  # what a process locks that makes or changes tables
-SESSION = {
+MIGRATION_LOCK = 0x6164416761646D  # the advisory lock of a process that makes or changes tables
+SESSION_SETTINGS = {
     "lock_timeout": "30s",  # to wait for another process that is writing
-    "idle_in_transaction_session_timeout": "60s",  # after which a process that stopped in a transaction is thrown out
-    "plan_cache_mode": "force_generic_plan",  # all queries go by keys: planning them anew costs more than they do
+    "idle_in_transaction_session_timeout": "60s",  # after which the server ends a transaction whose process stopped
+    "plan_cache_mode": "force_generic_plan",  # all queries use keys: planning one again costs more than running it
 }
-# Unless the URL says otherwise: how long to wait for a server that does not answer, and how a dead one is noticed.
-CONNECTION = {
+# Unless the URL says otherwise: how long to wait for a server that does not answer, and how a lost one is noticed.
+CONNECTION_DEFAULTS = {
     "connect_timeout": "5",
     "tcp_user_timeout": "20000",
     "keepalives_idle": "20",
     "application_name": "adadim",
 }
-# What is acknowledged survives a power cut, whatever the server does by default.
-DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-RETRY_SECONDS = 0.5  # after a connection failed, in which no other is tried
+# A commit survives a power cut, also where the default of the server is otherwise.
+SYNC_COMMIT = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+RETRY_SECONDS = 0.5  # after a connection failed, before another is tried
 SETTLE_SECONDS = 10.0  # to find out whether a transaction was committed while the connection broke
 READ_BEGIN, WRITE_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -118,11 +130,9 @@ STEPS = (LOG, SLATES)
 """What each version added; a database of version v gets those after the first v."""
 
 COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")
-"""Columns of an agent's row, in the order of `AGENT`."""
+"""Columns of an agent's row, in the order in which they are read and written."""
 
-AGENT = f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {{agent}}"
-
-# {agent} is the number of the agent.
+# Queries that find a row only if rows were lost or changed, by what they find; {agent} is the number of the agent.
 CONTRADICTIONS = {
     "rewards of no decision": """
         SELECT 1 FROM adadim.rewards r WHERE agent = {agent} AND NOT EXISTS (
@@ -168,11 +178,7 @@ CONTRADICTIONS = {
             (SELECT max(seq) FROM adadim.snapshot WHERE agent = {agent}))""",
 }
 
-REWARD, DECISION = listed_columns("rewards", "r"), listed_columns("decisions", "d")
-EXPIRED = listed_columns("expired", "e")
-OFFER = "o.arms, o.features, o.digest, o.packed"
-STORED = {table: stored_columns(table) for table in COLUMNS}
-WRITTEN = STORED | {"decisions": (*STORED["decisions"], "draw")}
+WRITTEN = STORED_COLUMNS | {"decisions": (*STORED_COLUMNS["decisions"], "draw")}
 """Columns in the order in which rows are written."""
 
 INSERT = {
@@ -227,7 +233,7 @@ QUERIES = {
     "settings": "SELECT key, value, seal FROM adadim.settings WHERE agent = {agent}",
     "snapshot": f"SELECT {listed_columns('snapshot', 's')} FROM adadim.snapshot s WHERE agent = {{agent}}",
     "folded": f"SELECT {listed_columns('folded', 'f')} FROM adadim.folded f WHERE agent = {{agent}}",
-    "agent": AGENT,
+    "agent": f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {{agent}}",
     "offer": "SELECT id FROM adadim.offers WHERE agent = {agent} AND digest = %s",
     "oldest": "SELECT time FROM adadim.outstanding WHERE agent = {agent} ORDER BY number LIMIT 1",
     "overdue": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND time < %s",
@@ -251,13 +257,13 @@ QUERIES = {
         FROM adadim.rewards r CROSS JOIN LATERAL (
                 SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
         WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL GROUP BY 1""",
-    "answers": """
+    "recent_rewards": """
         SELECT r.decision, d.time, CASE WHEN e.number IS NULL THEN r.time END, r.reward, r.replaces IS NULL
         FROM adadim.rewards r CROSS JOIN LATERAL (
                 SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
             LEFT JOIN adadim.expired e ON e.agent = {agent} AND e.number = r.decision AND e.time = r.time
         WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT %s""",
-    "choices": """
+    "recent_choices": """
         SELECT arm, count(*) AS n FROM (
             SELECT arm FROM adadim.decisions WHERE agent = {agent} AND policy IS NOT NULL
             ORDER BY number DESC LIMIT %s
@@ -279,20 +285,20 @@ QUERIES = {
     "count": f"UPDATE adadim.agents SET {', '.join(f'{name} = %s' for name in COUNTERS)} WHERE agent = {{agent}}",
     **{
         f"all {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}}"
-        + (f" AND {columns[0]} > %s ORDER BY 1 LIMIT %s" if table in NUMBERED else "")
-        for table, columns in STORED.items()
+        + (f" AND {columns[0]} > %s ORDER BY 1 LIMIT %s" if table in NUMBERED_TABLES else "")
+        for table, columns in STORED_COLUMNS.items()
     },
     **{
         f"one {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}} AND {columns[0]} = %s"
         for table, columns in WRITTEN.items()
-        if table in NUMBERED
+        if table in NUMBERED_TABLES
     },
     **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
 }
 
 
 class Address(NamedTuple):
-    """Which agent of which database: what psycopg takes, the same without password for people, and the agent's name."""
+    """An agent of a database: the database as psycopg takes it, its URL without the password, and the agent's name."""
 
     conninfo: str
     url: str
@@ -303,15 +309,15 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, url: str, name: str | None = None) -> Address:
-        """The address of an agent: a URL of PostgreSQL, the name after a # at its end or apart."""
-        place, _, end = url.partition("#")
-        if name is not None and end and name != end:
-            raise InvalidValueError(f"two names for one agent: {end!r} in the URL, and name={name!r}")
-        chosen = name if name is not None else end
+        """The address of an agent from a URL of PostgreSQL, with the name after a # at its end or in `name`."""
+        database, _, fragment = url.partition("#")
+        if name is not None and fragment and name != fragment:
+            raise InvalidValueError(f"two names for one agent: {fragment!r} in the URL, and name={name!r}")
+        name = fragment if name is None else name
         try:
-            parts = {key: str(value) for key, value in conninfo_to_dict(place).items()}
+            parts = {key: str(value) for key, value in conninfo_to_dict(database).items()}
         except psycopg.Error as error:
-            message = f"{place} is no URL of PostgreSQL ({str(error).strip()})"
+            message = f"{database} is no URL of PostgreSQL ({str(error).strip()})"
             raise InvalidValueError(re.sub(r"(//[^/@]*:)[^/@]*@", r"\1...@", message)) from None
         user, hosts = parts.get("user", ""), parts.get("host", "").split(",")
         ports = (parts.get("port", "").split(",") * len(hosts))[: len(hosts)]
@@ -321,48 +327,52 @@ class Address(NamedTuple):
         if hosts[0].startswith("/"):  # the folder of a socket
             port = f"&port={ports[0]}" if ports[0] else ""
             address = f"postgresql://{quote(user, safe='@')}/{quote(parts.get('dbname', ''))}?host={hosts[0]}{port}"
-        if not isinstance(chosen, str) or not NAME.fullmatch(chosen):
-            asks = f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits'
-            raise InvalidValueError(f"{asks}, '.', '_' and '-', got {shown(chosen) if chosen else 'none'}")
-        return cls(make_conninfo(place, **{**CONNECTION, **parts, "client_encoding": "utf8"}), address, chosen)
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InvalidValueError(
+                f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits, '
+                f"'.', '_' and '-', got {shown(name) if name else 'none'}"
+            )
+        conninfo = make_conninfo(database, **{**CONNECTION_DEFAULTS, **parts, "client_encoding": "utf8"})
+        return cls(conninfo, address, name)
 
 
 class PostgresLog(TableLog):
-    """The log of one agent of a database, opened; or, with `write=False`, for people who watch it."""
+    """The log of one agent of a database that is opened; with `write=False` for reading only."""
 
-    queries, contradictions = QUERIES, CONTRADICTIONS
+    path: str
+    contradictions = CONTRADICTIONS
 
     def __init__(self, address: Address, write: bool = True) -> None:
         super().__init__()
-        self.path, self.address, self._process, self._writes = repr(address), address, os.getpid(), write
+        self.path, self.address, self._process, self._may_write = repr(address), address, os.getpid(), write
         self._connection: psycopg.Connection[Any] | None = None
-        self._closed, self._refused = False, (0.0, "")  # when the last connection failed, and why
-        self._counts = dict.fromkeys(COUNTERS, 0)  # as of the transaction, its own rows included
-        self._begun = dict(self._counts)  # as of its beginning
-        # What is to be sent with the next query or the commit.
-        self._later: list[tuple[str, list[tuple[Any, ...]]]] = []
-        # The last counted row of the transaction, by which it is known.
-        self._mark: tuple[str, tuple[Any, ...]] | None = None
-        self._draws: dict[int, int | None] = {}
-        self._wrote = False  # whether the transaction changes anything
-        with self._explained():
+        self._closed, self._last_failure = False, (0.0, "")  # when the last connection failed, and why
+        self._counts = dict.fromkeys(COUNTERS, 0)  # in the transaction, with the rows that it wrote
+        self._initial_counts = dict(self._counts)  # at its beginning
+        # Queries and rows that are sent with the next query or the commit.
+        self._unsent: list[tuple[str, list[tuple[Any, ...]]]] = []
+        # Table and values of the last counted row of the transaction, by which it can be recognised.
+        self._last_row: tuple[str, tuple[Any, ...]] | None = None
+        self._draws: dict[int, int | None] = {}  # the random streams of decisions, None for that of their number
+        self._has_written = False  # whether the transaction changes anything
+        with _explained(self.path):
             connection = self._connected()
             _migrate(connection, address.url)
-            agent = _find(connection, address)
+            agent = _agent_number(connection, address)
         self._sql = {name: query.format(agent=agent) for name, query in QUERIES.items()}
         self._inserts = {table: query.format(agent=agent) for table, query in INSERT.items()}
         self._read_settings()
 
     @classmethod
     def create(cls, address: Address, rows: Rows, last: Mapping[str, int]) -> None:
-        """Make an agent of these rows; `last` are the last numbers of tables that count their rows."""
+        """Make an agent with these rows; `last` are the last numbers of tables that count their rows."""
         with _explained(repr(address)), psycopg.connect(address.conninfo, autocommit=True) as connection:
             try:
                 with connection.transaction():
                     _migrate(connection, address.url, create=True)
                     _fill(connection, address, rows, last)
             except errors.UniqueViolation:
-                raise FileError(f"{address!r}: {THERE}") from None
+                raise FileError(f"{address!r}: {EXISTS_ALREADY}") from None
 
     def close(self) -> None:
         if self._process == os.getpid():  # a child must leave the parent's connection alone
@@ -374,7 +384,7 @@ class PostgresLog(TableLog):
 
     @contextlib.contextmanager
     def transaction(self, write: bool = True) -> Iterator[None]:
-        with self._explained():
+        with _explained(self.path):
             try:
                 self._begin(write)
                 yield
@@ -384,12 +394,12 @@ class PostgresLog(TableLog):
                 raise
 
     def reserve(self, count: int) -> list[int]:
-        with self._explained():
-            return [row[0] for row in self._twice(lambda connection: self._fetch(connection, "reserve", count))]
+        with _explained(self.path):
+            return [row[0] for row in self._retry_once(lambda connection: self._fetch(connection, "reserve", count))]
 
     def _begin(self, write: bool) -> None:
-        """Begin, and learn how far the log goes; one that writes from then on is alone."""
-        # One message, and no pipeline of psycopg's: behind that the server's clock of idle transactions does not run.
+        """Begin a transaction and read the counters; one that writes locks them, so that no other process writes."""
+        # One message, not a pipeline of psycopg: in a pipeline the server does not time idle transactions.
         start = f"{WRITE_BEGIN if write else READ_BEGIN}; {self._sql['agent']}{' FOR UPDATE' if write else ''}"
 
         def begin(connection: psycopg.Connection[Any]) -> Any:
@@ -397,35 +407,35 @@ class PostgresLog(TableLog):
             cursor.nextset()
             return cursor.fetchone()
 
-        self._later.clear()  # what a broken transaction could not send must not be sent by another
-        row = self._twice(begin)
+        self._unsent.clear()  # rows of a transaction that broke must not be sent by another
+        row = self._retry_once(begin)
         if row is None:
             self._roll_back()
             raise FileError(f"{self.path}: this agent is no longer there")
-        self._begun = dict(zip(COUNTERS, row, strict=True))
-        self._counts, self._mark, self._wrote = dict(self._begun), None, False
+        self._initial_counts = dict(zip(COUNTERS, row, strict=True))
+        self._counts, self._last_row, self._has_written = dict(self._initial_counts), None, False
 
     def _end(self, write: bool) -> None:
-        connection, mark = self._in_use(), self._mark
-        if not write or not self._wrote:
-            connection.execute("ROLLBACK")  # which waits for no disk
+        connection, last_row = self._open_connection(), self._last_row
+        if not write or not self._has_written:
+            connection.execute("ROLLBACK")  # unlike a commit, it does not wait for the disk
             return
         try:
             with connection.pipeline():
                 self._send(connection)
-                if self._counts != self._begun:
+                if self._counts != self._initial_counts:
                     connection.execute(self._sql["count"], list(self._counts.values()))
                 connection.execute("COMMIT")
         except psycopg.OperationalError as failure:
             if not connection.closed:
-                raise  # the server says no: nothing was written
-            if mark is None or not self._was_committed(*mark, failure):
+                raise  # the server refused: nothing was written
+            if last_row is None or not self._was_committed(*last_row, failure):
                 raise
 
     def _was_committed(self, table: str, row: tuple[Any, ...], failure: Exception) -> bool:
-        """Whether a transaction was committed while the connection broke, by its last row.
+        """Whether a transaction was committed when the connection broke: whether its last row is in the table.
 
-        It held the agent's row. As soon as another transaction holds that, the first has ended one way or the other.
+        It held the agent's row. As soon as another transaction holds that row, the first one has ended.
         """
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
@@ -443,8 +453,8 @@ class PostgresLog(TableLog):
                 time.sleep(RETRY_SECONDS / 2)
 
     def _roll_back(self) -> None:
-        """End a transaction that is to leave no trace."""
-        self._later.clear()
+        """End a transaction without writing anything."""
+        self._unsent.clear()
         connection = self._connection
         if connection is None or connection.closed:
             return
@@ -455,36 +465,36 @@ class PostgresLog(TableLog):
             connection.close()
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """The connection, made anew if it broke."""
+        """The connection, which is renewed if it broke."""
         if self._process != os.getpid():
             raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
         if self._closed:
             raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        failed, why = self._refused
+        failed, why = self._last_failure
         if time.monotonic() < failed + RETRY_SECONDS:
-            raise psycopg.OperationalError(why)  # so that many callers do not all wait for a server that is away
+            raise psycopg.OperationalError(why)  # many callers need not each wait for a server that is down
         try:
             self._connection = psycopg.connect(self.address.conninfo, autocommit=True)
         except psycopg.OperationalError as error:
-            self._refused = time.monotonic(), str(error)
+            self._last_failure = time.monotonic(), str(error)
             raise
-        self._refused = 0.0, ""
-        session = SESSION if self._writes else SESSION | {"default_transaction_read_only": "on"}
+        self._last_failure = 0.0, ""
+        session = SESSION_SETTINGS if self._may_write else SESSION_SETTINGS | {"default_transaction_read_only": "on"}
         for name, value in session.items():
             self._connection.execute(f"SET {name} = '{value}'")
-        self._connection.execute(DURABLE)
+        self._connection.execute(SYNC_COMMIT)
         return self._connection
 
-    def _in_use(self) -> psycopg.Connection[Any]:
-        """The connection of the transaction, which another cannot replace."""
+    def _open_connection(self) -> psycopg.Connection[Any]:
+        """The connection of the transaction, which cannot be renewed."""
         if self._connection is None or self._connection.closed:
             raise psycopg.OperationalError("the connection is lost")
         return self._connection
 
-    def _twice(self, work: Any) -> Any:
-        """What `work` makes of the connection, once more by a new one if the old one has died meanwhile."""
+    def _retry_once(self, work: Any) -> Any:
+        """The result of `work(connection)`, which is called again with a new connection if the old one broke."""
         connection = self._connected()
         try:
             return work(connection)
@@ -492,9 +502,6 @@ class PostgresLog(TableLog):
             if not connection.closed:
                 raise
             return work(self._connected())
-
-    def _explained(self) -> contextlib.AbstractContextManager[None]:
-        return _explained(repr(self.address))
 
     # Rows
 
@@ -506,12 +513,12 @@ class PostgresLog(TableLog):
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
         super().append_decisions(decisions)
 
-    def find_many(self, numbers: Iterable[int]) -> dict[int, Found]:
+    def reward_statuses(self, numbers: Iterable[int]) -> dict[int, RewardStatus | None]:
         wanted = list(numbers)
-        waiting = {row[0] for row in self._rows("are_waiting", wanted)}  # nearly always all of them: one question
-        return {number: (True, None) if number in waiting else self.find(number) for number in wanted}
+        waiting = {row[0] for row in self._rows("are_waiting", wanted)}  # nearly always all of them, by one query
+        return {number: (True, None) if number in waiting else self.reward_status(number) for number in wanted}
 
-    # Where the counts say that there is nothing new, nothing is asked.
+    # Where the counters show that there is nothing new, no query is sent.
 
     def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
         last = self._counts["decisions" if kind in ("waiting", "answered") else kind]
@@ -529,59 +536,58 @@ class PostgresLog(TableLog):
 
     def shrink(self) -> None:
         with self.transaction():
-            self._execute("clear_offers")  # the server itself gives back the room
+            self._execute("clear_offers")  # the server frees the space by itself
 
     def _last(self, table: str) -> int:
         return self._counts[table]
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        connection = self._flushed()
-        return self._fetch(connection, query, *values)
+        return self._fetch(self._flush(), query, *values)
 
     def _fetch(self, connection: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
         return connection.execute(self._sql[query], values, binary=True).fetchall()
 
     def _execute(self, query: str, *values: Any) -> int:
-        self._wrote = True
-        return self._flushed().execute(self._sql[query], values).rowcount
+        self._has_written = True
+        return self._flush().execute(self._sql[query], values).rowcount
 
     def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
         if values:
-            self._wrote = True
-            self._later.append((self._sql[query], values))
+            self._has_written = True
+            self._unsent.append((self._sql[query], values))
 
     def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        stored = sealed(table, rows)
+        stored = with_checksums(table, rows)
         if not stored:
             return
-        self._wrote = True
+        self._has_written = True
         if table == "decisions":
             stored = [(*row, self._draws.get(row[0])) for row in stored]
         if table in self._counts:
             self._counts[table] = stored[-1][0]
-            if table not in PLAIN:
-                self._mark = table, stored[-1]
+            if table not in TABLES_WITHOUT_CHECKSUM:
+                self._last_row = table, stored[-1]
         elif table == "folded":
             self._counts["generation"] = stored[-1][0]
-        self._later.append((self._inserts[table], stored))
+        self._unsent.append((self._inserts[table], stored))
 
-    def _flushed(self) -> psycopg.Connection[Any]:
-        """The connection, after what was to be sent later."""
-        connection = self._in_use()
-        if self._later:
+    def _flush(self) -> psycopg.Connection[Any]:
+        """Send what is unsent; gives the connection."""
+        connection = self._open_connection()
+        if self._unsent:
             with connection.pipeline():
                 self._send(connection)
         return connection
 
     def _send(self, connection: psycopg.Connection[Any]) -> None:
-        for query, rows in self._later:
+        for query, rows in self._unsent:
             connection.cursor().executemany(query, rows)
-        self._later.clear()
+        self._unsent.clear()
 
 
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Errors of the database as those of the library."""
+    """Raise errors of the database as those of the library."""
     try:
         yield
     except errors.LockNotAvailable as failure:
@@ -597,7 +603,7 @@ def _first_line(failure: Exception) -> str:
 
 
 def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False) -> None:
-    """Bring the tables to this version; they are made if an agent is to be made."""
+    """Bring the tables to this version; they are created where an agent is to be created."""
     version = _version(connection)
     if version is None and not create:
         raise FileError(
@@ -611,7 +617,7 @@ def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False
     if version == len(STEPS):
         return
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATES])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
         version = _version(connection)  # another process may have been faster
         if version is None:
             if connection.execute("SELECT to_regnamespace('adadim')").fetchone() == (None,):
@@ -629,7 +635,7 @@ def _version(connection: psycopg.Connection[Any]) -> int | None:
     return None if row is None else int(row[0])
 
 
-def _find(connection: psycopg.Connection[Any], address: Address) -> int:
+def _agent_number(connection: psycopg.Connection[Any], address: Address) -> int:
     """The number of an agent."""
     numbers = dict(connection.execute("SELECT name, agent FROM adadim.agents").fetchall())
     if address.name not in numbers:
@@ -639,9 +645,9 @@ def _find(connection: psycopg.Connection[Any], address: Address) -> int:
 
 
 def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, last: Mapping[str, int]) -> None:
-    """Make an agent of rows."""
+    """Make an agent with these rows."""
     if connection.execute("SELECT 1 FROM adadim.agents WHERE name = %s", [address.name]).fetchone():
-        raise FileError(f"{address!r}: {THERE}")
+        raise FileError(f"{address!r}: {EXISTS_ALREADY}")
     counts = dict.fromkeys(COUNTERS, 0) | dict(last)
     query = (
         f"INSERT INTO adadim.agents (name, {', '.join(COUNTERS)}) VALUES (%s{', %s' * len(COUNTERS)}) RETURNING agent"
@@ -649,7 +655,7 @@ def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, las
     cursor = connection.execute(query, [address.name, *counts.values()])
     (agent,) = cursor.fetchone() or (0,)
     for table, batch in rows:
-        columns = STORED[table]
+        columns = STORED_COLUMNS[table]
         with cursor.copy(f"COPY adadim.{table} (agent, {', '.join(columns)}) FROM STDIN") as copy:
             for row in batch:
                 copy.write_row((agent, *row))

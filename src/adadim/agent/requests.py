@@ -1,4 +1,4 @@
-"""What callers give an agent, checked before any work: settings, rewards, times, and the arms to choose from.
+"""Checks of what callers give an agent (settings, rewards, times, arms), and the catalogue of arms.
 
 Arms come with their features in the round, or by their names in the catalogue.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Arm, Log, Round, Settings, State, Told, padded
+from adadim.agent.log import Arm, Log, RewardReport, Round, Settings, State, padded
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
     check_fits,
@@ -32,8 +32,8 @@ from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LONGEST_NAME = 200
-LARGEST = 1e30  # larger numbers would overflow in the sums of their products, for ever
-LARGEST_FACTOR = 1e15  # of numbers that are multiplied with each other
+LARGEST = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
+LARGEST_FACTOR = 1e15  # of numbers that are multiplied to make features
 
 
 def checked_name(name: Any) -> str:
@@ -42,20 +42,20 @@ def checked_name(name: Any) -> str:
         raise InvalidValueError(
             f"the name of an arm must be a text of 1 to {LONGEST_NAME} characters, got {shown(name)}"
         )
-    return name if name.isprintable() else printable(name, "the name of an arm")  # the first is quick, and stricter
+    return name if name.isprintable() else printable(name, "the name of an arm")  # isprintable is quick, and stricter
 
 
-def vector(values: Any, name: str, columns: Sequence[str] = (), largest: float = LARGEST) -> FloatArray:
+def checked_vector(values: Any, name: str, columns: Sequence[str] = (), largest: float = LARGEST) -> FloatArray:
     """Features: a sequence of finite numbers, or numbers by their columns, where these have names."""
     if columns and isinstance(values, Mapping):
-        values = _in_order(values, name, columns)
+        values = _in_column_order(values, name, columns)
     try:
-        given = np.asarray(values)
+        numbers = np.asarray(values)
     except ValueError:
-        given = np.empty(0, dtype=object)
-    if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
+        numbers = np.empty(0, dtype=object)
+    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
-    array: FloatArray = given.astype(np.float64, copy=not isinstance(values, list))
+    array: FloatArray = numbers.astype(np.float64, copy=not isinstance(values, list))
     good = np.abs(array) <= largest
     if not good.all():
         at = int(np.flatnonzero(~good)[0])
@@ -64,7 +64,7 @@ def vector(values: Any, name: str, columns: Sequence[str] = (), largest: float =
     return array
 
 
-def _in_order(values: Mapping[Any, Any], name: str, columns: Sequence[str]) -> list[Any]:
+def _in_column_order(values: Mapping[Any, Any], name: str, columns: Sequence[str]) -> list[Any]:
     for column in values:
         if column not in columns:
             raise InvalidValueError(f"{name} has no column {shown(column)}; {suggestion(column, columns)}")
@@ -78,27 +78,26 @@ def checked_context(context: Any, settings: Settings, name: str = "context") -> 
     """The context of a decision, None if there is none."""
     design = settings.design
     if design is None:
-        return None if context is None else vector(context, name)
-    wanted, given = len(design.context), None
-    if context is not None:
-        given = vector(context, name, design.context, LARGEST_FACTOR)
-    if _length(given) != wanted:
-        text = "none" if given is None else len(given)
-        raise InvalidValueError(f"{name} must be {wanted} numbers, as the agent was created for, got {text}")
-    return given
+        return None if context is None else checked_vector(context, name)
+    checked = None if context is None else checked_vector(context, name, design.context, LARGEST_FACTOR)
+    if _length(checked) != len(design.context):
+        text = "none" if checked is None else len(checked)
+        raise InvalidValueError(
+            f"{name} must be {len(design.context)} numbers, as the agent was created for, got {text}"
+        )
+    return checked
 
 
 def checked_contexts(contexts: Any, settings: Settings) -> list[FloatArray | None]:
     """A context for each decision of a batch, None where there is none."""
-    rows = None if isinstance(contexts, Mapping) else listed(contexts)
+    rows = None if isinstance(contexts, Mapping) else as_list(contexts)
     if rows is None:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
     if isinstance(contexts, np.ndarray) and contexts.dtype == float and contexts.ndim == 2 and contexts.size:
         wanted = contexts.shape[1] if settings.design is None else len(settings.design.context)
         largest = LARGEST if settings.design is None else LARGEST_FACTOR
-        if (
-            contexts.shape[1] == wanted and np.abs(contexts).max() <= largest
-        ):  # all at once; else one by one, to say what
+        # All at once; if something is wrong, one by one below, to say what.
+        if contexts.shape[1] == wanted and np.abs(contexts).max() <= largest:
             return list(contexts.copy())
     return [checked_context(row, settings, f"context {at}") for at, row in enumerate(rows, 1)]
 
@@ -124,7 +123,7 @@ def checked_reward(reward: Any, name: str = "reward") -> float:
 
 
 def checked_time(clock: Any) -> float:
-    """What a clock says now, in seconds since 1970."""
+    """The time now by a clock, in seconds since 1970."""
     if not callable(clock):
         raise InvalidTypeError(f"clock must be a function such as time.time, got {shown(clock)}")
     return checked_reward(clock(), "what clock gives, seconds since 1970,")
@@ -140,37 +139,37 @@ def checked_moment(before: Any) -> float:
 
 
 def checked_id(number: Any) -> int:
-    """Id of a decision, as `ask` gave it."""
+    """Id of a decision or a slate, as `ask` gave it."""
     if not is_integer(number) or not 0 < number < 2**63:
         raise InvalidValueError(f"id must be that of a decision (a whole number from 1), got {shown(number)}")
     return int(number)
 
 
-def listed(values: Any) -> list[Any] | None:
-    """What can be iterated over, as a list; None for the rest and for texts, which are not lists of letters here."""
+def as_list(values: Any) -> list[Any] | None:
+    """An iterable as a list; None for a text, and for what cannot be iterated over."""
     try:
         return None if isinstance(values, str | bytes) else list(values)
     except TypeError:
         return None
 
 
-def checked_pairs(answers: Any) -> list[Told]:
+def checked_reports(answers: Any) -> list[RewardReport]:
     """Ids and rewards: a dict from one to the other, or pairs of them; of a slate, a dict from its arms to rewards."""
-    pairs = listed(answers.items() if isinstance(answers, Mapping) else answers)
+    pairs = as_list(answers.items() if isinstance(answers, Mapping) else answers)
     if pairs is None:
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
-    found: list[Told] = []
-    for given in pairs:
-        pair = listed(given)
+    reports: list[RewardReport] = []
+    for item in pairs:
+        pair = as_list(item)
         if pair is None or len(pair) != 2:
-            raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(given)}")
+            raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(item)}")
         number, reward = pair
         if isinstance(reward, Mapping):
-            id, named = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
-            found.append((id, {arm: checked_reward(r, f"reward of {arm!r} in slate {id}") for arm, r in named}))
+            id, by_arm = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
+            reports.append((id, {arm: checked_reward(r, f"reward of {arm!r} in slate {id}") for arm, r in by_arm}))
         else:
-            found.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
-    return found
+            reports.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
+    return reports
 
 
 def checked_settings(
@@ -185,7 +184,7 @@ def checked_settings(
     expired_reward: Any,
     keep: Any,
 ) -> Settings:
-    """What a new agent is created with."""
+    """The settings of a new agent."""
     designs: tuple[Design, ...] = ()
     if dim is None:
         if arm is None:
@@ -222,66 +221,69 @@ def appended_settings(settings: Settings, context: Any, arm: Any) -> Settings:
     return replace(settings, dim=design.dim, designs=(*settings.designs, design))
 
 
-# The arms to choose from
+# Arms and rounds
 
 
-def _own_features(values: Any, name: Any, settings: Settings) -> FloatArray:
-    """Features of one arm alone."""
+def _checked_arm_features(values: Any, name: Any, settings: Settings) -> FloatArray:
+    """Features of one arm, without those of the context."""
     if settings.design is None:
-        return vector(values, f"features of {name!r}")
-    return vector(values, f"features of {name!r}", settings.design.arm, LARGEST_FACTOR)
+        return checked_vector(values, f"features of {name!r}")
+    return checked_vector(values, f"features of {name!r}", settings.design.arm, LARGEST_FACTOR)
 
 
 def checked_catalogue_arms(arms: Any, costs: Any, settings: Settings) -> list[Arm]:
     """Arms for the catalogue, from dicts of features and of costs by name."""
     if not isinstance(arms, Mapping):
         raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-    rows = {checked_name(name): _own_features(values, name, settings) for name, values in arms.items()}
+    rows = {checked_name(name): _checked_arm_features(values, name, settings) for name, values in arms.items()}
     prices = checked_costs({} if costs is None else costs, rows).tolist()
     return [Arm(name, row, cost, "active") for (name, row), cost in zip(rows.items(), prices, strict=True)]
 
 
 class Catalogue:
-    """The arms that an agent knows by name, as of the last `refresh`; the log is read and written in transactions."""
+    """The arms that an agent knows by name, as of the last `refresh`.
+
+    `refresh`, `set_arms` and `change_state` are called in a transaction of the log.
+    """
 
     def __init__(self, log: Log) -> None:
         self.log, self.seq, self.settings = log, 0, log.settings
-        self.every: dict[str, Arm] = {}
-        self._active: Round | None = None
+        self.arms: dict[str, Arm] = {}  # all of them, also retired ones
+        self._active: Round | None = None  # a round of all active arms
 
     def refresh(self) -> None:
-        """Take in the changes since the last time; features that were appended since are 0."""
+        """Read the changes since the last refresh; features that were appended since are 0."""
         changes = self.log.arms(self.seq)
         if not changes and self.settings is self.log.settings:
             return
         for seq, arm in changes:
-            self.every[arm.name], self.seq = arm, seq
+            self.arms[arm.name], self.seq = arm, seq
         self._active, self.settings, design = None, self.log.settings, self.log.settings.design
         if design is not None:
-            for name, arm in self.every.items():
-                self.every[name] = replace(arm, features=padded(arm.features, len(design.arm)))
+            for name, arm in self.arms.items():
+                self.arms[name] = replace(arm, features=padded(arm.features, len(design.arm)))
 
-    def present(self) -> dict[str, Arm]:
+    def not_retired(self) -> dict[str, Arm]:
         """Arms that are not retired, by name."""
-        return {name: arm for name, arm in self.every.items() if arm.state != "retired"}
+        return {name: arm for name, arm in self.arms.items() if arm.state != "retired"}
 
     def get(self, name: str) -> Arm:
         """An arm that is not retired."""
-        present = self.present()
-        if name not in present:
-            gone = "is retired" if name in self.every else "is not in the catalogue"
-            raise InvalidValueError(f"arm {name!r} {gone}; {suggestion(name, list(present)[:50])}")
-        return present[name]
+        arms = self.not_retired()
+        if name not in arms:
+            reason = "is retired" if name in self.arms else "is not in the catalogue"
+            raise InvalidValueError(f"arm {name!r} {reason}; {suggestion(name, list(arms)[:50])}")
+        return arms[name]
 
-    def set(self, arms: list[Arm], time: float) -> None:
-        """Add or change arms; all must have as many features."""
+    def set_arms(self, arms: list[Arm], time: float) -> None:
+        """Add or change arms; all must have the same number of features."""
         self.refresh()
         settings, new = self.log.settings, {arm.name for arm in arms}
         dim, design = settings.dim, settings.design
         if design is not None:
             for arm in arms:
-                _check_length(arm.features, arm.name, None, settings)
-        others = {len(arm.features) for name, arm in self.present().items() if name not in new}
+                _check_feature_count(arm.features, arm.name, None, settings)
+        others = {len(arm.features) for name, arm in self.not_retired().items() if name not in new}
         for arm in arms:
             length = len(arm.features)
             if design is None and length > dim:
@@ -293,72 +295,72 @@ class Catalogue:
             others.add(length)
         self.log.append_arms(arms, time)
 
-    def change(self, name: str, state: State, time: float) -> None:
-        """Bring an arm into another state."""
+    def change_state(self, name: str, state: State, time: float) -> None:
+        """Write another state of an arm."""
         self.refresh()
         self.log.append_arms([replace(self.get(name), state=state)], time)
 
     def round(self, arms: Any, context: FloatArray | None, costs: Any) -> Round:
-        """A round of arms of the catalogue, by their names or all that are active."""
+        """A round of arms of the catalogue, by their names, or of all active ones."""
         if arms is None:
             if self._active is None:
-                self._active = self._of([arm for arm in self.every.values() if arm.state == "active"])
+                self._active = self._round_of([arm for arm in self.arms.values() if arm.state == "active"])
             asked = self._active
             if not asked.names:
                 raise InvalidValueError(
                     "the catalogue has no active arm: give arms to ask({name: features}), or add some by set_arm"
                 )
         else:
-            names = listed(arms)
+            names = as_list(arms)
             if names is None:
                 raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
             chosen = [self.get(name) for name in dict.fromkeys(map(checked_name, names))]
             for arm in chosen:
                 if arm.state == "masked":
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
-            asked = replace(self._of(chosen), some=True)
-        _check_count(len(asked.names), self.log.settings)
-        _check_length(asked.own[0], asked.names[0], context, self.log.settings)  # all have as many
+            asked = replace(self._round_of(chosen), by_name=True)
+        _check_arm_count(len(asked.names), self.log.settings)
+        _check_feature_count(asked.arm_features[0], asked.names[0], context, self.log.settings)  # the same in all arms
         prices = asked.costs
         if costs is not None:
-            others = checked_costs(costs, asked.names)
-            prices = np.where([name in costs for name in asked.names], others, 0.0 if prices is None else prices)
+            new = checked_costs(costs, asked.names)
+            prices = np.where([name in costs for name in asked.names], new, 0.0 if prices is None else prices)
             prices = prices if prices.any() else None
-        return Round(asked.names, asked.own, prices, context, asked.design, asked.catalogue, asked.some)
+        return Round(asked.names, asked.arm_features, prices, context, asked.design, asked.catalogue, asked.by_name)
 
-    def _of(self, arms: list[Arm]) -> Round:
+    def _round_of(self, arms: list[Arm]) -> Round:
         """A round of these arms, without a context."""
-        own = np.array([arm.features for arm in arms])
+        arm_features = np.array([arm.features for arm in arms])
         prices = np.array([arm.cost for arm in arms])
         costs, design = prices if prices.any() else None, self.log.settings.design
-        return Round([arm.name for arm in arms], own, costs, None, design, self.seq)
+        return Round([arm.name for arm in arms], arm_features, costs, None, design, self.seq)
 
 
-def given_round(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
+def round_with_features(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
     """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
-    _check_count(len(arms), settings)
+    _check_arm_count(len(arms), settings)
     names = [checked_name(name) for name in arms]
-    own, design = None, settings.design
+    arm_features, design = None, settings.design
     shape = (settings.dim - _length(context) if design is None else len(design.arm),)
     largest = LARGEST if design is None else LARGEST_FACTOR
     if all(type(row) is np.ndarray and row.shape == shape and row.dtype == float for row in arms.values()):
-        own = np.array(list(arms.values()))
+        arm_features = np.array(list(arms.values()))
     elif all(type(row) is list and row and type(row[0]) in (int, float) for row in arms.values()):
         with suppress(ValueError, OverflowError):  # all at once, if they are alike
-            together = np.array(list(arms.values()))
-            if together.shape[1:] == shape and together.dtype.kind in "iuf":
-                own = together.astype(np.float64)
-    if own is None or not own.size or not np.abs(own).max() <= largest:
-        # Lists, or something is wrong: one by one, to say what.
-        rows = [_own_features(values, name, settings) for name, values in arms.items()]
+            matrix = np.array(list(arms.values()))
+            if matrix.shape[1:] == shape and matrix.dtype.kind in "iuf":
+                arm_features = matrix.astype(np.float64)
+    if arm_features is None or not arm_features.size or not np.abs(arm_features).max() <= largest:
+        # Other types, or something is wrong: one by one, to say what.
+        rows = [_checked_arm_features(values, name, settings) for name, values in arms.items()]
         for name, row in zip(names, rows, strict=True):
-            _check_length(row, name, context, settings)
-        own = np.array(rows)
-    return Round(names, own, None if costs is None else checked_costs(costs, names), context, design)
+            _check_feature_count(row, name, context, settings)
+        arm_features = np.array(rows)
+    return Round(names, arm_features, None if costs is None else checked_costs(costs, names), context, design)
 
 
 def in_contexts(asked: Round, contexts: list[FloatArray | None], slots: Any = None) -> list[Round]:
-    """The same arms in each of these contexts, which must have as many numbers as that of the round."""
+    """A round of the same arms in each of these contexts, which must have as many numbers as that of the round."""
     if slots is not None:
         slots = integer(slots, "slots", most=len(asked.names), meaning="at most one for each arm that is offered")
     length = _length(asked.context)
@@ -367,15 +369,15 @@ def in_contexts(asked: Round, contexts: list[FloatArray | None], slots: Any = No
             raise InvalidValueError(
                 f"contexts must all have as many numbers: context 1 has {length}, context {at} has {_length(context)}"
             )
-    names, own, costs, design = asked.names, asked.own, asked.costs, asked.design
-    return [Round(names, own, costs, context, design, asked.catalogue, asked.some, slots) for context in contexts]
+    names, arms, costs, design = asked.names, asked.arm_features, asked.costs, asked.design
+    return [Round(names, arms, costs, context, design, asked.catalogue, asked.by_name, slots) for context in contexts]
 
 
 def _length(context: FloatArray | None) -> int:
     return 0 if context is None else len(context)
 
 
-def _check_count(count: int, settings: Settings) -> None:
+def _check_arm_count(count: int, settings: Settings) -> None:
     if not count:
         raise InvalidValueError("arms must not be empty: name at least one to choose from")
     if count > settings.arms:
@@ -383,14 +385,16 @@ def _check_count(count: int, settings: Settings) -> None:
         raise InvalidValueError(f"{count} arms are more than the {most} that the agent was created for (arms=)")
 
 
-def _check_length(own: FloatArray, name: str, context: FloatArray | None, settings: Settings) -> None:
-    dim, before = settings.dim, _length(context)
+def _check_feature_count(arm: FloatArray, name: str, context: FloatArray | None, settings: Settings) -> None:
+    dim, in_context, count = settings.dim, _length(context), len(arm)
     if settings.design is not None:
         wanted = len(settings.design.arm)
-        if len(own) != wanted:
+        if count != wanted:
             raise InvalidValueError(
-                f"features of {name!r} must be {wanted} numbers, as the agent was created for, got {len(own)}"
+                f"features of {name!r} must be {wanted} numbers, as the agent was created for, got {count}"
             )
-    elif len(own) + before != dim:
-        rest = f"dim = {dim}" if not before else f"dim = {dim} less the {before} of the context"
-        raise InvalidValueError(f"features of {name!r} must be {max(dim - before, 0)} numbers ({rest}), got {len(own)}")
+    elif count + in_context != dim:
+        explanation = f"dim = {dim}" if not in_context else f"dim = {dim} less the {in_context} of the context"
+        raise InvalidValueError(
+            f"features of {name!r} must be {max(dim - in_context, 0)} numbers ({explanation}), got {count}"
+        )

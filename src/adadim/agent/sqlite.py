@@ -1,4 +1,4 @@
-"""A log in an SQLite file: its tables, how files of earlier versions get them, its queries, and damage to it."""
+"""A log in an SQLite file: its tables, the migration of earlier files, its queries, and errors about damage."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from typing import Any
 
 from adadim.agent.log import Counts, Place
 from adadim.agent.tables import (
-    COLUMNS,
+    DECISION,
+    EXISTS_ALREADY,
+    EXPIRED,
     FOLDED,
-    NUMBERED,
+    NUMBERED_TABLES,
+    OFFER,
+    REWARD,
+    STORED_COLUMNS,
     Rows,
     TableLog,
     checksum,
     listed_columns,
-    sealed,
-    stored_columns,
+    with_checksums,
 )
 from adadim.core.files import explained, sync_folder
 from adadim.errors import FileError, InvalidValueError
 
-APPLICATION = 0x61644167  # "adAg": what makes a SQLite file an agent's
-THERE = "exists already; open it with Agent.open, or choose another name"
+APPLICATION_ID = 0x61644167  # "adAg": marks a SQLite file as that of an agent
 BUSY_SECONDS = 30.0  # to wait for another process that is writing
 
 LOG = """
@@ -112,7 +115,7 @@ STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES)
 
 VERSION = len(STEPS)
 
-# What cannot be, unless rows were lost or changed.
+# Queries that find a row only if rows were lost or changed, by what they find.
 CONTRADICTIONS = {
     "rewards of no decision": """
         SELECT 1 FROM rewards WHERE decision NOT IN (SELECT number FROM decisions)""",
@@ -146,17 +149,12 @@ CONTRADICTIONS = {
             max((SELECT ifnull(max(seq), 0) FROM rewards), (SELECT ifnull(max(seq), 0) FROM snapshot))""",
 }
 
-
-STORED = {table: stored_columns(table) for table in COLUMNS}
 INSERT = {
     table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-    for table, columns in STORED.items()
+    for table, columns in STORED_COLUMNS.items()
 }
-REWARD, DECISION = listed_columns("rewards", "r"), listed_columns("decisions", "d")
-EXPIRED = listed_columns("expired", "e")
-OFFER = "o.arms, o.features, o.digest, o.packed"
 QUERIES = {
-    # Where to read on from, the row of rewards or of expired decisions (nothing for "waiting"), and the decision.
+    # These four give the row to read on from, the row of rewards or of expired decisions if any, and the decision.
     "waiting": f"""
         SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
         WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
@@ -189,7 +187,7 @@ QUERIES = {
     + ", ".join(
         f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
     ),
-    "last": "SELECT seq FROM sqlite_sequence WHERE name = ?",  # that was ever there
+    "last": "SELECT seq FROM sqlite_sequence WHERE name = ?",  # the last number ever used
     "last_offer": "SELECT max(id) FROM offers",
     "offer": "SELECT id FROM offers WHERE digest = ?",
     "oldest": "SELECT time FROM outstanding ORDER BY number LIMIT 1",
@@ -206,17 +204,17 @@ QUERIES = {
             sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
         FROM rewards r JOIN decisions d ON d.number = r.decision
         WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1""",
-    "answers": """
+    "recent_rewards": """
         SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
         FROM rewards r JOIN decisions d ON d.number = r.decision
             LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
         WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?""",
-    "choices": """
+    "recent_choices": """
         SELECT arm, count(*) AS n FROM (
             SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
         ) GROUP BY arm ORDER BY n DESC, arm""",
     "pages": "PRAGMA quick_check(1)",
-    "others_wrote": "PRAGMA data_version",
+    "data_version": "PRAGMA data_version",
     "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
     "clear_settings": "DELETE FROM settings",
     "clear_snapshot": "DELETE FROM snapshot",
@@ -227,23 +225,23 @@ QUERIES = {
     "add_digest": "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)",
     **{
         f"all {table}": f"SELECT {', '.join(columns)} FROM {table}"
-        + (f" WHERE {columns[0]} > ? ORDER BY 1 LIMIT ?" if table in NUMBERED else "")
-        for table, columns in STORED.items()
+        + (f" WHERE {columns[0]} > ? ORDER BY 1 LIMIT ?" if table in NUMBERED_TABLES else "")
+        for table, columns in STORED_COLUMNS.items()
     },
     **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
 }
 
 
 class SqliteLog(TableLog):
-    """The log in a file, opened; or, with `write=False` and without its settings, for people who watch it."""
+    """The log in a file that is opened; with `write=False` for reading only, and without its settings."""
 
     path: Path
-    queries, contradictions = QUERIES, CONTRADICTIONS
+    contradictions = CONTRADICTIONS
 
     def __init__(self, path: Path, write: bool = True) -> None:
         super().__init__()
         self.path, self._process = path, os.getpid()
-        if not write:  # nothing is read yet: the last to close could not tidy up what SQLite writes beside the file
+        if not write:  # nothing is read yet: a reader that closes last could not remove the files beside this one
             self._connection = _connection(path, "ro")
             return
         self._connection = _connect(path)
@@ -251,7 +249,7 @@ class SqliteLog(TableLog):
 
     @classmethod
     def create(cls, path: Path, rows: Rows, last: Mapping[str, int]) -> None:
-        """Make the file of an agent of these rows; `last` are the last numbers of tables that count their rows."""
+        """Make the file of an agent with these rows; `last` are the last numbers of tables that count their rows."""
 
         def fill(connection: sqlite3.Connection) -> None:
             for table, batch in rows:
@@ -280,16 +278,16 @@ class SqliteLog(TableLog):
         except sqlite3.ProgrammingError as failure:
             raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open") from failure
         except (sqlite3.DatabaseError, UnicodeDecodeError) as failure:  # its message may quote what is no text
-            raise self.damaged(str(failure)) from failure
+            raise self.damage_error(str(failure)) from failure
 
     def place(self) -> Place:
         generation, number, reward, expired = self._row("place")
         if not isinstance(generation, int):
-            raise self.damaged(f"the {FOLDED} cannot be read")
+            raise self.damage_error(f"the {FOLDED} cannot be read")
         try:
             return Place(generation, int(number or 0), int(reward or 0), int(expired or 0))
         except (TypeError, ValueError):
-            raise self.damaged("the numbers of the last rows cannot be read") from None
+            raise self.damage_error("the numbers of the last rows cannot be read") from None
 
     def shrink(self) -> None:
         with self.transaction():
@@ -305,14 +303,14 @@ class SqliteLog(TableLog):
     def check(self) -> None:
         (problem,) = self._row("pages")
         if problem != "ok":
-            raise self.damaged(str(problem))
+            raise self.damage_error(str(problem))
         super().check()
 
-    def others_wrote(self) -> int | None:
-        return int(self._row("others_wrote")[0])
+    def data_version(self) -> int | None:
+        return int(self._row("data_version")[0])
 
     def check_writable(self) -> None:
-        self._connection.execute(f"PRAGMA user_version = {VERSION}")  # which it is; this goes to disk all the same
+        self._connection.execute(f"PRAGMA user_version = {VERSION}")  # the version it has: a write that changes nothing
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self._connection.execute(QUERIES[query], values).fetchall()
@@ -327,7 +325,7 @@ class SqliteLog(TableLog):
         self._connection.executemany(QUERIES[query], values)
 
     def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(INSERT[table], sealed(table, rows))
+        self._connection.executemany(INSERT[table], with_checksums(table, rows))
 
     def _last(self, table: str) -> int:
         row = self._row("last_offer") if table == "offers" else self._row("last", table)
@@ -339,7 +337,7 @@ class SqliteLog(TableLog):
 
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[sqlite3.Connection]:
-    """All or nothing; a writer takes its turn at once, a reader sees one state of the file."""
+    """A transaction, all or nothing; a writer locks the file at its beginning, a reader sees one state of the file."""
     connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
     try:
         yield connection
@@ -351,11 +349,11 @@ def _transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator
 
 
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make the file of a new agent, whole or not at all; one that is there already is left alone."""
+    """Make the file of a new agent, completely or not at all; a file that exists is refused."""
 
     def make(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
         with _transaction(connection):
             fill(connection)
@@ -364,9 +362,9 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 
 
 def backup_file(path: Path, copy: Path) -> int:
-    """Copy the file of an agent as it is at this moment, also while others write; gives how many decisions it has.
+    """Copy the file of an agent as it is now, also while processes write to it; gives how many decisions it has.
 
-    The copy is checked, and made whole or not at all. Its tables are of the version that the file has.
+    The copy is checked, and made completely or not at all. Its tables have the version of the file.
     """
     if not path.exists():
         raise FileError(f"{path}: no such file")
@@ -397,9 +395,9 @@ def backup_file(path: Path, copy: Path) -> int:
 
 
 def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a file that is not there yet; it has its name when it is complete and on disk."""
+    """Make a file that does not exist yet; it gets its name when it is complete and on disk."""
     if path.exists():
-        raise FileError(f"{path}: {THERE}")
+        raise FileError(f"{path}: {EXISTS_ALREADY}")
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -413,7 +411,7 @@ def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
         try:
             os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
         except FileExistsError:
-            raise FileError(f"{path}: {THERE}") from None
+            raise FileError(f"{path}: {EXISTS_ALREADY}") from None
         sync_folder(path.parent)
     except OSError as failure:
         raise explained(failure, path) from failure
@@ -426,7 +424,7 @@ def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the file of an agent, brought to this version; what is none is refused."""
+    """Open the file of an agent and bring it to this version; other files are refused."""
     if not path.exists():
         raise FileError(f"{path}: no such file; make one with Agent.create(path, dim=...)")
     connection = _open_file(path)
@@ -444,7 +442,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _open_file(path: Path) -> sqlite3.Connection:
-    """A connection to the file of an agent, of whatever version."""
+    """A connection to the file of an agent of any version."""
     if not path.is_file():
         raise FileError(f"{path}: not a file")
     try:
@@ -452,7 +450,7 @@ def _open_file(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as failure:
         raise FileError(f"{path}: cannot be opened ({failure})") from failure
     with _closed_unless_usable(connection, path):
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise FileError(f"{path}: not a file that Agent.create made")
     return connection
 
@@ -473,7 +471,7 @@ def _closed_unless_usable(connection: sqlite3.Connection, path: Path) -> Iterato
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Take the steps that the file has not taken yet, all or none."""
+    """Run the steps of the schema that the file lacks, all or none."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     connection.create_function("checksum", -1, checksum)

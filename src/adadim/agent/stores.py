@@ -19,11 +19,11 @@ def is_url(address: Any) -> bool:
 
 
 def full_address(address: str | Path, name: str | None, optional: bool = False) -> str | Path:
-    """An address with the name of the agent in it; `optional` if that is for another address, perhaps."""
+    """An address with the name of the agent in it; with `optional`, one that takes no name or has one is left alone."""
     if name is None or (optional and (not is_url(address) or "#" in str(address))):
         return address
     if not is_url(address):
-        return _file(address, name)  # refuses it
+        return _file(address, name)  # a file takes no name: an error
     return f"{str(address).partition('#')[0]}#{_postgres().Address.parse(address, name).name}"
 
 
@@ -33,12 +33,12 @@ def shown_address(address: str | Path) -> str:
 
 
 def display_name(address: str | Path) -> str:
-    """What to call an agent in a page."""
+    """The name of an agent on a page."""
     return str(address).rpartition("#")[2] if is_url(address) else Path(address).name
 
 
 def open_log(address: str | Path, name: str | None = None, write: bool = True) -> TableLog:
-    """The log of an agent; with `write=False`, to watch it."""
+    """The log of an agent; with `write=False` for reading only."""
     if is_url(address):
         postgres = _postgres()
         log: TableLog = postgres.PostgresLog(postgres.Address.parse(address, name), write)
@@ -47,7 +47,7 @@ def open_log(address: str | Path, name: str | None = None, write: bool = True) -
 
 
 def create_log(address: str | Path, name: str | None, rows: Rows, last: dict[str, int]) -> None:
-    """Make an agent, whose log has these rows."""
+    """Make an agent whose log has these rows; `last` are the last numbers of tables that count their rows."""
     if is_url(address):
         postgres = _postgres()
         postgres.PostgresLog.create(postgres.Address.parse(address, name), rows, last)
@@ -56,7 +56,7 @@ def create_log(address: str | Path, name: str | None, rows: Rows, last: dict[str
 
 
 def copy_agent(source: str | Path, target: str | Path) -> None:
-    """Make an agent of the whole log of another, in the same state; all of it or nothing.
+    """Make an agent with all of the log of another, in the same state; all of it or nothing.
 
     Examples
     --------

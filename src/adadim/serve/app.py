@@ -1,4 +1,4 @@
-"""The service as an ASGI application: what each path does, how bodies are read and errors answered."""
+"""The service as an ASGI application: what each path does, how bodies are read, and the answers to errors."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 LARGEST_GROUP = 256  # calls that are written together; more have to wait for the next group
 READY_SECONDS = 5.0  # after which a service that waits for its log is not ready
-OVERVIEW_SECONDS = 1.0  # for which one overview serves all who watch
-OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; a large log is looked at less often
+OVERVIEW_SECONDS = 1.0  # for which one overview answers all requests
+OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; those of a large log are rarer
 
 FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"model": messages.Failure, "description": text}
@@ -58,25 +58,25 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 
 
 class AgentThread:
-    """The agent in a thread of its own, which does one thing after the other, and its reader in another.
+    """The agent in a thread of its own, which does one thing after the other, and a reader of its log in another.
 
-    So the event loop never waits for a disk. What is asked and told while the thread is busy waits together, and is
-    then decided and written in one transaction; each caller hears of it after that.
+    So the event loop never waits for a disk. Calls that come while the thread is busy form a group, which is decided
+    and written in one transaction; callers get their answers after that.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._name = display_name(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="watch")
-        self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # touched by the event loop alone
-        self._busy = False  # whether a group is with the thread
-        self._catching_up = False  # whether rewards will be taken in by and by
+        self._waiting: list[tuple[AskCall | TellCall, asyncio.Future[Any]]] = []  # used by the event loop only
+        self._busy = False  # whether the thread has a group
+        self._refresh_scheduled = False  # whether the thread will refresh the learner again
         self._ready_lock, self._ready_until = asyncio.Lock(), 0.0
         self._overview: dict[str, Any] = {}
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
-            self._agent.work_behind()
+            self._agent.refresh_in_background()
             self._watch = self._reader.submit(Watch, path).result()
         except BaseException:
             self._thread.shutdown()
@@ -84,18 +84,18 @@ class AgentThread:
             raise
 
     async def do(self, work: Callable[[Agent], T]) -> T:
-        """What `work` makes of the agent; it is done to its end even if the client leaves."""
+        """The result of `work(agent)`, which runs to its end even if the client leaves."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
 
     async def ask(self, contexts: Sequence[Any], body: messages.Offer, single: bool = False) -> list[Any]:
-        """What `Agent.ask_many` decides, on disk."""
-        made: list[Any] = await self._grouped(AskCall(contexts, body.offered(), body.costs, single, body.slots))
-        return made
+        """The decisions or slates of `Agent.ask_many`, which are on disk."""
+        decisions: list[Any] = await self._grouped(AskCall(contexts, body.offered(), body.costs, single, body.slots))
+        return decisions
 
     async def tell(self, answers: Sequence[tuple[int, Any]]) -> int:
-        """How many rewards were new, on disk."""
-        told: int = await self._grouped(TellCall(answers))
-        return told
+        """How many rewards were new; they are on disk."""
+        new: int = await self._grouped(TellCall(answers))
+        return new
 
     def _grouped(self, call: AskCall | TellCall) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -106,39 +106,38 @@ class AgentThread:
         return answer
 
     def _start_group(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand all that waits to the thread."""
+        """Give the waiting calls to the thread."""
         group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
         self._busy = bool(group)
         if group:
             self._thread.submit(self._do_group, loop, group)
 
     def _do_group(self, loop: asyncio.AbstractEventLoop, group: list[tuple[AskCall | TellCall, Any]]) -> None:
-        """Done by the thread: decide, write, answer; then take in the rewards, before anyone asks again."""
+        """In the thread: decide, write and answer; then refresh the learner, before the next call comes."""
         calls = [call for call, _ in group]
         try:
             results = self._agent.ask_and_tell(calls)
-        except Exception as error:  # a defect; those who wait must hear of it
+        except Exception as error:  # a defect, which is the answer to all calls of the group
             results = [error] * len(calls)
         with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
             loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
         told = any(isinstance(call, TellCall) for call in calls)
-        if (told or self._agent.is_behind) and not self._catching_up:
-            self._catch_up(loop)
+        if (told or self._agent.lacks_rewards) and not self._refresh_scheduled:
+            self._refresh_learner(loop)
 
-    def _catch_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Done by the thread: take in rewards; again later, until all are."""
+    def _refresh_learner(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the thread: refresh the learner, and again later until it has all rewards."""
         try:
-            pause = self._agent.catch_up()
-        except Exception:  # the next call meets it again, and says so
+            pause = self._agent.refresh_learner()
+        except Exception:  # the next call meets it again, and reports it
             logger.exception("taking in rewards")
             pause = 0.0
-        self._catching_up = pause > 0
+        self._refresh_scheduled = pause > 0
         if pause:
             with contextlib.suppress(RuntimeError):  # the service has stopped
-                loop.call_soon_threadsafe(self._catch_up_later, loop, pause)
-
-    def _catch_up_later(self, loop: asyncio.AbstractEventLoop, pause: float) -> None:
-        loop.call_later(pause, lambda: self._thread.submit(self._catch_up, loop))
+                loop.call_soon_threadsafe(
+                    loop.call_later, pause, lambda: self._thread.submit(self._refresh_learner, loop)
+                )
 
     def _answer(self, loop: asyncio.AbstractEventLoop, answers: list[Any]) -> None:
         for (_, answer), result in answers:
@@ -151,7 +150,7 @@ class AgentThread:
         self._start_group(loop)
 
     async def overview(self) -> dict[str, Any]:
-        """What the live page shows of log and model, made at most once a second, however many watch."""
+        """What the live page shows of log and model; it is made at most once a second, for all requests."""
         async with self._overview_lock:
             begun = time.monotonic()
             if begun > self._overview_expires:
@@ -178,7 +177,7 @@ class AgentThread:
             self._ready_until = time.monotonic() + 1.0
 
     def close(self) -> None:
-        """Finish what was begun, and close the agent."""
+        """Finish the work that was begun, and close the agent."""
         for thread, opened in ((self._thread, self._agent), (self._reader, self._watch)):
             thread.submit(opened.close).result()
             thread.shutdown()
@@ -206,7 +205,7 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
 
 
 def _add_calls(app: FastAPI, agent: AgentThread) -> None:
-    """Asking, telling, and the arms that the agent knows by name."""
+    """Add the paths that ask, tell, and change or list the catalogue."""
 
     @app.post("/ask")
     async def ask(body: messages.Ask) -> messages.Decided | messages.DecidedSlate:
@@ -216,16 +215,16 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores;
         slots: how many arms to choose, to be shown together.
         """
-        (made,) = await agent.ask([body.context], body, single=True)
-        return messages.Decided.of(made) if body.slots is None else messages.DecidedSlate.of(made)
+        (decision,) = await agent.ask([body.context], body, single=True)
+        return messages.Decided.of(decision) if body.slots is None else messages.DecidedSlate.of(decision)
 
     @app.post("/ask/batch")
     async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch | messages.SlateBatch:
         """Choose an arm for each of many contexts, or slots, all or none; quicker than one request for each."""
-        made = await agent.ask(body.contexts, body)
+        decisions = await agent.ask(body.contexts, body)
         if body.slots is not None:
-            return messages.SlateBatch(slates=[messages.DecidedSlate.of(slate) for slate in made])
-        return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in made])
+            return messages.SlateBatch(slates=[messages.DecidedSlate.of(slate) for slate in decisions])
+        return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in decisions])
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
@@ -251,8 +250,8 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
     async def set_arms(body: messages.Arms) -> messages.Catalogue:
         """Add arms to the catalogue, or give them new features; all or none."""
         await agent.do(lambda agent: agent.set_arms(body.arms, costs=body.costs))
-        every = (await agent.do(messages.Catalogue.of)).arms
-        return messages.Catalogue(arms={name: arm for name, arm in every.items() if name in body.arms})
+        catalogue = (await agent.do(messages.Catalogue.of)).arms
+        return messages.Catalogue(arms={name: arm for name, arm in catalogue.items() if name in body.arms})
 
     @app.delete("/arms")
     async def retire_arm(name: Annotated[messages.Name, Query()]) -> messages.Retired:
@@ -268,7 +267,7 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
 
 def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
-    """What the agent knows, and how the service does."""
+    """Add the paths that report on the agent and on the service."""
 
     @app.get("/status")
     async def status() -> messages.Status:
@@ -306,7 +305,7 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
 
 
 def _add_pages(app: FastAPI, token_needed: bool) -> None:
-    """Pages for people: the live one, and how to call the paths that were added before."""
+    """Add the live page, and the page that says how to call the paths that were added before."""
     live, reference = live_page(token_needed), reference_page(app.openapi())
 
     @app.get("/", include_in_schema=False)
@@ -319,20 +318,20 @@ def _add_pages(app: FastAPI, token_needed: bool) -> None:
 
 
 class Call:
-    """What a POST does: its body is checked, and the answer of its function written, both as their types say.
+    """The endpoint of a POST: it checks the body, calls the function of the route, and encodes its answer.
 
-    The gate calls it. FastAPI, which describes it in /openapi.json, could do so too, but what it does for calls that
-    have more than a body takes longer than a decision.
+    The gate calls it. FastAPI, which describes it in /openapi.json, could call the function too, but what FastAPI does
+    besides takes longer than a decision.
     """
 
     def __init__(self, route: APIRoute, most: int) -> None:
-        self.path, self._work, self._most = route.path, route.endpoint, most
-        self._checked = get_type_hints(route.endpoint)["body"].model_validate
+        self.path, self._function, self._most = route.path, route.endpoint, most
+        self._validate = get_type_hints(route.endpoint)["body"].model_validate
 
     async def __call__(self, body: bytes) -> Response:
-        """The answer to the client, whatever happens."""
+        """The answer to the client, also if there is an error."""
         try:
-            answer = await self._work(self._checked(self._content(body)))
+            answer = await self._function(self._validate(self._content(body)))
             return Response(answer.model_dump_json(), media_type="application/json")
         except Exception as error:
             refusal = _as_refusal("POST", self.path, error)
@@ -341,7 +340,7 @@ class Call:
             return refusal.response()
 
     def _content(self, body: bytes) -> Any:
-        """The body as Python values. NaN and infinity are let through here, and refused where their field is known."""
+        """The body as Python values. NaN and infinity are accepted here; validation refuses them with their field."""
         try:
             content = json.loads(body, object_pairs_hook=_without_repeats) if body else None
         except RecursionError:
@@ -350,7 +349,7 @@ class Call:
             raise Refusal(400, f"the body is not JSON: {error}") from None
         if content is None:
             raise Refusal(422, "Field required")
-        # Before anything else looks at each: checking half a million wrong items would keep all others waiting.
+        # Before each item is checked: checking half a million wrong items would keep other requests waiting.
         for field, part in content.items() if isinstance(content, dict) else ():
             if isinstance(part, dict | list) and len(part) > self._most:
                 raise Refusal(422, f"at most {self._most} in one request, got {len(part)}", field)
@@ -385,7 +384,7 @@ def _as_refusal(method: str, path: str, error: Exception) -> Refusal:
             more = f" (and {len(others)} more)" if others else ""
             place = first["loc"] if isinstance(error, RequestValidationError) else ("body", *first["loc"])
             return Refusal(422, f"{first['msg']}{more}", field_name(place))
-        case FileError():  # its text has the path of the file, which is nobody's business outside
+        case FileError():  # its text has the path of the file, which clients must not see
             logger.error("%s %s: %s", method, path, error)
             reason = (
                 "the file or database of the agent cannot be read or written just now; the log of the service says why"

@@ -17,8 +17,8 @@ import numpy as np
 from adadim.core.checks import integer, not_negative, positive, shown
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 
-RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, come back
-LONGEST_PAUSE = 30.0  # seconds
+RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, and a later attempt may succeed
+LONGEST_PAUSE_SECONDS = 30.0
 
 Offered = Mapping[str, Any] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
 Costs = Mapping[str, float] | None
@@ -127,17 +127,17 @@ class Client:
     ) -> list[Any]:
         """Which arm to play in each of many contexts, all or none; see `ask`, and `adadim.Agent.ask_many`."""
         batch = [None if context is None else _plain(context, "contexts") for context in contexts]
-        made = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
-        return [_answer(one) for one in made["decisions" if slots is None else "slates"]]
+        answer = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
+        return [_answer(one) for one in answer["decisions" if slots is None else "slates"]]
 
     def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
-        """Report what a decision earned, or the arms of a slate; gives whether that was new. Twice is harmless."""
-        return bool(self._call("POST", "/tell", _told(id, reward))["told"])
+        """Report the reward of a decision, or of a slate by arm; gives whether that was new. Twice is harmless."""
+        return bool(self._call("POST", "/tell", _reward_report(id, reward))["told"])
 
     def tell_many(self, rewards: Mapping[int, Any] | Iterable[tuple[int, Any]]) -> int:
         """Report what many decisions or slates earned, all or none; gives how many were new."""
         pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-        batch = [_told(id, reward) for id, reward in pairs]
+        batch = [_reward_report(id, reward) for id, reward in pairs]
         return int(self._call("POST", "/tell/batch", {"rewards": batch})["told"])
 
     def arms(self) -> dict[str, dict[str, Any]]:
@@ -177,7 +177,7 @@ class Client:
         self.close()
 
     def _call(self, method: str, path: str, content: Any = None) -> Any:
-        """The answer of the service, after as many attempts as it takes."""
+        """The answer of the service, after several attempts if they are needed."""
         body = None if content is None else json.dumps(content, allow_nan=False).encode()
         headers = {**self._headers, **({"Content-Type": "application/json"} if body is not None else {})}
         problem = ""
@@ -207,7 +207,7 @@ class Client:
                 if retry_after.isdigit():
                     wait = max(wait, float(retry_after))
             if attempt + 1 < self.attempts:
-                self.sleep(min(wait, LONGEST_PAUSE))
+                self.sleep(min(wait, LONGEST_PAUSE_SECONDS))
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
         raise ServiceError(f"{self.url} was called {times} without success: {problem}")
 
@@ -221,21 +221,21 @@ def _reason(status: int, answer: bytes) -> str:
         return f"{status}, {answer[:200].decode(errors='replace')}"
 
 
-def _answer(made: Mapping[str, Any]) -> Answer | AnswerSlate:
-    if "decisions" not in made:
-        return Answer(made["id"], made["arm"], made["probability"])
-    decisions = tuple(Answer(one["id"], one["arm"], one["probability"]) for one in made["decisions"])
-    return AnswerSlate(made["id"], tuple(one.arm for one in decisions), decisions)
+def _answer(message: Mapping[str, Any]) -> Answer | AnswerSlate:
+    if "decisions" not in message:
+        return Answer(message["id"], message["arm"], message["probability"])
+    decisions = tuple(Answer(one["id"], one["arm"], one["probability"]) for one in message["decisions"])
+    return AnswerSlate(message["id"], tuple(one.arm for one in decisions), decisions)
 
 
-def _told(id: int, reward: Any) -> dict[str, Any]:
+def _reward_report(id: int, reward: Any) -> dict[str, Any]:
     if isinstance(reward, Mapping):
         return {"id": int(id), "rewards": {arm: _plain(one, "reward") for arm, one in reward.items()}}
     return {"id": int(id), "reward": _plain(reward, "reward")}
 
 
 def _offer(arms: Offered, costs: Costs, slots: int | None) -> dict[str, Any]:
-    """What is offered, as the service takes it."""
+    """The fields of a request that say what is offered."""
     content: dict[str, Any] = {} if slots is None else {"slots": _plain(slots, "slots")}
     if isinstance(arms, Mapping):
         content["arms"] = _features(arms)

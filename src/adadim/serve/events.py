@@ -1,4 +1,4 @@
-"""What a service tells whoever runs it: one line of JSON for each request and each event, or plain text."""
+"""The log of a service: one line of JSON for each request and each event, or plain text."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ logger = logging.getLogger("adadim.serve")
 
 
 def report(event: str, **fields: Any) -> None:
-    """Log an event with its fields; programs that have set up nothing show warnings and errors only."""
+    """Log an event with its fields; without a set-up of logging, Python shows warnings and errors only."""
     logger.info(event, extra={"fields": fields})
-
-
-def wanted() -> bool:
-    """Whether events are logged at all."""
-    return logger.isEnabledFor(logging.INFO)
 
 
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON: time (UTC), level, logger, event, its fields, and the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record as a line of JSON."""
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

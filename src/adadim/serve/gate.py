@@ -1,4 +1,4 @@
-"""What every request passes before the application: rate, host, token, type and size are checked, and it is timed."""
+"""Checks of every request before the application (rate, host, token, type, size), and its time and status counted."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ logger = logging.getLogger("adadim.serve")
 
 PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")  # they show nothing of the agent
 METHODS = ("GET", "POST", "DELETE")
-DRAINED = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
-# The answer to a POST is kept by nobody, and no page.
+DRAIN_FACTOR = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
+# Browsers do not cache the answer to a POST, nor show it as a page: it needs fewer headers.
 HEADERS_OF_POST = [(b"x-content-type-options", b"nosniff")]
 HEADERS = [*HEADERS_OF_POST, (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 LATENCIES_KEPT = 1000  # of each path, for the percentiles
 FEWEST_FOR_P99 = 20  # calls below which the largest latency is all that a 99th percentile would say
-AGENT_NUMBERS = {
+AGENT_GAUGES = {
     "decisions": "Decisions in the log.",
     "rewards": "Decisions that have a reward.",
     "outstanding": "Decisions that wait for a reward.",
@@ -44,9 +44,9 @@ AGENT_NUMBERS = {
 
 
 class Gate:
-    """Refuses what should not reach the application, hands over the rest with its whole body, and counts both.
+    """Refuses requests that should not reach the application, passes on the others with their bodies, and counts both.
 
-    `posts` are what answers a POST, by its path; all else is for the application.
+    `posts` are the functions that answer a POST, by path; the application answers all else.
     """
 
     def __init__(
@@ -65,26 +65,26 @@ class Gate:
             await self.app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
-        more = HEADERS_OF_POST if scope["method"] == "POST" else HEADERS
+        added_headers = HEADERS_OF_POST if scope["method"] == "POST" else HEADERS
 
-        async def noting(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *more]
+                message["headers"] = [*message.get("headers", ()), *added_headers]
             await send(message)
 
         try:
             try:
                 body = await self.admit(scope, receive)
             except Refusal as refusal:
-                await refusal.response()(scope, receive, noting)
+                await refusal.response()(scope, receive, send_with_headers)
                 return
             post = self.posts.get(scope["path"]) if scope["method"] == "POST" else None
             if post is None:
-                await self.app(scope, _replaying(body, receive), noting)
+                await self.app(scope, _replaying(body, receive), send_with_headers)
             else:
-                await (await post(body))(scope, receive, noting)
+                await (await post(body))(scope, receive, send_with_headers)
         except Exception:  # a defect: it was answered by 500, and the service goes on
             logger.exception("%s %s", scope["method"], scope["path"])
         finally:
@@ -92,13 +92,13 @@ class Gate:
             method = scope["method"] if scope["method"] in METHODS else "other"
             seconds = time.perf_counter() - begun
             self.metrics.observe(path, method, status, seconds)
-            if events.wanted():
+            if logger.isEnabledFor(logging.INFO):
                 client = scope["client"][0] if scope.get("client") else None
                 took = round(1000 * seconds, 3)
                 events.report("request", method=method, path=path, status=status, ms=took, client=client)
 
     async def admit(self, scope: Scope, receive: Receive) -> bytes:
-        """The body of a request that may go on."""
+        """The body of a request, after all checks."""
         client = scope.get("client")
         wait = self.rate_limit.take(client[0] if client else "")
         if wait:
@@ -115,7 +115,7 @@ class Gate:
         try:
             async with asyncio.timeout(self.settings.request_timeout):
                 return await self._read_body(headers.get(b"content-length", b"0"), receive)
-        except _LeftError:
+        except _DisconnectError:
             raise Refusal(400, "the client left before the request was complete") from None
         except TimeoutError:
             reason = f"the request was not complete after {self.settings.request_timeout:g} seconds"
@@ -136,31 +136,31 @@ class Gate:
 
     async def _read_body(self, declared: bytes, receive: Receive) -> bytes:
         most = self.settings.largest_body
-        parts, size, more = [], 0, not (declared.isdigit() and int(declared) > DRAINED * most)
+        parts, size, more = [], 0, not (declared.isdigit() and int(declared) > DRAIN_FACTOR * most)
         too_large = not more
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise _LeftError
+                raise _DisconnectError
             part = message.get("body", b"")
             size += len(part)
             too_large = size > most
             if not too_large:
                 parts.append(part)
-            more = message.get("more_body", False) and size <= DRAINED * most
+            more = message.get("more_body", False) and size <= DRAIN_FACTOR * most
         if too_large:
             raise Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
         return b"".join(parts)
 
 
-class _LeftError(Exception):
-    """The client left before its request was complete."""
+class _DisconnectError(Exception):
+    """The client disconnected before its request was complete."""
 
 
 class RateLimit:
     """A token bucket for each address: `burst` calls at once, `rate` per second on average (0: no limit).
 
-    Of `addresses` that are remembered, the one that called longest ago is forgotten first.
+    The last `addresses` that called are remembered.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class RateLimit:
         self.calls: OrderedDict[str, tuple[float, float]] = OrderedDict()  # calls left, and as of when
 
     def take(self, address: str) -> float:
-        """Seconds to wait before the next call; 0 if this one may go on, which is then counted."""
+        """Seconds to wait before the next call; 0 if this one is allowed, which is then counted."""
         if self.rate == 0:
             return 0.0
         now = self.clock()
@@ -234,7 +234,7 @@ class Metrics:
         add("request_seconds", "histogram", "Seconds that successful requests took.", latencies)
         uptime = f"{time.time() - self.started:.3f}"
         add("uptime_seconds", "gauge", "Seconds since the service started.", {"": uptime})
-        for name, meaning in AGENT_NUMBERS.items():
+        for name, meaning in AGENT_GAUGES.items():
             add(name, "gauge", meaning, {"": numbers[name]})
         return "\n".join(lines) + "\n"
 
@@ -251,7 +251,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    """The messages of a request whose body was read already."""
+    """A `receive` for a request whose body was read already."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

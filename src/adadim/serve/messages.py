@@ -1,4 +1,4 @@
-"""What requests, answers and refusals look like. OpenAPI is made from these, and so are the answers themselves."""
+"""The bodies of requests, answers and refusals, as types, from which OpenAPI and the answers are made."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Decided(_Message):
 
     @classmethod
     def of(cls, decision: AgentDecision) -> Decided:
-        """What is answered of a decision."""
+        """The message of a decision."""
         return cls(id=decision.id, arm=decision.arm, probability=decision.probability)
 
 
@@ -85,7 +85,7 @@ class DecidedSlate(_Message):
 
     @classmethod
     def of(cls, slate: Slate) -> DecidedSlate:
-        """What is answered of a slate."""
+        """The message of a slate."""
         return cls(id=slate.id, decisions=[Decided.of(decision) for decision in slate.decisions])
 
 
@@ -104,10 +104,10 @@ class Tell(_Message):
 
     def answer(self, field: str = "reward") -> tuple[int, float | dict[str, float]]:
         """Id and reward as `Agent.tell` takes them."""
-        told = self.reward if self.rewards is None else self.rewards
-        if told is None or (self.reward is not None and self.rewards is not None):
+        reward = self.reward if self.rewards is None else self.rewards
+        if reward is None or (self.reward is not None and self.rewards is not None):
             raise Refusal(422, "give either reward, a number, or rewards of a slate by arm", field)
-        return self.id, told
+        return self.id, reward
 
 
 class Batch(_Message):
@@ -150,13 +150,13 @@ class Catalogue(_Message):
 
 
 class Retired(_Message):
-    """The arm that is gone."""
+    """The arm that was taken out of the catalogue."""
 
     retired: str = Field(examples=["sku-1"])
 
 
 class Status(_Message):
-    """How things stand, in numbers; as `Agent.status` says, without the place of the file."""
+    """The state of the agent in numbers, as `Agent.status` gives it, without the path of the file."""
 
     decisions: int
     rewards: int
@@ -209,7 +209,7 @@ class Dimension(_Message):
 
 
 class Health(_Message):
-    """That the service answers."""
+    """The state and the version of the service."""
 
     status: str
     version: str

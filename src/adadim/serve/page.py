@@ -21,21 +21,21 @@ import numpy as np
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.log import Answer, DayRewards, Round
+from adadim.agent.log import DayRewards, Round, TimedReward
 from adadim.agent.stores import open_log
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
-LAST_DECISIONS = 1000  # that the shares are taken of
-LAST_REWARDS = 1000  # that waits are taken of, and means over hours and decisions
+LAST_DECISIONS = 1000  # in the shares of arms
+LAST_REWARDS = 1000  # in the waits, and in the means over hours and decisions
 LAST_DAYS = 60
-FEWEST_POINTS = 3  # of days or of hours, to be drawn as such
+FEWEST_POINTS = 3  # of days or of hours, with fewer of which rewards are shown by shorter units
 SINGLE_REWARDS = 30  # up to so many are drawn one by one
-MOST_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more
-HOUR = 3600  # seconds
+MOST_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more rewards
+HOUR_SECONDS = 3600
 ARMS_SHOWN = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-QUANTILE = 1.96  # of the normal distribution, for 95%
+NORMAL_QUANTILE = 1.96  # for an interval of 95%
 REFERENCE_STYLE = """
 .wide { max-width: 780px; }
 article { margin-bottom: 12px; }
@@ -51,50 +51,50 @@ class Watch:
     """A reader of an agent's log, which cannot write, and reads each reward once."""
 
     def __init__(self, path: str | Path) -> None:
-        self._log, self._seen = open_log(path, write=False), 0
+        self._log, self._last_row = open_log(path, write=False), 0  # the last row of rewards that was read
         self._days: dict[int, DayRewards] = {}
-        self._answers: dict[int, Answer] = {}  # by decision
+        self._rewards: dict[int, TimedReward] = {}  # by decision
         self.close = self._log.close
 
     def overview(self) -> dict[str, Any]:
         """What the live page shows of the log; `offer` is the last one, or None."""
         with self._log.transaction(write=False):
-            days, answers = self._read_rewards()
-            chosen, offer = self._log.choices(LAST_DECISIONS), self._log.last_asked()
-        total = sum(chosen.values())
+            days, rewards = self._read_rewards()
+            counts, offer = self._log.recent_choices(LAST_DECISIONS), self._log.last_asked()
+        total = sum(counts.values())
         shares: list[dict[str, Any]] = [
-            {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(chosen.items())[:ARMS_SHOWN]
+            {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(counts.items())[:ARMS_SHOWN]
         ]
-        rest = list(chosen.values())[ARMS_SHOWN:]
-        if rest:
-            shares.append({"arm": None, "arms": len(rest), "decisions": sum(rest), "share": sum(rest) / total})
+        others = list(counts.values())[ARMS_SHOWN:]
+        if others:
+            shares.append({"arm": None, "arms": len(others), "decisions": sum(others), "share": sum(others) / total})
         return {
             "offer": offer,
             "days": days,
-            "trend": _trend(days, answers),
-            "waits": _waits(answers),
+            "trend": _trend(days, rewards),
+            "waits": _waits(rewards),
             "shares": shares,
             "shares_text": f"Of the last {total:,} decisions" if total > 1 else "",
         }
 
-    def _read_rewards(self) -> tuple[list[dict[str, Any]], list[Answer]]:
+    def _read_rewards(self) -> tuple[list[dict[str, Any]], list[TimedReward]]:
         """The last days whose decisions have rewards, and the last rewards, in the order of their decisions.
 
         What was compacted before this object was made is not counted.
         """
-        for day, rewards, total, squares in self._log.day_rewards(self._seen):
+        for day, rewards, total, squares in self._log.day_rewards(self._last_row):
             before = self._days.get(day, DayRewards(day, 0, 0.0, 0.0))
             total, squares = before.total + total, before.squares + squares
             self._days[day] = DayRewards(day, before.rewards + rewards, total, squares)
-        for answer in self._log.answers(self._seen, LAST_REWARDS):
-            if answer.first:
-                self._answers[answer.number] = answer
-            elif answer.number in self._answers:
-                self._answers[answer.number] = self._answers[answer.number]._replace(reward=answer.reward)
-        self._answers = dict(list(self._answers.items())[-LAST_REWARDS:])
-        self._seen = self._log.place().reward
+        for reward in self._log.recent_rewards(self._last_row, LAST_REWARDS):
+            if reward.is_first:
+                self._rewards[reward.number] = reward
+            elif reward.number in self._rewards:
+                self._rewards[reward.number] = self._rewards[reward.number]._replace(reward=reward.reward)
+        self._rewards = dict(list(self._rewards.items())[-LAST_REWARDS:])
+        self._last_row = self._log.place().reward
         days = [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
-        return days, sorted(self._answers.values())
+        return days, sorted(self._rewards.values())
 
 
 def _day_shown(rewards: DayRewards) -> dict[str, Any]:
@@ -107,20 +107,20 @@ def _mean(count: int, total: float, squares: float) -> dict[str, Any]:
     """How many rewards there are, their mean and a 95% interval of it."""
     mean = total / count
     spread = max(squares / count - mean**2, 0.0) * count / max(count - 1, 1)
-    half = QUANTILE * math.sqrt(spread / count)
+    half = NORMAL_QUANTILE * math.sqrt(spread / count)
     return {"rewards": count, "mean": mean, "low": mean - half, "high": mean + half}
 
 
-def _trend(days: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
-    """The reward over time: by days, by hours if there are too few of these, else by decisions.
+def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) -> dict[str, Any]:
+    """The reward over time: by days, by hours if there are too few days, by decisions if there are too few hours.
 
-    Each point has its place on the axis (`at`), a short name for there and a long one for who points at it.
+    Each point has its place on the axis (`at`), a short name for the axis and a long one for the tooltip.
     """
     hours: dict[int, list[float]] = {}
-    for answer in answers:
-        hours.setdefault(int(answer.decided // HOUR), []).append(answer.reward)
-    counted = f" of the last {len(answers):,} decisions with a reward"
-    if len(days) >= FEWEST_POINTS or len(answers) < 2:
+    for one in rewards:
+        hours.setdefault(int(one.decision_time // HOUR_SECONDS), []).append(one.reward)
+    counted = f" of the last {len(rewards):,} decisions with a reward"
+    if len(days) >= FEWEST_POINTS or len(rewards) < 2:
         text = "Mean reward of the decisions of each day (UTC), with a 95% interval"
         points = [
             {**day, "at": datetime.fromisoformat(day["day"]).toordinal(), "short": day["day"][5:], "long": day["day"]}
@@ -128,19 +128,19 @@ def _trend(days: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict
         ]
         return {"by": "day", "text": text, "points": points}
     if len(hours) >= FEWEST_POINTS:
-        text, points = f"Mean reward{counted if len(answers) == LAST_REWARDS else ''} by hour (UTC), 95% interval", []
-        for hour, rewards in sorted(hours.items()):
+        text, points = f"Mean reward{counted if len(rewards) == LAST_REWARDS else ''} by hour (UTC), 95% interval", []
+        for hour, in_hour in sorted(hours.items()):
             start = EPOCH + timedelta(hours=hour)
             names = {"short": f"{start:%H:%M}", "long": f"{start:%Y-%m-%d %H:%M}"}
-            points.append({"at": hour, **names, **_mean_of(rewards)})
+            points.append({"at": hour, **names, **_mean_of(in_hour)})
         return {"by": "hour", "text": text, "points": points}
-    single = len(answers) <= SINGLE_REWARDS
-    groups = len(answers) if single else min(MOST_GROUPS, len(answers) // SMALLEST_GROUP)
+    single = len(rewards) <= SINGLE_REWARDS
+    groups = len(rewards) if single else min(MOST_GROUPS, len(rewards) // SMALLEST_GROUP)
     points = []
-    for part in np.array_split(np.arange(len(answers)), groups):
-        first, last = answers[part[0]].number, answers[part[-1]].number
+    for part in np.array_split(np.arange(len(rewards)), groups):
+        first, last = rewards[part[0]].number, rewards[part[-1]].number
         named = f"decision {last}" if single else f"decisions {first} to {last}"
-        points.append({"at": last, "short": str(last), "long": named, **_mean_of([answers[i].reward for i in part])})
+        points.append({"at": last, "short": str(last), "long": named, **_mean_of([rewards[i].reward for i in part])})
     text = f"Reward{counted}" if single else f"Mean reward{counted}, in {groups} groups, 95% interval"
     return {"by": "decision", "text": text, "points": points}
 
@@ -149,9 +149,9 @@ def _mean_of(rewards: Sequence[float]) -> dict[str, Any]:
     return _mean(len(rewards), sum(rewards), sum(reward**2 for reward in rewards))
 
 
-def _waits(answers: Sequence[Answer]) -> dict[str, Any]:
+def _waits(rewards: Sequence[TimedReward]) -> dict[str, Any]:
     """How long the last rewards took to come, in seconds: of how many, their median and their 90% quantile."""
-    waits = [max(answer.told - answer.decided, 0.0) for answer in answers if answer.told is not None]
+    waits = [max(one.reward_time - one.decision_time, 0.0) for one in rewards if one.reward_time is not None]
     median, late = np.percentile(waits, [50, 90]).tolist() if waits else (None, None)
     return {"rewards": len(waits), "median": median, "p90": late}
 

@@ -1,4 +1,4 @@
-"""Running a service until it is told to stop."""
+"""A process that serves until it is stopped."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
 
 KEEP_ALIVE_SECONDS = 30  # that a connection may wait for its next request
-MOST_CONNECTIONS = 1000  # beyond which clients are told to come back: 503
+MOST_CONNECTIONS = 1000  # beyond which the answer is 503
 BACKLOG = 512  # connections that wait to be accepted
-HEAD_BYTES = 16 * 1024  # of a request's line and headers
+HEAD_BYTES = 16 * 1024  # the most of a request's line and headers
 SHUTDOWN_SECONDS = 15  # that requests under way have when the service stops
 
 
@@ -79,7 +79,7 @@ class Service:
                 http=type("Protocol", (TimedProtocol,), {"request_timeout": settings.request_timeout}),
                 ws="none",
                 lifespan="off",
-                log_level="error",  # a bad request is the client's affair: it gets its answer, and the log stays short
+                log_level="error",  # a bad request is answered, and does not belong in the log
                 access_log=False,
                 proxy_headers=False,  # the address of a client is not what the client says it is
                 server_header=False,
@@ -95,7 +95,7 @@ class Service:
         """Serve until SIGTERM, Ctrl-C or `stop`; requests under way are finished first."""
         events.report("started", url=self.url)
         try:
-            # uvicorn stops in good order, then raises the signal again for whoever called it.
+            # uvicorn finishes its requests, then raises the signal again in this process.
             with self._listener, one_thread, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
@@ -171,20 +171,20 @@ class TimedProtocol(H11Protocol):
 
 
 class GatheredWrites:
-    """A transport that sends what is written in one go once the event loop comes round: head and body of an answer."""
+    """A transport that sends all that is written in one turn of the event loop at once: head and body of an answer."""
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop, self._parts = transport, loop, list[bytes]()
 
     def write(self, data: bytes) -> None:
-        """Send this soon, after what was written before."""
+        """Send this in the next turn of the event loop, after what was written before."""
         if data:
             if not self._parts:
                 self._loop.call_soon(self._flush)
             self._parts.append(data)
 
     def close(self) -> None:
-        """Send the rest, then close."""
+        """Send what was written, then close."""
         self._flush()
         self._transport.close()
 
@@ -198,13 +198,13 @@ class GatheredWrites:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The address of a service that listens there."""
+    """The URL of a service that listens on a socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that takes connections from now on."""
+    """A socket that accepts connections from now on."""
     address = (settings.host, settings.port)
     try:
         family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]

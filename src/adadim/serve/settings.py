@@ -1,4 +1,4 @@
-"""How a service is set up: where it listens, who may call it, and how much it takes from whom."""
+"""Settings of a service: its address, its token, and limits on what clients send."""
 
 from __future__ import annotations
 

@@ -20,19 +20,19 @@ from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
 
-RESTART_SECONDS = 1.0  # before a process is started in the place of one that died
+RESTART_SECONDS = 1.0  # before a process that died is replaced
 
 
 def run_workers(path: str | Path, settings: Settings, count: int, ready: Callable[[str], None]) -> None:
-    """Serve by `count` processes until SIGTERM or Ctrl-C; `ready` is told the address once it takes connections.
+    """Serve by `count` processes until SIGTERM or Ctrl-C; `ready` is called with the URL once it accepts connections.
 
-    All accept connections on the same port, and each has the agent opened for itself. One that dies is replaced.
+    All accept connections on the same port, and each opens the agent for itself. A process that dies is replaced.
     """
-    Agent.open(path).close()  # what is wrong with it is said before anything is started
+    Agent.open(path).close()  # so that an error is raised before any process is started
     context = multiprocessing.get_context("spawn")
 
     def start(listener: socket.socket) -> BaseProcess:
-        process = context.Process(target=_work, args=(path, settings, listener), name="adadim-serve")
+        process = context.Process(target=_serve, args=(path, settings, listener), name="adadim-serve")
         process.start()
         return process
 
@@ -57,8 +57,8 @@ def run_workers(path: str | Path, settings: Settings, count: int, ready: Callabl
                 process.kill()
 
 
-def _work(path: str | Path, settings: Settings, listener: socket.socket) -> None:
-    """Serve until told to stop, or until the process that started this one is gone."""
+def _serve(path: str | Path, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGTERM, or until the process that started this one has ended."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         service = Service(path, settings, listener)
@@ -67,10 +67,10 @@ def _work(path: str | Path, settings: Settings, listener: socket.socket) -> None
         raise SystemExit(1) from None
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_stop_without, args=(parent.sentinel, service), daemon=True).start()
+        threading.Thread(target=_stop_after_parent, args=(parent.sentinel, service), daemon=True).start()
     service.run()
 
 
-def _stop_without(sentinel: int, service: Service) -> None:
+def _stop_after_parent(sentinel: int, service: Service) -> None:
     wait([sentinel])
     service.stop()
