@@ -171,7 +171,7 @@ def test_learners_are_refreshed_in_the_background_until_they_have_all_rewards(sh
         first, second = at_once(lambda: client.ask(ARMS), lambda: client.ask(ARMS))
         at_once(lambda id=first.id: client.tell(id, 1.0), lambda id=second.id: client.tell(id, 0.5))
     end = time.monotonic() + 30
-    while agent.lacks_rewards:  # and nothing is asked any more
+    while agent.is_behind:  # and nothing is asked any more
         assert time.monotonic() < end
         time.sleep(0.01)
     assert agent._decider._learner.model.pulls[0] == 60

@@ -490,30 +490,30 @@ class Agent:
         results.update((at, [next(decisions) for _ in part]) for at, part in rounds.items())
         return [results[at] for at in range(len(calls))]
 
-    def refresh_learner(self) -> float:
+    def catch_up(self) -> float:
         """Let the learner learn from the rewards that all processes have told, so that the next decision need not wait.
 
         Otherwise the next decision learns from them first, which takes a few factorisations of a (d, d) matrix. Gives
-        in how many seconds to call this again, 0 if the learner is up to date; it is 0 without `refresh_in_background`.
+        in how many seconds to call this again, 0 if the learner is up to date; it is 0 without `work_behind`.
         """
         with self._lock:
             self._refresh()
-            return self._decider.refresh_learner(self._next_number)
+            return self._decider.catch_up(self._next_number)
 
     @property
-    def lacks_rewards(self) -> bool:
-        """Whether a decision now would not use all known rewards, because of `refresh_in_background`."""
+    def is_behind(self) -> bool:
+        """Whether a decision now would not use all known rewards, because of `work_behind`."""
         with self._lock:
-            return self._decider.lacks_rewards(self._next_number)
+            return self._decider.is_behind(self._next_number)
 
-    def refresh_in_background(self) -> None:
-        """From now on, let `refresh_learner` work in a thread of its own, if that takes longer than a decision.
+    def work_behind(self) -> None:
+        """From now on, let `catch_up` work in a thread of its own, if that takes longer than a decision.
 
         Decisions that are made meanwhile use earlier rewards, and count all decisions. This is for a service, which
-        calls `refresh_learner` after each reward. Without it, every decision uses all rewards that were told before.
+        calls `catch_up` after each reward. Without it, every decision uses all rewards that were told before.
         """
         with self._lock:
-            self._decider.refresh_in_background()
+            self._decider.work_behind()
 
     def correct(self, id: int, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.

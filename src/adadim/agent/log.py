@@ -16,12 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import BoolArray, FloatArray
 from adadim.core.checks import shown, suggestion
 from adadim.core.design import Design
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 
-BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 State = Literal["active", "masked", "retired"]
 Kind = Literal["waiting", "expired", "rewards", "answered"]
 Keep = Literal["all", "chosen"]

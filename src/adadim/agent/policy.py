@@ -87,7 +87,7 @@ class Decider:
     def prepare(self, number: int, exact: bool = False) -> LearnsFromSums:
         """The learner, brought up to date with the log, for decision `number`.
 
-        With `refresh_in_background` it may still lack rewards, unless it has to be `exact`.
+        With `work_behind` it may still lack rewards, unless it has to be `exact`.
         """
         model, state = self.model, self._model_state(number)
         self._take_refreshed_learner()
@@ -113,16 +113,16 @@ class Decider:
 
     # Refreshing the learner in the background
 
-    def refresh_in_background(self) -> None:
-        """From now on, let `refresh_learner` work in a thread, if that takes longer than a decision."""
+    def work_behind(self) -> None:
+        """From now on, let `catch_up` work in a thread, if that takes longer than a decision."""
         if self._background_thread is None:
             self._background_thread = ThreadPoolExecutor(1, thread_name_prefix="refresh")
 
-    def lacks_rewards(self, number: int) -> bool:
+    def is_behind(self, number: int) -> bool:
         """Whether a decision now would lack rewards that the model has."""
         return self._may_lack_rewards and self._model_state(number) != self._state
 
-    def refresh_learner(self, number: int) -> float:
+    def catch_up(self, number: int) -> float:
         """Bring the learner up to date with the model; gives in how many seconds to call again, 0 if it is."""
         self._take_refreshed_learner()
         if self._model_state(number) == self._state:

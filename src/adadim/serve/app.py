@@ -76,7 +76,7 @@ class AgentThread:
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
-            self._agent.refresh_in_background()
+            self._agent.work_behind()
             self._watch = self._reader.submit(Watch, path).result()
         except BaseException:
             self._thread.shutdown()
@@ -122,13 +122,13 @@ class AgentThread:
         with contextlib.suppress(RuntimeError):  # the service has stopped, and its clients are gone
             loop.call_soon_threadsafe(self._answer, loop, list(zip(group, results, strict=True)))
         told = any(isinstance(call, TellCall) for call in calls)
-        if (told or self._agent.lacks_rewards) and not self._refresh_scheduled:
+        if (told or self._agent.is_behind) and not self._refresh_scheduled:
             self._refresh_learner(loop)
 
     def _refresh_learner(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the thread: refresh the learner, and again later until it has all rewards."""
         try:
-            pause = self._agent.refresh_learner()
+            pause = self._agent.catch_up()
         except Exception:  # the next call meets it again, and reports it
             logger.exception("taking in rewards")
             pause = 0.0
