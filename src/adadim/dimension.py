@@ -22,7 +22,7 @@ from adadim.core.checks import between, integer, is_number, one_of, positive, re
 from adadim.core.display import card
 from adadim.core.frames import Tabular, without_frame
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.evidence import order_of
+from adadim.models.evidence import order_contradiction
 from adadim.models.factor import log_evidence, prior_precisions
 from adadim.models.moments import Moments
 
@@ -361,7 +361,7 @@ def _order(data: Pooled | Moments) -> str | None:
         extent = np.abs(x).max(axis=0, initial=0.0)
         sums = (x.T * counts) @ x, gained @ x, data.squares, float(data.n), 0.0, extent
         data = Moments(*sums, first=counts @ x, total=float(gained.sum()))
-    return order_of(data)
+    return order_contradiction(data)
 
 
 def _choices(data: Pooled | Moments) -> float:

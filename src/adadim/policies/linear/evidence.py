@@ -217,7 +217,7 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         if isinstance(model, TunedContextModel) and self.problem.contextual and not self.problem.disjoint:
             pulls = [np.asarray(x, dtype=float) for x, _ in logged_features(self.problem, arms, rewards)]
             if pulls:
-                model.notice(np.stack(pulls, axis=1), self.everyone.to_numpy())
+                model.observe_offer(np.stack(pulls, axis=1), self.everyone.to_numpy())
         super().learn(arms, rewards)
 
     def restart(self, sums: Moments) -> None:
@@ -375,11 +375,11 @@ class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
         if here.features is not None:  # one of them chooses, and both have to know what was offered
             for learner in self.both:
                 assert isinstance(learner.model, TunedContextModel)
-                learner.model.notice(here.features, here)
+                learner.model.observe_offer(here.features, here)
         arms = rows.positions * 0
         for end, part, at in rows.split(here.of(self.ends()).astype(np.int64)):
             arms[at], _ = self.both[end].choose(part)
-        return choice_like(*self.prefix.model.decided(as_numpy(arms), here), self.problem.reference)
+        return choice_like(*self.prefix.model.arms_and_memo(as_numpy(arms), here), self.problem.reference)
 
     absorb, expect, answer = told_to_both("absorb"), told_to_both("expect"), told_to_both("answer")
     drop_expected, arms_added = told_to_both("drop_expected"), told_to_both("arms_added")

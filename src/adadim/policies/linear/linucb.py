@@ -99,10 +99,10 @@ class LinUCB(Policy):
 
     def model(self, problem: Problem, weights: Array | None = None) -> Model:
         """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
-        seen = {"dim": self.checked_dim(problem), "weights": weights}
+        dim = self.checked_dim(problem)
         if self.memory is None:
-            return linear_model(problem, self.ridge, self.form, self.only_supported, **seen)
-        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **seen)
+            return linear_model(problem, self.ridge, self.form, self.only_supported, dim, weights)
+        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, dim, weights)
 
 
 def linucb_of(policy: Policy, **others: Any) -> LinUCB:
@@ -145,8 +145,8 @@ class LinearLearner(Learner):
         chosen = self.largest(self.scores(here), masked, self.rule.ties)
         if self.clock is not None:
             self.clock.tick(here)
-        decided = model.decided(chosen, here)
-        return choice_like(*decided, self.problem.reference) if model.converts else decided
+        choice = model.arms_and_memo(chosen, here)
+        return choice_like(*choice, self.problem.reference) if model.converts else choice
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if self.model.converts:
@@ -171,7 +171,7 @@ class LinearLearner(Learner):
             super().learn(arms, rewards)
             return
         for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, self._context_model.logged(x))
+            self.absorb(x, gained, self.everyone, self._context_model.logged_memo(x))
 
     def arms_added(self) -> None:
         self.model.arms_added()
@@ -198,7 +198,7 @@ class LinearLearner(Learner):
 
     def expect_features(self, features: Array) -> None:
         """Count a pull of features (d,) whose reward is not known yet."""
-        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged(features[None]))
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged_memo(features[None]))
 
     def resume(self, decided: int, streams: Streams) -> None:
         super().resume(decided, streams)
@@ -277,7 +277,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
     def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
         """Arm that it would choose in one replication, had it learned `state` and nothing else."""
         assert row.features is not None
-        mean, width2 = state.predict(as_numpy(self._context_model.seen(row.features)), Rows.all(state.theta))
+        mean, width2 = state.predict(as_numpy(self._context_model.inputs(row.features)), Rows.all(state.theta))
         radius = self._radius
         if self.rule.radius == "oful":
             radius = self.rule.adaptive_radius(self.problem, state.logdet)
