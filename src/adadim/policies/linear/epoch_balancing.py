@@ -85,9 +85,9 @@ class EpochBalancing(Policy):
 
     def dims_for(self, dim: int) -> list[int]:
         """Dimensions of the bases: nested ones, thinned so that the z_i double."""
-        given = nested_dims(dim, self.ambient)
-        kept = [given[-1]]
-        for d in reversed(given[:-1]):
+        nested = nested_dims(dim, self.ambient)
+        kept = [nested[-1]]
+        for d in reversed(nested[:-1]):
             if 2 * self.sizes([d])[0] <= self.sizes([kept[0]])[0]:
                 kept.insert(0, d)
         return kept
@@ -144,7 +144,7 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
             "owed": 2.0 * np.stack(width, axis=1)[each, base],
         }
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         base, ids = memo["base"], rows.ids
         for b, members, at in rows.split(base):
             self.regressions[b].absorb(arms[at], x[at], rewards[at], members)
