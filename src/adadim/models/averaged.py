@@ -108,18 +108,18 @@ def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatAr
         root_j^2 = noise2 t_j + w_j^2 (1 - t_j) rest_j,    gain_j = w_j rest_j / root_j.
     """
     count, tail = len(w), np.cumsum(chances[::-1])[::-1]
-    short = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
-    np.cumsum(chances[:-1], out=short[1:])
+    head = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
+    np.cumsum(chances[:-1], out=head[1:])
     roots, gains, total = [], [], 0.0
-    for weight, t, left in zip(w[::-1].tolist(), tail[::-1].tolist(), short[::-1].tolist(), strict=True):
-        rest = max(t - left * total, 0.0)
-        root = math.sqrt(noise2 * t + weight * weight * left * rest)
-        gain = weight * rest / root if root and left else 0.0  # not used where all shorter prefixes are ruled out
+    for weight, t, h in zip(w[::-1].tolist(), tail[::-1].tolist(), head[::-1].tolist(), strict=True):
+        rest = max(t - h * total, 0.0)
+        root = math.sqrt(noise2 * t + weight * weight * h * rest)
+        gain = weight * rest / root if root and h else 0.0  # not used where all shorter prefixes are ruled out
         total += gain * gain
         roots.append(root)
         gains.append(gain)
     rows = np.empty((count + 1, count))
-    np.multiply(np.array(gains[::-1])[:, None], w * short, out=rows[:count])
+    np.multiply(np.array(gains[::-1])[:, None], w * head, out=rows[:count])
     rows[:count] *= triangle(count, -1)
     rows.flat[: count * count : count + 1] = roots[::-1]
     np.multiply(tail, w, out=rows[count])
@@ -289,7 +289,7 @@ def noise2_or_1(noise2: float) -> float:
 
 
 def drawn_length(chances: FloatArray, uniform: float) -> int:
-    """A length of the prefix that has these chances."""
+    """A length of the prefix drawn with these chances, by a uniform random number."""
     return min(int(np.searchsorted(np.cumsum(chances), uniform, side="right")) + 1, len(chances))
 
 

@@ -132,8 +132,8 @@ class FactoredRegression(CountsOpenPulls):
     def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
         """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
         x = namespace(contexts).stack([contexts] * count, axis=1).reshape(-1, 1, contexts.shape[-1])
-        every = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
-        mean, width2 = self.predict(x, every)
+        regressions = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
+        mean, width2 = self.predict(x, regressions)
         return mean.reshape(len(rows), -1), width2.reshape(len(rows), -1)
 
 

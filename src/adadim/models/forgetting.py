@@ -199,7 +199,7 @@ class Forgetting(Model):
 
 
 class ForgettingModel(Forgetting, FactorModel):
-    """Any offer, by the factor of V."""
+    """A model of any offer, by the Cholesky factor of V."""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         self.prepare_decision(rows)
@@ -299,13 +299,11 @@ class TunedForgettingFixedModel(TunedForgettingModel):
         return super().pulled_inputs(arms, rows, {**memo, "features": self.offered_arms[rows.ids, arms]})
 
 
-def forgetting_model(
-    problem: Problem, ridge: float, memory: float, supported: bool, dim: int, weights: Array | None
-) -> Model:
+def forgetting_model(problem: Problem, ridge: float, memory: float, supported: bool, **options: Any) -> Model:
     """As `linear_model`, with pulls that count half after `memory` further decisions."""
     if problem.contextual:
-        return ForgettingModel(memory, problem, ridge, dim=dim, weights=weights)
-    return ForgettingFixedModel(memory, problem, ridge, dim=dim, supported=supported, weights=weights)
+        return ForgettingModel(memory, problem, ridge, **options)
+    return ForgettingFixedModel(memory, problem, ridge, supported=supported, **options)
 
 
 def tuned_forgetting_model(problem: Problem, taper: float, factor: float, memory: float) -> Tuned:

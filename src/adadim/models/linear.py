@@ -27,8 +27,7 @@ from adadim.models.fixed import Posterior, check_precision
 from adadim.models.moments import Moments
 
 Memo = Mapping[str, Array]
-
-MakePosterior = Callable[[ActionSet, float], Posterior]
+"""What has to be remembered of a decision: arrays with an entry for each replication that it concerns."""
 
 
 @lru_cache(maxsize=2**12)
@@ -157,7 +156,7 @@ class FixedModel(Model):
         form: Form = "auto",
         supported: bool = False,
         weights: Array | None = None,
-        make: MakePosterior | None = None,
+        make: Callable[[ActionSet, float], Posterior] | None = None,
     ) -> None:
         self.weights = weights
         super().__init__(problem, problem.dim if dim is None else dim)
@@ -332,22 +331,15 @@ def moments_of(state: Any, pulls: Array) -> list[Moments]:
     return sums
 
 
-def linear_model(
-    problem: Problem,
-    ridge: float,
-    form: Form = "auto",
-    supported: bool = False,
-    dim: int | None = None,
-    weights: Array | None = None,
-) -> Model:
-    """The model for what a problem offers, in the first `dim` features (by default all), times `weights` if any."""
+def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **options: Any) -> Model:
+    """The model for what a problem offers; `options` are the number of features `dim` (default: all) and `weights`."""
     if problem.contextual:
-        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, dim=dim, weights=weights)
-    return FixedModel(problem, ridge, dim=dim, form=form, supported=supported, weights=weights)
+        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **options)
+    return FixedModel(problem, ridge, form=form, supported=supported, **options)
 
 
 class FactorModel(ContextModel):
-    """By the Cholesky factor of the regression, from which parameters can be drawn; fixed arms too, without weights."""
+    """A model by the Cholesky factor, from which parameters can be drawn; of fixed arms too, without weights."""
 
     fixed_operations = False
 
@@ -365,11 +357,11 @@ class FactorModel(ContextModel):
 
     def sample(self, spread: Array, rows: Rows) -> Array:
         """theta_hat + spread L^-1 (n, m, d) of spreads, for all regressions of `rows`; open pulls count in L alone."""
-        state, every = self.state, self.regressions(rows)
-        mean, inverse = every.of(state.w)[:, None, :], every.of(state.inverse)
+        state, regressions = self.state, self.regressions(rows)
+        mean, inverse = regressions.of(state.w)[:, None, :], regressions.of(state.inverse)
         if state.asked is None:
             return (mean + spread) @ inverse * state.weights
-        return (mean @ inverse + spread @ every.of(state.asked.inverse)) * state.weights
+        return (mean @ inverse + spread @ regressions.of(state.asked.inverse)) * state.weights
 
     def sampled_means(self, spread: Array, features: Array) -> Array:
         """Means (m, K) of arms (K, d) by m parameters as `sample` draws them, of spreads (m, d), in one replication.

@@ -142,7 +142,7 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
 
 
 def checked_new_arms(problem: Problem, features: Any, room: int) -> Array:
-    """Features (R, n, d) of arms to be added where there is room for that many more."""
+    """Features (R, n, d) of arms to be added, at most `room` of them."""
     if problem.contextual:
         raise InvalidValueError("arms come with each round of this problem: ask(features)")
     array = like(features, problem.reference) if isinstance(features, list | tuple) else features

@@ -282,7 +282,7 @@ class Learner(Player):
         return numbers
 
     def describe(self) -> Any:
-        """State in words and numbers, for people: a dict, or a list of one for each replication."""
+        """State in words and numbers: a dict, or a list of one for each replication."""
         rows = self.descriptions()
         if self.takes_late_rewards:
             for row, waiting in zip(rows, self.open_decisions().tolist(), strict=True):
@@ -423,7 +423,7 @@ class Learner(Player):
         return parts, still_open
 
     def _in_library(self, choice: Choice) -> Choice:
-        """A choice as arrays of the problem's library, which one that was read from a file is not yet."""
+        """A choice as arrays of the problem's library: one that was read from a file has NumPy's."""
         ids, arms, memo = choice
         return ids, *choice_like(arms, memo, self.problem.reference)
 

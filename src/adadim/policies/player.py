@@ -7,7 +7,7 @@ write it with. It is also all that a loop or a master calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -20,11 +20,9 @@ from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import EVERY, Rows
 from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
+from adadim.models.linear import Memo as Memo
 from adadim.models.moments import Moments
 from adadim.policies.assumptions import Need
-
-Memo = Mapping[str, Array]
-"""What a learner needs to remember of a decision: arrays with an entry for each replication that it concerns."""
 
 Choice = tuple[np.ndarray[Any, Any], Array, Memo]
 """Positions of replications, their arms, and what to remember of it."""
@@ -173,7 +171,7 @@ class Player(ABC):
         return rows if surely_all(available) else rows.offering(None, available)
 
     def sequence(self) -> Hashable:
-        """Name of the array operations of the next round, to replay where it is equal; None if the data decide."""
+        """Name of the array operations of the next round, replayed where it is equal; None if the data decide."""
         return type(self).__name__ if self.fixed_operations else None
 
     def check_arms(self, arms: Array) -> None:
@@ -269,7 +267,7 @@ def pulls_to_numpy(arms: Array, rewards: Array, rows: Rows, memo: Memo) -> tuple
 
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
-    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
+    """One memo of `count` replications from the memos of parts of them; entries that a part lacks are zero."""
     if len(parts) == 1:
         return parts[0][1]
     merged_memo: dict[str, Array] = {}

@@ -166,6 +166,6 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
                 regression.forget(r)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Dimensions still in, and rounds of each base, in each replication."""
+        """Dimensions of the bases still in, and rounds of each base, in each replication."""
         dims = [self.dims[smallest:] for smallest in self.smallest]
         return self.described(dims=dims, rounds_of_each_base=self.plays, rounds_of_this_epoch=self.rounds)

@@ -183,7 +183,7 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
             self._update_radii()
 
     def _update_radii(self) -> None:
-        """Follow the noise that the model estimates; where there is no end, the number of the round comes in later."""
+        """Update the radii by the noise that the model estimates; without end `radius` depends on the round too."""
         if not (self.model.changed or self.probing):
             return
         problem, noises = self.problem, self.model.noise

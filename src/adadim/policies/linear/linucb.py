@@ -99,10 +99,10 @@ class LinUCB(Policy):
 
     def model(self, problem: Problem, weights: Array | None = None) -> Model:
         """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
-        dim = self.checked_dim(problem)
+        options = {"dim": self.checked_dim(problem), "weights": weights}
         if self.memory is None:
-            return linear_model(problem, self.ridge, self.form, self.only_supported, dim, weights)
-        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, dim, weights)
+            return linear_model(problem, self.ridge, self.form, self.only_supported, **options)
+        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **options)
 
 
 def linucb_of(policy: Policy, **others: Any) -> LinUCB:

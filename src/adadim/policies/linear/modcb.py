@@ -93,14 +93,12 @@ def estimate_residual(explored: Any, rewards: Any, dim: int, contexts: Any = Non
             f"explored must be (n, d) and rewards (n,) with n of at least 2, got shapes {x.shape} and {y.shape}"
         )
     dim = integer(dim, "dim", least=0, most=x.shape[1] - 1, meaning="features of the smaller class")
-    offered = x if contexts is None else as_numpy(real_array(contexts, "contexts"))
-    if offered.ndim < 2 or offered.shape[-1] != x.shape[1]:
-        raise InvalidValueError(
-            f"contexts must have {x.shape[1]} features on their last axis, got shape {offered.shape}"
-        )
-    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(offered).all()):
+    arms = x if contexts is None else as_numpy(real_array(contexts, "contexts"))
+    if arms.ndim < 2 or arms.shape[-1] != x.shape[1]:
+        raise InvalidValueError(f"contexts must have {x.shape[1]} features on their last axis, got shape {arms.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(arms).all()):
         raise InvalidValueError("explored, rewards and contexts must be finite")
-    rows = offered.reshape(-1, x.shape[1])
+    rows = arms.reshape(-1, x.shape[1])
     form = residual_form(rows.T @ rows / len(rows), dim, not_negative(floor, "floor"))
     q, n = (x * (y * y)[:, None]).T @ x, len(x)
     fourth = float(np.square(np.vecdot(x @ form, x) * y * y).sum())
@@ -428,8 +426,8 @@ class ModCBLearner(RoundLearner, of=ModCB):
 
     def descriptions(self) -> list[dict[str, Any]]:
         dims = [self.dims[m] for m in self.current]
-        every = [list(self.dims) for _ in dims]
-        return self.described(dim=dims, dims=every, pulls=self.clock, explored=self.explored.count)
+        classes = [list(self.dims) for _ in dims]
+        return self.described(dim=dims, dims=classes, pulls=self.clock, explored=self.explored.count)
 
 
 class ClassLearner(ABC):

@@ -59,12 +59,12 @@ class BallRadius:
         return (16 / self.rho**2 + 8 / (3 * self.rho)) * self.log
 
     def drift(self, t: Any) -> Any:
-        """Upsilon(t): what errors of the arms' means can do."""
+        """Upsilon(t): bound on the effect of errors in the arms' means."""
         spread = 20 / 3 + 10 * self.noise / 3 * math.sqrt(1 + 2 * math.log(2 * self.arms * self.horizon / self.delta))
         return spread * (self.log + np.sqrt(t * self.log + self.log**2))
 
     def martingale(self, t: Any) -> Any:
-        """M(t): what noise can do."""
+        """M(t): bound on the effect of noise."""
         inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
         return self.bound + np.sqrt(2 * self.noise**2 * inner)
 

@@ -103,9 +103,9 @@ class Bases:
         if self.masked:
             arms = chosen * 0
             memo = {"base": chosen}
-            every, wide = rows.masked(chosen)
+            masked, wide = rows.masked(chosen)
             for b, learner in enumerate(self.learners):
-                proposed, base_memo = learner.choose(every.only(wide == b))
+                proposed, base_memo = learner.choose(masked.only(wide == b))
                 arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
                 memo |= marked({key: rows.of(values) for key, values in base_memo.items()}, b)
             return arms, memo
@@ -118,10 +118,10 @@ class Bases:
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
         if self.masked:
-            every, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
+            masked, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
             memo = dict(zip(memo, values, strict=True))
             for b, learner in enumerate(self.learners):
-                members = every.only(wide == b)
+                members = masked.only(wide == b)
                 # Arm 0 for the other replications: one that every base has.
                 learner.absorb(arms * members.mask, rewards, members, unmarked(memo, b))
             return
@@ -197,8 +197,8 @@ class MasterLearner(Learner):
         super().__init__(problem, streams)
         self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
-        alone = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
-        if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
+        separate = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
+        if not (separate or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             self.bases = Bases(self.base_learners(problem, children), problem.reference)
@@ -392,9 +392,9 @@ class CountingMasterLearner(MasterLearner):
         xp = self.xp
         return xp.where(which, values, xp.full_like(values, -math.inf))
 
-    def complexities(self, given: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
-        """d_i of each base (M,): as given, or its dimension, or the problem's."""
-        values = dims_of(policies, self.problem) if given is None else given
+    def complexities(self, stated: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
+        """d_i of each base (M,): as stated, or its dimension, or the problem's."""
+        values = dims_of(policies, self.problem) if stated is None else stated
         return per_base(values, len(policies), "complexities", self.problem.reference)
 
     def means(self, rows: Rows) -> Array:

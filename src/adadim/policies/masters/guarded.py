@@ -87,8 +87,8 @@ class Guarded(Policy):
 
     def policies(self, problem: Problem) -> list[Policy]:
         """The policy, the guard in its share of the rounds, and the guard alone."""
-        usual = LinUCBPlusPlus() if problem.actions.expressive else LinUCBPlusPlusCorral()
-        guard = self.guard or usual
+        default = LinUCBPlusPlus() if problem.actions.expressive else LinUCBPlusPlusCorral()
+        guard = self.guard or default
         return [self.policy or recommended(problem), guard, guard]
 
 

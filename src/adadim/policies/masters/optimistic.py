@@ -116,8 +116,8 @@ class BanditCombiner(Master):
         if self.targets == "plain":
             return plain
         log = self.log_term(horizon, len(coefficients))
-        usual = 1 / math.sqrt(self.constant * log * horizon)
-        h = np.full(len(coefficients), usual) if self.weights is None else np.array(self.weights, dtype=float)
+        default = 1 / math.sqrt(self.constant * log * horizon)
+        h = np.full(len(coefficients), default) if self.weights is None else np.array(self.weights, dtype=float)
         power = (1 - exponents) / exponents
         middle = promise_factor(exponents) * coefficients ** (1 / exponents) * horizon * h**power
         return np.asarray(plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h)
@@ -227,8 +227,8 @@ class UCBCorral(Master):
 
     def copies_for(self, horizon: int) -> int:
         """Number S of copies."""
-        usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
-        return usual if self.copies is None else self.copies
+        default = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
+        return default if self.copies is None else self.copies
 
     def median(self, means: Array, xp: Any) -> Array:
         """Median over the last axis, the copies."""

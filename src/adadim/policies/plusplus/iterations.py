@@ -194,9 +194,8 @@ class IteratedLearner(Learner):
         self.moments[index] = 0.0
         if i + 1 < len(self.schedule.iterations):
             self.iteration[rows.ids] += 1
-        if (self.iteration > i).all():
-            self.solvers.pop(i)
-        if i + 1 < len(self.schedule.iterations):
+            if (self.iteration > i).all():
+                self.solvers.pop(i)
             self.begin(i + 1, rows)
 
     def begin(self, i: int, rows: Rows) -> None:
