@@ -22,7 +22,7 @@ from adadim.core.checks import between, integer, is_number, one_of, positive, re
 from adadim.core.display import html_table
 from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.evidence import order_of
+from adadim.models.evidence import order_contradiction
 from adadim.models.factor import log_evidence, prior_precisions
 from adadim.models.moments import Moments
 
@@ -356,7 +356,7 @@ def _order(data: Pooled | Moments) -> str | None:
         extent = np.abs(x).max(axis=0, initial=0.0)
         sums = (x.T * counts) @ x, rewards @ x, data.squares, data.weight, 0.0, extent
         data = Moments(*sums, first=counts @ x, total=float(rewards.sum()))
-    return order_of(data)
+    return order_contradiction(data)
 
 
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:

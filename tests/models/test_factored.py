@@ -37,7 +37,7 @@ def test_means_and_widths_are_those_of_the_other_models(offer, library, late):
             np.testing.assert_allclose(as_numpy(ours), as_numpy(theirs), rtol=1e-9, atol=1e-12)
         arms, rewards = problem.xp.asarray(rng.integers(5, size=2)), problem.xp.asarray(rng.standard_normal(2))
         for model in models:
-            _, memo = model.decided(
+            _, memo = model.arms_and_memo(
                 as_numpy(arms) if model.converts else arms, rows.to_numpy() if model.converts else rows
             )
             if late and t % 3:

@@ -216,7 +216,7 @@ def test_contexts(name, library, raw):
         elif name == "Evidence":
             scale, ridge = tapers(1.75) / learner.model.units[0], float(learner.model.state.ridge[0])
         mean, width2 = expected(asked, features, ridge, scale, but=[newest])
-        seen = learner.model.seen(features[None] if name == "Evidence" else like(features[None], problem.reference))
+        seen = learner.model.inputs(features[None] if name == "Evidence" else like(features[None], problem.reference))
         rows = learner.everyone.to_numpy() if name == "Evidence" else learner.everyone
         found = learner.model.state.predict(seen, rows)
         close(found[0][0], mean)
@@ -240,7 +240,7 @@ def test_a_parameter_for_each_arm(policy):
     def look(asked, newest):
         wide = np.array([x_of(last["context"], arm) for arm in range(3)])
         mean, width2 = expected(asked, wide, RIDGE, np.ones(3 * DIM), but=[newest])
-        found = learner.model.predict_seen(last["context"][None], learner.everyone)
+        found = learner.model.predict_inputs(last["context"][None], learner.everyone)
         close(found[0][0], mean)
         close(found[1][0], width2)
 

@@ -196,7 +196,7 @@ def test_predictions_equal_a_solve_for_each_prefix(kind, library, rule, taper, d
 
 @every_kind
 def test_running_sums_where_features_are_many(kind, monkeypatch):
-    monkeypatch.setattr(factor, "FEW", 0)
+    monkeypatch.setattr(factor, "FEW_FEATURES", 0)
     learner, plain = adadim.PrefixLinUCB().start(problem_of(kind)), prefix_plain(kind, adadim.PrefixLinUCB())
 
     def look(offer, newest, arm):

@@ -37,7 +37,7 @@ def separately(model):
 @pytest.mark.parametrize("few", [0, 99])
 @pytest.mark.parametrize(("taper", "decay"), [(0.0, 0.0), (1.0, 2.0)])
 def test_optimism_in_lock_step_with_the_plain_version(taper, decay, few, monkeypatch):
-    monkeypatch.setattr(averaged, "FEW", few)
+    monkeypatch.setattr(averaged, "FEW_FEATURES", few)
     features, means, rng = world()
     learner = adadim.PrefixLinUCB(taper=taper, decay=decay, ties="lowest").start(
         adadim.Problem(features, horizon=ROUNDS)

@@ -24,7 +24,7 @@ from adadim.models.context import ContextPosterior, stacked
 from adadim.models.evidence import RIDGES as FINE_RIDGES
 from adadim.models.evidence import TunedContextModel, in_units
 from adadim.models.factor import (
-    FEW,
+    FEW_FEATURES,
     SMALLEST,
     averaged_arms,
     forward_solve,
@@ -79,10 +79,10 @@ class FewFeatures(ManyFeatures):
         count = len(chances)
         half = (count + 1) // 2
         rows = averaging_rows(self.w, chances, noise2) @ self.turned  # but for the last, lower triangular as both are
-        seen = np.empty((count + 1, self.z.shape[1]))
-        np.matmul(rows[:half, :half], self.z[:half], out=seen[:half])
-        np.matmul(rows[half:], self.z, out=seen[half:])
-        mean, deviations = seen[count], seen[:count]
+        products = np.empty((count + 1, self.z.shape[1]))
+        np.matmul(rows[:half, :half], self.z[:half], out=products[:half])
+        np.matmul(rows[half:], self.z, out=products[half:])
+        mean, deviations = products[count], products[:count]
         deviations *= deviations
         return mean, np.ones(count) @ deviations
 
@@ -108,18 +108,18 @@ def averaging_rows(w: FloatArray, chances: FloatArray, noise2: float) -> FloatAr
         root_j^2 = noise2 t_j + w_j^2 (1 - t_j) rest_j,    gain_j = w_j rest_j / root_j.
     """
     count, tail = len(w), np.cumsum(chances[::-1])[::-1]
-    short = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
-    np.cumsum(chances[:-1], out=short[1:])
+    head = np.zeros_like(w)  # 1 - tail, summed up so that nothing cancels
+    np.cumsum(chances[:-1], out=head[1:])
     roots, gains, total = [], [], 0.0
-    for weight, t, left in zip(w[::-1].tolist(), tail[::-1].tolist(), short[::-1].tolist(), strict=True):
-        rest = max(t - left * total, 0.0)
-        root = math.sqrt(noise2 * t + weight * weight * left * rest)
-        gain = weight * rest / root if root and left else 0.0  # nobody asks for it where all shorter ones are ruled out
+    for weight, t, h in zip(w[::-1].tolist(), tail[::-1].tolist(), head[::-1].tolist(), strict=True):
+        rest = max(t - h * total, 0.0)
+        root = math.sqrt(noise2 * t + weight * weight * h * rest)
+        gain = weight * rest / root if root and h else 0.0  # not used where all shorter prefixes are ruled out
         total += gain * gain
         roots.append(root)
         gains.append(gain)
     rows = np.empty((count + 1, count))
-    np.multiply(np.array(gains[::-1])[:, None], w * short, out=rows[:count])
+    np.multiply(np.array(gains[::-1])[:, None], w * head, out=rows[:count])
     rows[:count] *= triangle(count, -1)
     rows.flat[: count * count : count + 1] = roots[::-1]
     np.multiply(tail, w, out=rows[count])
@@ -160,7 +160,7 @@ def chosen_ridge(logs: FloatArray, factor: float) -> tuple[int, float]:
     return int(np.argmax(by_ridge >= by_ridge.max() - math.log(factor))), total
 
 
-def weighed(
+def chances_and_noise(
     prior: FloatArray, logdets: FloatArray, residuals: FloatArray, n: int, squares: float
 ) -> tuple[FloatArray, float]:
     """P(d* = m | data), and the noise variance over the prefixes plus one standard error, NaN before the first pull."""
@@ -190,17 +190,17 @@ class ArmPrefixes:
         self.counts, self.sums = np.zeros(len(arms), dtype=np.int64), np.zeros(len(arms))
         self.pulls, self.squares, self.total = 0, 0.0, 0.0
         self.open = np.zeros(len(arms), dtype=np.int64)  # pulls of each arm whose rewards are not known yet
-        self.asked: ManyFeatures | None = None  # the regressions over all pulls, those among them, without rewards
-        self.keep(arms.shape[1], float(RIDGES[0]))
+        self.asked: ManyFeatures | None = None  # the regressions over all pulls, open ones too, without rewards
+        self.rebuild(arms.shape[1], float(RIDGES[0]))
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
         """Make the factors of as many features as a saved state has."""
-        self.keep(saved["active"], saved["ridge"])
+        self.rebuild(saved["active"], saved["ridge"])
         if saved.get("asked") is not None:
             self._count_open()
 
-    def keep(self, active: int, ridge: float) -> None:
-        """Keep the first `active` features up to date, from all that was seen."""
+    def rebuild(self, active: int, ridge: float) -> None:
+        """Make the regressions on the first `active` features anew, from all pulls."""
         self.active, self.ridge = active, ridge
         self.regressions = self._regressions(self.counts, self.sums, self.squares)
         if self.asked is not None:
@@ -210,17 +210,17 @@ class ArmPrefixes:
     def _regressions(self, counts: Any, sums: FloatArray, squares: float) -> ManyFeatures:
         arms = np.asfortranarray(self.arms[:, : self.active])
         weights = prior_precisions(self.ridge, self.taper, self.active) ** -0.5
-        factor, *known = prefix_regressions(arms.T @ (counts[:, None] * arms), arms.T @ sums, squares, weights)
+        factor, *rest = prefix_regressions(arms.T @ (counts[:, None] * arms), arms.T @ sums, squares, weights)
         z = np.ascontiguousarray(forward_solve(factor, arms.T * weights[:, None]))
-        return (FewFeatures if self.active <= FEW else ManyFeatures)(z, *known)
+        return (FewFeatures if self.active <= FEW_FEATURES else ManyFeatures)(z, *rest)
 
     def _count_open(self) -> None:
         self.asked = self._regressions(self.counts + self.open, self.sums * 0.0, 0.0)
 
     def _weigh(self) -> None:
-        seen = self.regressions
-        self.chances, self.noise2 = weighed(
-            self.prior[: self.active], seen.logdets, seen.residuals, self.pulls, self.squares
+        logdets, residuals = self.regressions.logdets, self.regressions.residuals
+        self.chances, self.noise2 = chances_and_noise(
+            self.prior[: self.active], logdets, residuals, self.pulls, self.squares
         )
 
     def expect(self, arm: int) -> None:
@@ -236,7 +236,7 @@ class ArmPrefixes:
         self.open[:], self.asked = 0, None
 
     def absorb(self, arm: int, reward: float) -> None:
-        """Learn from a pull that nothing is known of yet."""
+        """Learn from a pull that `expect` has not counted."""
         if self.asked is not None:
             self.asked.absorb(arm, 0.0)
         self._learn(arm, reward)
@@ -264,11 +264,11 @@ class ArmPrefixes:
         logs = prefix_evidences([block], self.squares, self.pulls, RIDGES, self.taper) + self.prior
         chosen, self.total = chosen_ridge(logs, self.bayes_factor)
         chances = np.exp(logs[chosen] - np.logaddexp.reduce(logs[chosen]))
-        self.keep(features_in_use(chances), float(RIDGES[chosen]))
+        self.rebuild(features_in_use(chances), float(RIDGES[chosen]))
 
     def predict(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of every arm; what is open counts in the variance given d*, not between prefixes."""
-        noise2 = known_or_1(self.noise2)
+        """Mean and variance of every arm; open pulls count in the variance given d*, not between prefixes."""
+        noise2 = noise2_or_1(self.noise2)
         if self.asked is None:
             return self.regressions.predict(self.chances, noise2)
         mean, between = self.regressions.predict(self.chances, 0.0)
@@ -276,20 +276,20 @@ class ArmPrefixes:
 
     def sample(self, uniform: float, normals: FloatArray, scale: float) -> FloatArray:
         """Means of the arms under parameters drawn from the posterior, `scale` a factor on their deviation."""
-        last, deviation = drawn_length(self.chances, uniform), scale * math.sqrt(known_or_1(self.noise2))
+        last, deviation = drawn_length(self.chances, uniform), scale * math.sqrt(noise2_or_1(self.noise2))
         if self.asked is None:
             return self.regressions.combine(self.regressions.w[:last] + deviation * normals[:last])
         mean = self.regressions.combine(self.regressions.w[:last])
         return mean + self.asked.combine(deviation * normals[:last])
 
 
-def known_or_1(noise2: float) -> float:
+def noise2_or_1(noise2: float) -> float:
     """The noise variance, or 1 while no reward says anything about it."""
     return noise2 if noise2 > 0 else 1.0
 
 
 def drawn_length(chances: FloatArray, uniform: float) -> int:
-    """A length of the prefix that has these chances."""
+    """A length of the prefix drawn with these chances, by a uniform random number."""
     return min(int(np.searchsorted(np.cumsum(chances), uniform, side="right")) + 1, len(chances))
 
 
@@ -316,10 +316,10 @@ class PrefixFixedModel(Model):
         drawn = ((r, generators[r].random(), generators[r].standard_normal(self.dim)) for r in rows.ids.tolist())
         return np.array([self.each[r].sample(uniform, normals, scale) for r, uniform, normals in drawn])
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         return chosen, {}
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return arms
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -341,7 +341,7 @@ class PrefixFixedModel(Model):
     def arms_added(self) -> None:
         for one, arms in zip(self.each, self._features(), strict=True):
             one.arms[...] = arms
-            one.keep(one.active, one.ridge)
+            one.rebuild(one.active, one.ridge)
 
     @property
     def totals(self) -> FloatArray:
@@ -380,7 +380,7 @@ class PrefixPosterior(ContextPosterior):
     def pull(self, r: int, x: Array, reward: float) -> None:
         root = self.root[r]
         turn_one(root, self.w[r], self.residuals[r], self.logdets[r], root @ x / math.sqrt(self.ridge[r]), reward)
-        super().pull(r, x, reward)  # afterwards: it may make everything anew, this pull among the rest
+        super().pull(r, x, reward)  # afterwards: it may refresh everything, from all pulls and this one
 
     def _refresh(self, r: int, ridge: float) -> None:
         super()._refresh(r, ridge)
@@ -412,8 +412,9 @@ class PrefixContextModel(TunedContextModel):
     def chances(self, r: int) -> tuple[FloatArray, float]:
         """P(d* = m) of the prefixes in use, the last of which stands for all longer ones, and the noise variance."""
         state, at = self.state, self._at(r)
-        seen = (state.logdets[at].sum(axis=0), state.residuals[at].sum(axis=0))
-        chances, noise2 = weighed(self.prior, *seen, int(state.pulls[at].sum()), float(state.squares[at].sum()))
+        logdets, residuals = state.logdets[at].sum(axis=0), state.residuals[at].sum(axis=0)
+        n, squares = int(state.pulls[at].sum()), float(state.squares[at].sum())
+        chances, noise2 = chances_and_noise(self.prior, logdets, residuals, n, squares)
         size = features_in_use(chances)
         return np.append(chances[: size - 1], chances[size - 1 :].sum()), noise2
 
@@ -422,13 +423,13 @@ class PrefixContextModel(TunedContextModel):
         return slice(r * self.blocks, (r + 1) * self.blocks)
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        offered = self._offered(rows)
+        offered = self._offered_inputs(rows)
         return stacked([self._predict(r, x) for r, x in zip(rows.ids.tolist(), offered, strict=True)])
 
-    def _offered(self, rows: Rows) -> Array:
-        """What is offered, as it is learned from."""
+    def _offered_inputs(self, rows: Rows) -> Array:
+        """Inputs of the regression for what is offered."""
         assert rows.features is not None
-        self.notice(rows.features, rows)
+        self.observe_offer(rows.features, rows)
         return self.scaled(rows.features, rows)
 
     def _predict(self, r: int, offered: Array) -> tuple[Array, Array]:
@@ -437,26 +438,26 @@ class PrefixContextModel(TunedContextModel):
         mean, within, between = averaged_arms(*self.state.whiten(self._at(r), offered, len(chances)), chances)
         if self.state.asked is not None:
             within = averaged_width2(self.state.asked.whiten(self._at(r), offered, len(chances))[0], chances)
-        return mean, known_or_1(noise2) * within + between
+        return mean, noise2_or_1(noise2) * within + between
 
     def sample(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
         """Means of the arms under parameters drawn from the posterior, (n, K)."""
-        offered = zip(rows.ids.tolist(), self._offered(rows), strict=True)
+        offered = zip(rows.ids.tolist(), self._offered_inputs(rows), strict=True)
         return np.array([self._sample(r, x, generators[r], scale) for r, x in offered])
 
     def _sample(self, r: int, offered: Array, generator: np.random.Generator, scale: float) -> Array:
         chances, noise2 = self.chances(r)
         last, at = drawn_length(chances, generator.random()), self._at(r)
         normals = generator.standard_normal((self.blocks, self.dim))[:, :last].T
-        spread = scale * math.sqrt(known_or_1(noise2)) * normals
+        spread = scale * math.sqrt(noise2_or_1(noise2)) * normals
         z, w = self.state.whiten(at, offered, last)
         if self.state.asked is None:
             return (z * (w + spread)).sum(axis=0)
         return (z * w).sum(axis=0) + (self.state.asked.whiten(at, offered, last)[0] * spread).sum(axis=0)
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        self.notice(memo["features"], rows)  # pulls of a log were not offered before
-        return super().pulled(arms, rows, memo)
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        self.observe_offer(memo["features"], rows)  # pulls of a log were not offered before
+        return super().pulled_inputs(arms, rows, memo)
 
     def _update_prior(self, r: int, n: float) -> None:
         state, scale = self.state, float(self.longest[r]) or 1.0

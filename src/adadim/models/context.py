@@ -49,7 +49,7 @@ ZERO = np.zeros(())  # NumPy compares arrays with this one quicker than with a n
 
 
 @lru_cache(maxsize=8)
-def _below(dim: int) -> Array:
+def _lower_triangle(dim: int) -> Array:
     """Whether an entry of a d x d matrix is on or below the diagonal."""
     return np.tri(dim, dtype=bool)
 
@@ -93,7 +93,7 @@ class ContextPosterior(CountsOpenPulls):
         return mean, width2 if self.asked is None else self.asked.predict_answered(features, rows)[1]
 
     def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
-        """The same by the pulls that are answered alone."""
+        """As `predict`, by answered pulls alone."""
         if len(features) == 1:  # the usual case, and quick
             mean, width2 = self._predict(features[0], self._model[rows.ids.item()])
             return mean[None], width2[None]
@@ -135,21 +135,21 @@ class ContextPosterior(CountsOpenPulls):
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
     def without_rewards(self) -> ContextPosterior:
-        same = type(self)(len(self.ridge), self.dim, 1.0)
+        regression = type(self)(len(self.ridge), self.dim, 1.0)
         for r, ridge in enumerate(self.ridge.tolist()):
             self._fold(r)
-            same._second[r] = self._second[r]
-            same._refresh(r, ridge)
-        return same
+            regression._second[r] = self._second[r]
+            regression._refresh(r, ridge)
+        return regression
 
     def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
-        vectors, gained = np.ascontiguousarray(x), rewards.tolist()
+        vectors, values = np.ascontiguousarray(x), rewards.tolist()
         for i, r in enumerate(rows.ids.tolist()):
-            self.pull(r, vectors[i], gained[i])
+            self.pull(r, vectors[i], values[i])
 
     def pull(self, r: int, x: Array, reward: float) -> None:
-        """The same in replication `r` alone, with features (d,) that lie next to each other in memory."""
+        """Learn from one pull in replication `r`, of features (d,) that are contiguous in memory."""
         model = self._model[r]
         change = model.dot(x)  # u, and the mean
         u = change[:-1]
@@ -168,7 +168,7 @@ class ContextPosterior(CountsOpenPulls):
         self._lost[r] += scale - 1.0
         if n + 1 == BLOCK:
             self._fold(r)
-            self._judge(r)
+            self._warn_if_inexact(r)
             if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST:
                 self._refresh(r, float(self.ridge[r]))
 
@@ -185,11 +185,11 @@ class ContextPosterior(CountsOpenPulls):
     def moments(self, r: int) -> tuple[Array, Array]:
         """sum x x^T (symmetric) and sum r x over the pulls of a replication."""
         self._fold(r)
-        return np.where(_below(self.dim), self._second[r], self._second[r].T), self._b[r]
+        return np.where(_lower_triangle(self.dim), self._second[r], self._second[r].T), self._b[r]
 
     def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
-        """Set the moments of a replication to given sums, of features to be multiplied by `weights`; then `refresh`."""
-        self._second[r], self._b[r] = sums.seen(self.dim, weights)
+        """Set the moments of a replication to these sums, of features times `weights`; `refresh` has to follow."""
+        self._second[r], self._b[r] = sums.truncated(self.dim, weights)
         self._fill[r] = 0
         self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
         if sums.asked is not None and self.asked is None:
@@ -198,7 +198,7 @@ class ContextPosterior(CountsOpenPulls):
             self.asked.restart(r, sums.without_rewards(), weights)
 
     def rescale(self, r: int, factors: Array) -> None:
-        """Multiply every feature of the past by a factor; then `refresh`."""
+        """Multiply every feature of past pulls by a factor; `refresh` has to follow."""
         self._fold(r)
         self._second[r] *= np.outer(factors, factors)
         self._b[r] *= factors
@@ -233,7 +233,7 @@ class ContextPosterior(CountsOpenPulls):
         units = root[:, None] * root
         scaled = self._second[r] / units
         scaled.ravel()[:: self.dim + 1] = 1.0  # the diagonal
-        # LAPACK itself: SciPy's functions around it check again what is known here, for half of the time.
+        # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
         factor, failed = dpotrf(scaled, lower=1, clean=0)
         if not failed:
             inverse, _ = dpotrs(factor, np.eye(self.dim), lower=1)
@@ -248,14 +248,14 @@ class ContextPosterior(CountsOpenPulls):
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
         self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
-        self._judge(r)
+        self._warn_if_inexact(r)
 
     def variance_inflation(self, r: int) -> Array:
         """V_jj (V^-1)_jj of every feature; the largest, times d and 2e-16, says how exact squared widths are."""
         self._fold(r)
         return (self._second[r].diagonal() + self.ridge[r]) * self.inverse[r].diagonal()
 
-    def _judge(self, r: int) -> None:
+    def _warn_if_inexact(self, r: int) -> None:
         """Warn once if the regression is no longer exact."""
         inflated = self.variance_inflation(r)
         largest = float(inflated.max())
@@ -294,10 +294,10 @@ class DeviceContextPosterior(CountsOpenPulls):
         return xp.matmul(features, rows.of(self.theta)[..., None])[..., 0], width2
 
     def without_rewards(self) -> DeviceContextPosterior:
-        same = DeviceContextPosterior(self.theta, self.dim, self.ridge)
-        same._second.copy_(self._second)
-        same.refresh()
-        return same
+        regression = DeviceContextPosterior(self.theta, self.dim, self.ridge)
+        regression._second.copy_(self._second)
+        regression.refresh()
+        return regression
 
     def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
@@ -306,15 +306,15 @@ class DeviceContextPosterior(CountsOpenPulls):
         if not (rows.everyone or isinstance(rows, MaskedRows)):
             x = (self.theta * 0.0).index_copy_(0, rows.positions, x)
         u = xp.matmul(self.inverse, x[..., None])[..., 0]
-        here = xp.sum(x * u, axis=-1)
-        c = masked.mask / (1.0 + here)
+        width2 = xp.sum(x * u, axis=-1)
+        c = masked.mask / (1.0 + width2)
         self.theta.addcmul_((c * (rewards - xp.sum(x * self.theta, axis=-1)))[:, None], u)
         self.inverse.baddbmm_((c[:, None] * u)[:, :, None], u[:, None, :], alpha=-1.0)
-        gone = x * masked.mask[:, None]
-        self._second.baddbmm_(gone[:, :, None], gone[:, None, :])
-        self._b.addcmul_(rewards[:, None], gone)
+        masked_x = x * masked.mask[:, None]
+        self._second.baddbmm_(masked_x[:, :, None], masked_x[:, None, :])
+        self._b.addcmul_(rewards[:, None], masked_x)
         self.squares += masked.mask * rewards * rewards
-        self.logdet += masked.mask * xp.log1p(here)
+        self.logdet += masked.mask * xp.log1p(width2)
         self.pulls += masked.mask
         on_host(self._count)
 
@@ -324,7 +324,7 @@ class DeviceContextPosterior(CountsOpenPulls):
             self.refresh()
 
     def refresh(self) -> None:
-        """Make V^-1 and theta anew from the moments, which wipes out rounding."""
+        """Make V^-1 and theta anew from the moments, which removes accumulated rounding."""
         xp = namespace(self.theta)
         identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(self.theta))
         matrix = self._second + self.ridge * identity

@@ -41,7 +41,7 @@ from adadim.models.moments import Moments
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 """Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest arm has norm 1."""
 
-RAW = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing about its weight
+RAW = 10.0  # a column this many times as large as an earlier one is in raw units, which say nothing about its weight
 
 TRIDIAGONAL_FROM = 12  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
 
@@ -51,7 +51,7 @@ def taper_weights(taper: float, dim: int) -> FloatArray:
     return np.arange(1.0, dim + 1) ** (-taper / 2)
 
 
-shared_weights = lru_cache(maxsize=64)(taper_weights)  # the same array for all who ask, not to be written to
+shared_weights = lru_cache(maxsize=64)(taper_weights)  # the cached array, not to be written to
 
 
 class Tuned(Model):
@@ -60,36 +60,36 @@ class Tuned(Model):
     ridge: FloatArray
     noise: FloatArray
 
-    def learn_prior(self, count: int, factor: float) -> None:
-        """Begin with nothing known, in `count` replications; `factor` is the Bayes factor that rules a ridge out."""
+    def start_prior(self, count: int, factor: float) -> None:
+        """Initialise the prior of `count` replications; `factor` is the Bayes factor that rules a ridge out."""
         self.factor = factor
         self.ridge, self.noise = np.full(count, RIDGES[0]), np.full(count, np.nan)
         self.waiting = np.zeros(count, dtype=np.int64)  # decisions whose reward is not known yet
-        self.changed: list[int] = []  # replications whose prior changed since a rule last looked
+        self.changed: list[int] = []  # replications whose prior has changed since the radii were updated
         self.totals = np.zeros(count)  # log of the evidence averaged over the ridges
 
     def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().learn_by(learn, arms, rewards, rows, memo)
-        self.learned(rows)
+        self.after_learning(rows)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        on_host(self._wait, rows, 1)
+        on_host(self._count_waiting, rows, 1)
         super().expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        on_host(self._wait, rows, -1)
+        on_host(self._count_waiting, rows, -1)
         super().answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
         self.waiting[:] = 0
         super().drop_expected()
 
-    def _wait(self, rows: Rows, more: int) -> None:
-        self.waiting[rows.ids] += more
+    def _count_waiting(self, rows: Rows, change: int) -> None:
+        self.waiting[rows.ids] += change
 
     @abstractmethod
-    def learned(self, rows: Rows) -> None:
-        """Take note that a reward of each replication of `rows` was learned: update the prior when it is time."""
+    def after_learning(self, rows: Rows) -> None:
+        """Update the prior if it is due, after a reward of each replication of `rows` was learned."""
 
     def choose_prior(self, r: int, logs: FloatArray, variances: FloatArray, n: float) -> int:
         """Which of the ridges to use, given the log evidence and noise variance of each; sets the noise."""
@@ -102,8 +102,8 @@ class Tuned(Model):
     def log_bound(self, r: int, factor: float, n: float) -> float:
         """Log of the Bayes factor that rules a prior out, when `n` decisions are answered.
 
-        What is in doubt is kept in order to go on looking. Decisions that wait for their reward look already: the
-        factor counts by the share of the decisions that are answered.
+        A prior that is in doubt is kept so that its arms are explored further. Decisions that wait for their reward
+        explore already: the factor counts by the share of the decisions that are answered.
         """
         return math.log(factor) * n / (n + int(self.waiting[r]))
 
@@ -118,11 +118,11 @@ class TunedFixedModel(Tuned, FixedModel):
     fixed_operations = False  # between the pulls after which the prior is updated they are
 
     def __init__(self, problem: Problem, taper: float, factor: float, form: Form, columns: int | None = None) -> None:
-        self.learn_prior(len(problem), factor)
+        self.start_prior(len(problem), factor)
         self.tapers = like(taper_weights(taper, problem.dim) / math.sqrt(RIDGES[0]), problem.reference)
         super().__init__(problem, 1.0, dim=columns, form=form)
         self.answered = np.zeros(len(problem), dtype=np.int64)
-        self.divided = self.state.actions.base  # the features, divided anew when the ridge changes: they are state
+        self.divided = self.state.actions.base  # the features, divided again when the ridge changes: they are state
 
     def features(self) -> ActionSet:
         """Arms in units in which those of round 1 are alike, tapered, divided by the root of the ridge."""
@@ -132,7 +132,7 @@ class TunedFixedModel(Tuned, FixedModel):
             tapered = tapered.with_base(tapered.base * divided)
         return tapered
 
-    def learned(self, rows: Rows) -> None:
+    def after_learning(self, rows: Rows) -> None:
         on_host(self._count, rows.ids)
 
     def _count(self, ids: np.ndarray[Any, Any]) -> None:
@@ -161,8 +161,8 @@ class TunedContextModel(Tuned, ContextModel):
     """Features that come with each round (NumPy): the prior is updated from the moments of the regression.
 
     The features are not known beforehand. The ridges are relative to the longest arm offered so far; and columns in raw
-    units are divided by the largest value offered so far, which is looked at anew when the prior is updated. Where each
-    arm has a parameter, they all share prior and noise.
+    units are divided by their largest value offered so far, as of the last update of the prior. Where each arm has a
+    parameter, they all share prior and noise.
     """
 
     fixed_operations = False
@@ -174,7 +174,7 @@ class TunedContextModel(Tuned, ContextModel):
         self.tapers = taper_weights(taper, problem.dim)
         self.extent = np.zeros((count, problem.dim))  # largest absolute value of each column
         self.units, self.longest = np.ones((count, problem.dim)), np.zeros(count)
-        self.learn_prior(count, factor)
+        self.start_prior(count, factor)
         super().__init__(problem, 1.0)
         self.ridge[:] = 1.0
 
@@ -187,29 +187,29 @@ class TunedContextModel(Tuned, ContextModel):
         factors = self.tapers / rows.of(self.units)
         return features * factors.reshape(len(factors), *[1] * (features.ndim - 2), -1)
 
-    def seen(self, features: Array) -> Array:
+    def inputs(self, features: Array) -> Array:
         return self.scaled(features, Rows.all(self.units))
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
-        self.notice(rows.features, rows)
-        return self.predict_seen(self.scaled(rows.features, rows), rows)
+        self.observe_offer(rows.features, rows)
+        return self.predict_inputs(self.scaled(rows.features, rows), rows)
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
         # Before the first reward, units and ridge go by what is offered in each round.
         return super().predict_in_turn(rounds) if self.pulls[0] else None
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return chosen, {"features": self.features_of(chosen, rows)}  # as they are: the units may change
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return chosen, {"features": self.features_of(chosen, rows)}  # unscaled: the units may change
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return self.scaled(memo["features"], rows)
 
-    def logged(self, features: Array) -> Memo:
+    def logged_memo(self, features: Array) -> Memo:
         return {"features": features}
 
-    def notice(self, offered: Array, rows: Rows) -> None:
-        """Keep the largest values offered, (n, K, d) or (n, d); before the first reward they choose units and ridge."""
+    def observe_offer(self, offered: Array, rows: Rows) -> None:
+        """Record the largest values offered, (n, K, d) or (n, d); before the first reward they set units and ridge."""
         offered = offered.reshape(len(offered), -1, self.dim)
         largest = np.maximum.reduce(np.abs(offered), axis=1)
         if np.logical_or.reduce(largest > rows.of(self.extent), axis=None):
@@ -222,25 +222,25 @@ class TunedContextModel(Tuned, ContextModel):
         if np.logical_and.reduce(self.units == 1, axis=None):
             lengths = np.vecdot(offered, offered)
         else:
-            in_units = offered / rows.of(self.units)[:, None, :]
-            lengths = np.vecdot(in_units, in_units)
+            divided = offered / rows.of(self.units)[:, None, :]
+            lengths = np.vecdot(divided, divided)
         for r, squared in zip(rows.ids.tolist(), np.maximum.reduce(lengths, axis=1).tolist(), strict=True):
             if squared > self.longest[r]:
                 self.longest[r] = squared
                 if not self.pulls[r]:
                     self._refresh(r, RIDGES[0] * squared)
 
-    def learned(self, rows: Rows) -> None:
+    def after_learning(self, rows: Rows) -> None:
         pulls = rows.of(self.pulls)
         for r in rows.ids[pulls & (pulls - 1) == 0].tolist():  # 1, 2, 4, 8, ...
             if self._change_units(r, like_units(self.extent[r])):
-                # The arms are gone: no value is above 1 now, and so no square above their number.
+                # Earlier arms are not kept: no value is above 1 in these units, and no squared length above the number.
                 self.longest[r] = np.count_nonzero(self.extent[r])
                 self._refresh(r, RIDGES[0] * float(self.longest[r]))
             self._update_prior(r, int(self.pulls[r]))
 
     def restart(self, sums: Moments) -> None:
-        """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
+        # The prior is updated now, whatever the number of pulls.
         self._begin(sums)
         self.state.restart(0, sums, self.tapers / self.units[0])
         if not sums.squares:  # otherwise updating the prior chooses a ridge, and makes V^-1 with that one
@@ -250,7 +250,7 @@ class TunedContextModel(Tuned, ContextModel):
     def _begin(self, sums: Moments) -> None:
         """Forget everything but the sizes of the features in these sums."""
         self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
-        self.waiting[0] = 0  # what is decided must follow from the sums, whenever they are looked at
+        self.waiting[0] = 0  # decisions must depend on the sums alone
         raw = (self.units[0] != 1).any()
         self.longest[0] = np.count_nonzero(sums.extent) if raw else sums.longest
         self.noise[0] = np.nan
@@ -259,7 +259,7 @@ class TunedContextModel(Tuned, ContextModel):
             self.drop_expected()
 
     def _change_units(self, r: int, units: FloatArray) -> bool:
-        """Use other units from now on, for what was pulled before too; gives whether they differ."""
+        """Use these units from now on, for past pulls too; returns whether they differ from the present ones."""
         if (units == self.units[r]).all():
             return False
         for block in self.blocks_of(r):
@@ -273,7 +273,7 @@ class TunedContextModel(Tuned, ContextModel):
             self.state.refresh(block, ridge)
 
     def _update_prior(self, r: int, n: float) -> None:
-        """Choose ridge and noise of one replication by the `n` pulls it has seen."""
+        """Choose ridge and noise of one replication by its `n` pulls."""
         state, blocks, scale = self.state, self.blocks_of(r), float(self.longest[r]) or 1.0
         squares = float(sum(state.squares[block] for block in blocks))
         if squares == 0:
@@ -296,11 +296,11 @@ def in_units(problem: Problem) -> ActionSet:
 
 
 def like_units(extent: FloatArray) -> FloatArray:
-    """What to divide columns by whose largest values are these: by those if the columns are in raw units, or by 1."""
+    """What to divide columns of these largest values by: the values if the columns are in raw units, or else 1."""
     if 0 < extent.max() <= RAW * extent.min():  # the usual case, and quick
         return np.ones_like(extent)
-    known = np.where(extent > 0, extent, np.inf)
-    if not np.any(extent > RAW * np.minimum.accumulate(known)):
+    positive = np.where(extent > 0, extent, np.inf)
+    if not np.any(extent > RAW * np.minimum.accumulate(positive)):
         return np.ones_like(extent)
     return np.where(extent > 0, extent, 1.0)
 
@@ -352,20 +352,20 @@ def ridge_forms(parts: Parts, ridges: FloatArray) -> tuple[FloatArray, FloatArra
 def evidence_of_moments(
     priors: Sequence[Parts], squares: float, n: float, scale: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of every one of `RIDGES` times `scale`, (priors, ridges): moments of features as each prior has them."""
-    ridges, every = RIDGES * scale, [part for parts in priors for part in parts]
-    if len(every[0][1]) >= TRIDIAGONAL_FROM and (forms := ridge_forms(every, ridges)) is not None:
+    """As `evidence`, for `RIDGES` times `scale`, (priors, ridges), from moments of features as each prior has them."""
+    ridges, all_parts = RIDGES * scale, [part for parts in priors for part in parts]
+    if len(all_parts[0][1]) >= TRIDIAGONAL_FROM and (forms := ridge_forms(all_parts, ridges)) is not None:
         logdets, explained = (form.reshape(len(priors), -1, len(ridges)).sum(axis=1) for form in forms)
         return _evidence(logdets, explained, squares, n)
-    found = []
+    evidences = []
     for parts in priors:
         spectra, fitted = [], []
         for second, b in parts:
             spectrum, basis = np.linalg.eigh(second)
             spectra.append(spectrum)
             fitted.append((basis.T @ b) ** 2)
-        found.append(evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, ridges))
-    return np.array([logs for logs, _ in found]), np.array([variances for _, variances in found])
+        evidences.append(evidence_of_spectrum(np.concatenate(spectra), np.concatenate(fitted), squares, n, ridges))
+    return np.array([logs for logs, _ in evidences]), np.array([variances for _, variances in evidences])
 
 
 def evidence_of_spectrum(
@@ -382,32 +382,32 @@ def _evidence(logdet: FloatArray, explained: FloatArray, squares: float, n: floa
     return log_evidence(logdet, residual, n, squares), residual / n
 
 
-WIDE = 1.5
-CLEARLY = 10.0  # times as likely as the order of the features is worth telling
-SETTLED = 64  # pulls: after so many a new mean of the rewards alone is not worth a factorisation
-ALIKE = 1e-6  # logs of evidences that differ by less are equal: two rewards say nothing of the exponent, say
+WIDE = 1.5  # see the module's docstring
+REPORTED_FACTOR = 10.0  # Bayes factor from which data that contradict the order of the features are reported
+SETTLED_PULLS = 64  # after so many a new mean of the rewards alone is not worth a factorisation
+ALIKE = 1e-6  # logs of evidences that differ by less count as equal, as those of all exponents are after two rewards
 
 Exponents = tuple[float, ...]
 EXPONENTS: Exponents = (0.0, 0.9, 1.75)  # of the recommended policy
 
 
 def contradiction(shapes: FloatArray, likely: float, usual: float) -> str | None:
-    """What is to be said of the order of the features if another exponent is clearly likelier than the usual, last one.
+    """A sentence on the order of the features if the exponent `likely` is far likelier than `usual`, the last one.
 
-    `shapes` are the logs of the evidence of each.
+    `shapes` are the logs of the evidence of each exponent.
     """
     log = shapes.max() - shapes[-1]
-    if log < math.log(CLEARLY):
+    if log < math.log(REPORTED_FACTOR):
         return None
     times = f"{math.exp(log):.0f}" if log < math.log(1e6) else "more than a million"
     says = "little" if likely else "nothing"
     return f"the order of your features says {says}: exponent {likely:g} is {times} times as likely as {usual:g}"
 
 
-def order_of(sums: Moments) -> str | None:
-    """The same from sums over pulls, a constant in the rewards left aside."""
+def order_contradiction(sums: Moments) -> str | None:
+    """As `contradiction`, from sums over pulls; a constant in the rewards does not matter."""
     n, units = sums.weight, like_units(sums.extent)
-    if n < 3 or math.isnan(sums.total) or not sums.first.any():  # a constant needs the last two, which not all kept
+    if n < 3 or math.isnan(sums.total) or not sums.first.any():  # without the last two the constant is unknown
         return None
     squares, mean = sums.squares - sums.total**2 / n, sums.first / n
     second = (sums.second - n * np.outer(mean, mean)) / np.outer(units, units)
@@ -422,12 +422,12 @@ def order_of(sums: Moments) -> str | None:
 
 
 class Shaped(Tuned):
-    """What these models share: `exponent` (R,) in use, and the log evidence of each of `exponents`, (R, E)."""
+    """What models with a learned shape share: `exponent` (R,) in use, and log evidences `shapes` (R, E) of all."""
 
     problem: Problem
 
-    def learn_shape(self, count: int, exponents: Exponents, doubt: float, offset: Array) -> None:
-        """Begin with nothing known; `offset` (R,) are zeros of the library that it computes with."""
+    def start_shape(self, count: int, exponents: Exponents, doubt: float, offset: Array) -> None:
+        """Initialise the shape; `offset` (R,) are zeros of the library that it computes with."""
         self.exponents, self.doubt, self.offset = exponents, doubt, offset
         self.exponent, self.shapes = np.full(count, exponents[-1]), np.zeros((count, len(exponents)))
 
@@ -439,7 +439,7 @@ class Shaped(Tuned):
         self.shapes[r] = np.logaddexp.reduce(logs, axis=1)
         shapes, most = self.shapes[r], self.shapes[r].max()
         best = int(np.flatnonzero(shapes >= most - ALIKE)[-1])
-        if shapes.min() < most - ALIKE:  # of those in doubt the one that expects most of late features
+        if shapes.min() < most - ALIKE:  # of those in doubt the smallest, for which late features matter most
             best = min(best, int(np.argmax(shapes >= most - self.log_bound(r, self.doubt, n))))
         self.exponent[r] = self.exponents[best]
         return float(RIDGES[self.choose_prior(r, logs[best], variances[best], n)])
@@ -449,8 +449,8 @@ class Shaped(Tuned):
         return WIDE * max(1.0, math.sqrt(ridge))
 
     def describe(self, r: int) -> dict[str, Any]:
-        here = {"dim": self.problem.dim, "taper": float(self.exponent[r]), "order": self.contradiction(r)}
-        return {**super().describe(r), **here}
+        shape = {"dim": self.problem.dim, "taper": float(self.exponent[r]), "order": self.contradiction(r)}
+        return {**super().describe(r), **shape}
 
     def contradiction(self, r: int) -> str | None:
         """What the data say against the order of the features, if they do."""
@@ -461,7 +461,7 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
     """The same arms in every round, behind a constant, times `multipliers` (R, 1 + d), so that the ridge is 1."""
 
     def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> None:
-        self.learn_shape(len(problem), exponents, doubt, zeros(problem.reference, len(problem)))
+        self.start_shape(len(problem), exponents, doubt, zeros(problem.reference, len(problem)))
         self.multipliers = np.tile(self._weights(exponents[-1], RIDGES[0], problem.dim), (len(problem), 1))
         TunedFixedModel.__init__(self, problem, exponents[-1], factor, form, problem.dim + 1)
         self.state.sparing = True
@@ -487,20 +487,21 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
             x = as_numpy(state.actions.dense(r)[like(pulled, state.squares)])[:, 1:]
             x = x * (math.sqrt(ridge) / taper_weights(exponent, self.problem.dim))
             centred, means = (x - weights @ x / n) * root[:, None], sums[pulled] / root - root * mean
-            found = [evidence(centred * taper_weights(s, x.shape[1]), means, squares, n - 1) for s in self.exponents]
-            logs, variances = map(np.array, zip(*found, strict=True))
+            tapered = (centred * taper_weights(s, x.shape[1]) for s in self.exponents)
+            evidences = [evidence(design, means, squares, n - 1) for design in tapered]
+            logs, variances = map(np.array, zip(*evidences, strict=True))
             ridge = self.choose_shape(r, logs, variances, n - 1)
-        same = (ridge, exponent) == (self.ridge[r], self.exponent[r])
-        if same and n > SETTLED:
+        unchanged = (ridge, exponent) == (self.ridge[r], self.exponent[r])
+        if unchanged and n > SETTLED_PULLS:
             return
         self.offset[r] += mean
-        if same:
+        if unchanged:
             state.shift(r, mean, squares)
             return
         self.ridge[r] = ridge
-        now = self._weights(float(self.exponent[r]), ridge, self.problem.dim)
-        self.divided[r] *= like(now / self.multipliers[r], state.squares)
-        self.multipliers[r] = now
+        multipliers = self._weights(float(self.exponent[r]), ridge, self.problem.dim)
+        self.divided[r] *= like(multipliers / self.multipliers[r], state.squares)
+        self.multipliers[r] = multipliers
         state.relearn(r, state.sums[r] - mean * state.counts[r], squares)
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
@@ -515,7 +516,7 @@ class ShapedContextModel(Shaped, TunedContextModel):
 
     def __init__(self, problem: Problem, exponents: Exponents, doubt: float, factor: float) -> None:
         count = len(problem)
-        self.learn_shape(count, exponents, doubt, np.zeros(count))
+        self.start_shape(count, exponents, doubt, np.zeros(count))
         self.multipliers = np.ones((count, problem.dim + 1))
         TunedContextModel.__init__(self, problem, exponents[-1], factor)
         for r in range(count):
@@ -527,18 +528,18 @@ class ShapedContextModel(Shaped, TunedContextModel):
     def scaled(self, features: Array, rows: Rows) -> Array:
         weights = rows.of(self.multipliers)
         weights = weights.reshape(len(weights), *[1] * (features.ndim - 2), -1)
-        behind = np.empty((*features.shape[:-1], self.dim + 1))
-        behind[..., :1] = weights[..., :1]
-        np.multiply(features, weights[..., 1:], out=behind[..., 1:])
-        return behind
+        inputs = np.empty((*features.shape[:-1], self.dim + 1))
+        inputs[..., :1] = weights[..., :1]
+        np.multiply(features, weights[..., 1:], out=inputs[..., 1:])
+        return inputs
 
     def _reweigh(self, r: int) -> None:
-        """Multiply by other weights from now on, what was pulled before too; then `_refresh`."""
-        now = self._weights(r)
-        if (now != self.multipliers[r]).any():
+        """Multiply by the present weights from now on, past pulls too; `_refresh` has to follow."""
+        multipliers = self._weights(r)
+        if (multipliers != self.multipliers[r]).any():
             for block in self.blocks_of(r):
-                self.state.rescale(block, now / self.multipliers[r])
-            self.multipliers[r] = now
+                self.state.rescale(block, multipliers / self.multipliers[r])
+            self.multipliers[r] = multipliers
 
     def _weights(self, r: int) -> FloatArray:
         scale = float(self.longest[r]) or 1.0
@@ -558,7 +559,6 @@ class ShapedContextModel(Shaped, TunedContextModel):
         super()._refresh(r, ridge)
 
     def restart(self, sums: Moments) -> None:
-        """Forget everything, and know what these sums say. The prior is updated now, whatever their number."""
         self._begin(sums)
         self.offset[0], self.exponent[0] = 0.0, self.exponents[-1]
         self.ridge[0] = RIDGES[0] * (float(self.longest[0]) or 1.0)
@@ -576,17 +576,17 @@ class ShapedContextModel(Shaped, TunedContextModel):
         parts = [state.moments(block) for block in blocks]
         mean = sum(float(b[0]) for _, b in parts) / (column * n) if n else 0.0
         squares = float(sum(state.squares[block] for block in blocks)) - n * mean * mean
-        for block, (second, b) in zip(blocks, parts, strict=True):  # learn less the mean
-            told = float(state.squares[block]) - 2 * mean * float(b[0]) / column
-            state.squares[block] = max(told + mean * mean * float(second[0, 0]) / column**2, 0.0)
+        for block, (second, b) in zip(blocks, parts, strict=True):  # subtract the mean from all rewards
+            shifted = float(state.squares[block]) - 2 * mean * float(b[0]) / column
+            state.squares[block] = max(shifted + mean * mean * float(second[0, 0]) / column**2, 0.0)
             b -= (mean / column) * second[:, 0]
-            if n == 1:  # a single reward is its mean: what is left is rounding, of rewards that may be far from zero
+            if n == 1:  # a single reward is its mean: the difference is rounding, which may be large
                 state.squares[block], b[:] = 0.0, 0.0
         self.offset[r] += mean
         if n > 1 and squares > 0:
-            plain = [self.centred(second, b, tapers) for second, b in parts]
+            untapered = [self.centred(second, b, tapers) for second, b in parts]
             priors = [
-                [(second * (weights[:, None] * weights), b * weights) for second, b in plain]
+                [(second * (weights[:, None] * weights), b * weights) for second, b in untapered]
                 for weights in map(self.shape_of, self.exponents)
             ]
             logs, variances = evidence_of_moments(priors, squares, n - 1, scale)
@@ -613,13 +613,13 @@ class ShapedContextModel(Shaped, TunedContextModel):
     def moments(self) -> list[Moments] | None:
         if self.problem.disjoint:
             return None
-        found = []
+        moments = []
         for r in range(len(self.problem)):
             second, b = self.state.moments(r)
             column, offset, n = self.multipliers[r, 0], float(self.offset[r]), int(self.state.pulls[r])
             squares = float(self.state.squares[r]) + 2 * offset * float(b[0]) / column + n * offset * offset
-            found.append(Moments.of(second[1:, 1:], b[1:] + offset / column * second[0, 1:], squares, n))
-        return found
+            moments.append(Moments.of(second[1:, 1:], b[1:] + offset / column * second[0, 1:], squares, n))
+        return moments
 
 
 def shaped_model(problem: Problem, exponents: Exponents, doubt: float, factor: float, form: Form) -> Shaped:
@@ -630,12 +630,12 @@ def shaped_model(problem: Problem, exponents: Exponents, doubt: float, factor: f
 
 
 def with_constant(actions: ActionSet, among: Any) -> ActionSet:
-    """The arms behind a feature of 1, divided by the longest norm (`among` as in `rescaled`) constants aside."""
+    """The arms behind a feature of 1, divided by the longest norm of what varies in them; `among` as in `rescaled`."""
     xp, base = actions.xp, actions.base
-    there = None if among is None else like(among.astype(float), base)[:, :, None] > 0
+    counted = None if among is None else like(among.astype(float), base)[:, :, None] > 0
     low, high = (xp.amin, xp.amax) if hasattr(xp, "amin") else (xp.min, xp.max)
-    smallest = low(base if there is None else xp.where(there, base, xp.full_like(base, np.inf)), axis=1)
-    largest = high(base if there is None else xp.where(there, base, xp.full_like(base, -np.inf)), axis=1)
+    smallest = low(base if counted is None else xp.where(counted, base, xp.full_like(base, np.inf)), axis=1)
+    largest = high(base if counted is None else xp.where(counted, base, xp.full_like(base, -np.inf)), axis=1)
     varying = xp.astype(largest > smallest, xp.float64)
     squared = actions.with_base(base * varying[:, None, :]).squared_norms()
     if among is not None:
@@ -643,7 +643,6 @@ def with_constant(actions: ActionSet, among: Any) -> ActionSet:
     longest = xp.sqrt(xp.max(squared, axis=-1))
     longest = xp.where(longest > 0, longest, xp.ones_like(longest))[:, None, None]
     scaled = xp.permute_dims(base / longest, (0, 2, 1))  # feature by feature, as arms lie in memory
-    behind = xp.permute_dims(xp.concat([xp.ones_like(scaled[:, :1]), scaled], axis=1), (0, 2, 1))
-    changed = actions.with_base(behind)
-    changed.dim, changed.levels, changed._cuts = actions.dim + 1, tuple(level + 1 for level in actions.levels), None
-    return changed
+    extended = actions.with_base(xp.permute_dims(xp.concat([xp.ones_like(scaled[:, :1]), scaled], axis=1), (0, 2, 1)))
+    extended.dim, extended.levels, extended._cuts = actions.dim + 1, tuple(level + 1 for level in actions.levels), None
+    return extended

@@ -28,7 +28,7 @@ from adadim.core.checks import integer, not_negative, positive
 from adadim.core.rows import Rows
 from adadim.models.moments import CountsOpenPulls
 
-FEW = 96  # features up to which a product of matrices is faster than running sums, which take fewer operations
+FEW_FEATURES = 96  # up to which a product of matrices is faster than running sums, which take fewer operations
 
 SMALLEST = 1e-12  # share of the rewards' sum of squares below which a residual is rounding
 
@@ -67,7 +67,7 @@ def averaged_arms(z: FloatArray, w: FloatArray, chances: FloatArray) -> tuple[Fl
     tail = np.cumsum(chances[::-1])[::-1]
     steps = z * (w[:, None] if w.ndim == 1 else w)
     mean = (tail * w) @ z if w.ndim == 1 else tail @ steps
-    spread = (triangle(len(w), 0) - tail) @ steps if len(w) <= FEW else running_sums(steps) - mean
+    spread = (triangle(len(w), 0) - tail) @ steps if len(w) <= FEW_FEATURES else running_sums(steps) - mean
     spread *= spread
     return mean, tail @ (z * z), chances @ spread
 
@@ -88,7 +88,7 @@ def running_sums(steps: FloatArray) -> FloatArray:
 def turn_one(
     columns: FloatArray, w: FloatArray, residuals: FloatArray, logdets: FloatArray, p: FloatArray, reward: float
 ) -> None:
-    """Take in a pull with p = z(a_x), in place; the columns (d, C) turn with L."""
+    """Learn from a pull with p = z(a_x), in place; the columns (d, C) are multiplied as L^-1 is."""
     sums = np.empty((2, len(p) + 1))
     sums[0, 0], sums[1, 0] = 1.0, -reward
     np.multiply(p, p, out=sums[0, 1:])
@@ -101,7 +101,7 @@ def turn_one(
     w *= shrink
     surprise = surprise[1:]
     residuals += surprise * surprise / s
-    if len(p) <= FEW:
+    if len(p) <= FEW_FEATURES:
         matrix = triangle(len(p), -1) * (-shrink * pull)[:, None] * p
         matrix.flat[:: len(p) + 1] = shrink
         columns[:] = matrix @ columns
@@ -132,8 +132,8 @@ class FactoredRegression(CountsOpenPulls):
     def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
         """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
         x = namespace(contexts).stack([contexts] * count, axis=1).reshape(-1, 1, contexts.shape[-1])
-        every = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
-        mean, width2 = self.predict(x, every)
+        regressions = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
+        mean, width2 = self.predict(x, regressions)
         return mean.reshape(len(rows), -1), width2.reshape(len(rows), -1)
 
 
@@ -158,9 +158,9 @@ class ContextFactor(FactoredRegression):
         return self.xp.matmul(self.inverse, self.xp.matrix_transpose(features * self.weights))
 
     def without_rewards(self) -> ContextFactor:
-        same = ContextFactor(self.reference, self.dim, self.ridge)
-        same.inverse[...], same.logdets[...], same.pulls[...] = self.inverse, self.logdets, self.pulls
-        return same
+        factor = ContextFactor(self.reference, self.dim, self.ridge)
+        factor.inverse[...], factor.logdets[...], factor.pulls[...] = self.inverse, self.logdets, self.pulls
+        return factor
 
     def answer(self, features: Array, rewards: Array, rows: Rows) -> None:
         """Learn from the features (n, d) and reward of one pull in each replication of `rows`."""
@@ -174,7 +174,7 @@ class ContextFactor(FactoredRegression):
             return
         wide = zeros(self.reference, len(self.reference), self.dim).index_copy_(0, ids, scaled)
         masked, rewards = rows.masked(rewards)
-        # Where p and the reward are zero nothing turns.
+        # Where p and the reward are zero nothing changes.
         self._turn(xp.matmul(self.inverse, wide[:, :, None])[..., 0], rewards * masked.mask)
         self.squares += masked.mask * rewards * rewards
         self.pulls += masked.mask
@@ -201,11 +201,12 @@ class ContextFactor(FactoredRegression):
         return lower @ lower.T - np.eye(self.dim), lower @ as_numpy(self.w[r])
 
     def rebuild(self, gram: Array, moments: Array, squares: Array, pulls: Array, rows: Rows) -> None:
-        """Set the replications of `rows` to what X^T X, X^T r, sum r^2 and n lead to."""
+        """Set the replications of `rows` to what X^T X, X^T r, sum r^2 and n determine."""
         identity = self.xp.eye(self.dim, dtype=self.xp.float64, device=device_of(self.inverse))
         for i, r in enumerate(rows.ids.tolist()):
-            factor, *known = prefix_regressions(gram[i], moments[i], squares[i], self.weights)
-            self.w[r], self.logdets[r], self.residuals[r] = known
+            factor, self.w[r], self.logdets[r], self.residuals[r] = prefix_regressions(
+                gram[i], moments[i], squares[i], self.weights
+            )
             self.inverse[r] = forward_solve(factor, identity)
             self.squares[r], self.pulls[r] = squares[i], pulls[i]
 

@@ -17,9 +17,9 @@ the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
   since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
-  changes now and then (`sparing`), P is made only once H has 0.6 d rows; until then rows of it are, of arms pulled.
-- Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, the arms are
-  described by L^-1 a, V = L L^T as of the last factorisation.
+  changes now and then (`sparing`), P is made only once H has 0.6 d rows; until then only its rows of arms pulled are.
+- Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, L^-1 a stands
+  for each arm a, with V = L L^T as of the last factorisation.
 - Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
   all share (`PriorRows`). Once H would cost more than the feature form, the posterior is factored anew.
 """
@@ -48,7 +48,7 @@ EPSILON = float(np.finfo(float).eps)
 # What rounding may be. V has eigenvalues from the ridge to n |a|^2, so that a Cholesky factor of it is wrong by about
 # EPSILON n |a|^2 / ridge, and the QR factor of its root by the root of that: QR takes over where Cholesky is not exact.
 CHOLESKY_ERROR = 1e-9
-LARGEST_ERROR = 0.1  # of the bound for QR; seen is 1e-9 or less (tests/posterior/test_precision.py)
+LARGEST_ERROR = 0.1  # of the bound for QR; measured errors are below 1e-9 (tests/models/test_precision.py)
 LARGEST_DEVICE_ERROR = 1e-3  # of the bound for Cholesky: what runs on a device is not refactored
 
 
@@ -71,11 +71,11 @@ class Posterior(CountsOpenPulls):
     """Exact ridge regression seen from the arms: `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a.
 
     `counts` and `sums` (R, K) are the pulls and rewards of each, which determine all the rest (see `rebuild`) but
-    `squares` (R,), of all rewards (not a number if nobody said). `logdet` is ln det(V / ridge).
+    `squares` (R,), of all rewards (NaN after a `rebuild` without them). `logdet` is ln det(V / ridge).
     """
 
     streamed = 0  # bytes that a pull of another arm reads for each replication
-    sparing = False  # leave out of a factorisation what is not needed (yet): the same to rounding, not to the bit
+    sparing = False  # compute only what is needed so far: the same numbers to rounding, not to the bit
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions = actions
@@ -98,12 +98,12 @@ class Posterior(CountsOpenPulls):
         return self.width2 if self.asked is None else self.asked.width2
 
     def without_rewards(self) -> Posterior:
-        same = type(self)(self.actions, self.ridge)
-        same.rebuild(self.counts, self.sums * 0.0, self.everyone)
-        return same
+        posterior = type(self)(self.actions, self.ridge)
+        posterior.rebuild(self.counts, self.sums * 0.0, self.everyone)
+        return posterior
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
-        """Set the state to what pulls and sums of rewards per arm lead to, by a factorisation; open pulls stay so."""
+        """Set the state to what pulls and sums of rewards per arm determine, by a factorisation; open pulls stay."""
         xp = self.actions.xp
         if self.asked is not None:
             unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
@@ -120,23 +120,23 @@ class Posterior(CountsOpenPulls):
             self.restart(r, factor, whitened)
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
-        """Set replication `r` to what its pulls with these rewards lead to: `rebuild`, to rounding, or cheaper."""
+        """Set replication `r` to what its pulls with these rewards determine: `rebuild`, to rounding, or cheaper."""
         row = Rows.some(np.array([r]), self.squares)
         self.rebuild(row.of(self.counts), sums[None], row, row.of(self.squares) * 0 + squares)
 
     def shift(self, r: int, amount: float, squares: float) -> None:
-        """Have every reward of replication `r` less by `amount`; `squares` is the sum of their squares then."""
+        """Subtract `amount` from every reward of replication `r`; `squares` is the sum of their squares after that."""
         self.relearn(r, self.sums[r] - amount * self.counts[r], squares)
 
     def refactor(self, rows: Rows) -> None:
-        """Make the state anew from the pulls so far, of the arms as they are now."""
+        """Make the state anew from the pulls so far, with the present features of the arms."""
         self.rebuild(rows.of(self.counts) + 0, rows.of(self.sums) + 0.0, rows, rows.of(self.squares) + 0.0)
 
     def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
-        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; where QR is needed no L, and the rest turned."""
+        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; by `whiten_by_qr` if needed, then without L."""
         xp = self.actions.xp
         if is_numpy(arms) and EPSILON * n.sum() * float(np.vecdot(arms, arms).max()) / self.ridge > CHOLESKY_ERROR:
-            return None, *self.whitened(arms, n, sums)
+            return None, *self._whiten_by_qr(arms, n, sums)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
             root = np.sqrt(self.ridge)
@@ -151,23 +151,22 @@ class Posterior(CountsOpenPulls):
             whitened = forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
-    def whitened(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
-        """L^-1 A^T and L^-1 A^T s, turned, and ln det V, by QR."""
-        return _whitened(arms, n, sums, self.ridge)
+    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
+        return whiten_by_qr(arms, n, sums, self.ridge)
 
     @abstractmethod
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
-        """Set the form's own state in replication `r` from the Cholesky factor L of V, if there is one, and L^-1 A^T.
+        """Set the state of this form in replication `r` from the Cholesky factor L of V, if there is one, and L^-1 A^T.
 
         Without it `whitened` is L^-1 A^T up to a rotation, which does not change any inner product of its columns.
         """
 
 
-def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
-    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the root that the data are.
+def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the weighted arms above the prior.
 
-    Rows sorted by size and columns pivoted make the error of each row small against that row (Cox and Higham 1998,
-    "Stability of Householder QR factorization for weighted least squares problems").
+    M^T is L up to a rotation. Rows sorted by size and columns pivoted make the error of each row small against that
+    row (Cox and Higham 1998, "Stability of Householder QR factorization for weighted least squares problems").
     """
     pulled, dim = np.flatnonzero(n), arms.shape[1]
     root = np.sqrt(n[pulled])
@@ -179,20 +178,20 @@ def _whitened(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, 
     return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
 
 
-def _whitened_by_few(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
-    """As `_whitened`, with as many rows more as arms were pulled: in their span as there, beside it the ridge alone."""
+def whiten_by_qr_in_span(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """As `whiten_by_qr` within the span of the arms pulled; rows for its complement, where V is the ridge, follow."""
     pulled = np.flatnonzero(n)
     basis = np.linalg.qr(arms[pulled].T)[0]
     within = arms @ basis
-    whitened, weights, logdet = _whitened(within, n, sums, ridge)
-    beside = (arms - within @ basis.T).T / np.sqrt(ridge)
-    weights = np.concatenate([weights, np.zeros(len(beside))])
-    return np.concatenate([whitened, beside]), weights, logdet + (arms.shape[1] - len(pulled)) * np.log(ridge)
+    whitened, weights, logdet = whiten_by_qr(within, n, sums, ridge)
+    complement = (arms - within @ basis.T).T / np.sqrt(ridge)
+    weights = np.concatenate([weights, np.zeros(len(complement))])
+    return np.concatenate([whitened, complement]), weights, logdet + (arms.shape[1] - len(pulled)) * np.log(ridge)
 
 
-LEAST_SHARE = 1e-7  # of a width^2: with less of it left, the rounding of one update is above 1e-9
-LOW_SHARE = 1e-4  # below this the number of updates is looked at
-FEW = 8  # below this many pulls counting them one by one is quicker than by arrays (measured)
+LEAST_SHARE = 1e-7  # of a width^2 as last factored: below it the rounding of one update exceeds 1e-9
+LOW_SHARE = 1e-4  # of the same: below it the number of updates counts too
+FEW_PULLS = 8  # below this number counting pulls one by one is quicker than by arrays (measured)
 
 
 class HostPosterior(Posterior):
@@ -207,7 +206,7 @@ class HostPosterior(Posterior):
 
     def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
-        if len(pulls) < FEW:
+        if len(pulls) < FEW_PULLS:
             for r, x, reward in pulls:
                 self.counts[r, x] += 1
                 self.sums[r, x] += reward
@@ -229,15 +228,15 @@ class HostPosterior(Posterior):
                 self.turn(r, x, runs[r], stretches[r])
                 np.multiply(g, g, out=g2)
                 last[r], runs[r], stretches[r] = x, 0, 1.0
-            before, here = stretches[r], g.item(x)
-            after = before + here
+            before, g_x = stretches[r], g.item(x)
+            after = before + g_x
             daxpy(g, mean, a=(reward - mean.item(x)) / after)
             daxpy(g2, width2, a=-1.0 / (before * after))
             runs[r] += 1
             stretches[r] = after
-            logdet[r] += math.log1p(here / before)
+            logdet[r] += math.log1p(g_x / before)
             if width2.item(x) < low.item(r, x):
-                np.maximum(width2, 0.0, out=width2)  # with more of it left, rounding cannot take a width below 0
+                np.maximum(width2, 0.0, out=width2)  # above that share rounding cannot make it negative
                 if self._has_drifted(r, x):
                     self.refactor(Rows.some(np.array([r]), self.width2))
 
@@ -251,14 +250,14 @@ class HostPosterior(Posterior):
 
     @abstractmethod
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
-        """Fold the finished run into the form's own state and write g of arm `x` into `_g[r]`."""
+        """Fold the finished run into the state of this form and write g of arm `x` into `_g[r]`."""
 
 
-BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and a longer H only makes g dearer
+BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and with a longer H only g costs more
 
 
 class Relearning(HostPosterior):
-    """Forms that learn their pulls anew, after the arms or the rewards changed, without a factorisation if they can."""
+    """Forms that learn their pulls anew after features or rewards have changed, if possible without a factorisation."""
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         pulled = np.flatnonzero(self.counts[r])
@@ -267,46 +266,47 @@ class Relearning(HostPosterior):
         self.sums[r], self.squares[r] = sums, squares
 
     def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
-        """As `_replay`, for all arms together; whether it could be done, and is exact enough."""
+        """As `_replay`, for all arms together; False unless it was done and is exact enough."""
         return False
 
     def _replay(self, r: int, pulled: Array, sums: Array) -> bool:
-        """From the prior, learn the pulls of each arm as one run; whether that is exact enough."""
+        """From the prior, learn the pulls of each arm as one run; False unless it was done and is exact enough."""
         if len(pulled) >= BLOCK:
             return False
         arms = self.actions.dense(r)
-        before = np.vecdot(arms, arms) / self.ridge
-        self.mean[r], self.width2[r], self.logdet[r] = 0.0, before, 0.0
+        prior_width2 = np.vecdot(arms, arms) / self.ridge
+        self.mean[r], self.width2[r], self.logdet[r] = 0.0, prior_width2, 0.0
         self.begin(r)
         g, mean, width2, run, stretch = self._g[r], self.mean[r], self.width2[r], 0, 1.0
         for x in pulled.tolist():
             self.turn(r, x, run, stretch)
-            run, here = int(self.counts[r, x]), g.item(x)
-            stretch = 1.0 + run * here
+            run, g_x = int(self.counts[r, x]), g.item(x)
+            stretch = 1.0 + run * g_x
             mean += (sums.item(x) - run * mean.item(x)) / stretch * g
             width2 -= run / stretch * g * g
-            self.logdet[r] += math.log1p(run * here)
+            self.logdet[r] += math.log1p(run * g_x)
         np.multiply(g, g, out=self._g2[r])
         self._last[r], self._run[r], self._stretch[r] = int(pulled[-1]), run, stretch
-        self._low[r], self._factored_at[r] = LOW_SHARE * before, int(self.pulls[r]) - len(pulled)
-        return bool((width2 >= LEAST_SHARE * math.sqrt(len(pulled)) * before).all())
+        self._low[r], self._factored_at[r] = LOW_SHARE * prior_width2, int(self.pulls[r]) - len(pulled)
+        return bool((width2 >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
 
     def shift(self, r: int, amount: float, squares: float) -> None:
         # The means are A V^-1 A^T s, so that s - amount n takes amount A V^-1 A^T n from them.
-        if int(self.pulls[r]) < FEW:  # of few rewards nothing may be left but rounding
+        if int(self.pulls[r]) < FEW_PULLS:  # the difference of few rewards and their mean may be rounding alone
             super().shift(r, amount, squares)
             return
         counts, g = self.counts[r].astype(float), self._g[r]
-        self.mean[r] -= amount * (self.applied(r, counts) - self._run[r] / self._stretch[r] * (g @ counts) * g)
+        change = self.covariance_times(r, counts) - self._run[r] / self._stretch[r] * (g @ counts) * g
+        self.mean[r] -= amount * change
         self.sums[r] -= amount * counts
         self.squares[r] = squares
 
     @abstractmethod
     def begin(self, r: int) -> None:
-        """Set the form's own state in replication `r` to that before any pull."""
+        """Set the state of this form in replication `r` to that before any pull."""
 
     @abstractmethod
-    def applied(self, r: int, counts: Array) -> Array:
+    def covariance_times(self, r: int, counts: Array) -> Array:
         """A V^-1 A^T counts, V without the run under way."""
 
 
@@ -316,15 +316,15 @@ class HostGram(Relearning):
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
         count, arms = actions.replications, actions.arms
-        self._p, self._h = np.empty((count, arms, arms)), np.zeros((count, BLOCK, arms))
-        self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is there
-        self._root: list[Array | None] = [None] * count  # where it is not: what P is the square of, if not the arms
-        # Where P is not there and need not be: rows of H beyond a block, and the rows of that square that were needed,
-        # with their arms.
-        self._more: list[Array | None] = [None] * count
-        self._base: list[Array | None] = [None] * count
-        self._known: list[list[int]] = [[] for _ in range(count)]
-        self._most = 3 * actions.dim // 5  # rows up to which this is cheaper than to build P (measured)
+        self._p, self._h = np.zeros((count, arms, arms)), np.zeros((count, BLOCK, arms))
+        self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is built
+        # While P is not built: P as of the last factorisation, P_0, is root^T root, or A A^T / ridge without a root.
+        self._root: list[Array | None] = [None] * count
+        # Where P need not be built (`sparing`): full blocks of H, the rows of P_0 computed so far, and their arms.
+        self._unfolded: list[Array | None] = [None] * count
+        self._p0_rows: list[Array | None] = [None] * count
+        self._p0_arms: list[list[int]] = [[] for _ in range(count)]
+        self._most = 3 * actions.dim // 5  # rows of H up to which this is cheaper than to build P (measured)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
@@ -332,65 +332,65 @@ class HostGram(Relearning):
             np.multiply(g, math.sqrt(run / stretch), out=h[used])
             used += 1
             if used == BLOCK:
-                if not self._set_apart(r):
+                if not self._keep_unfolded(r):
                     self._build(r)
                     rank_update(p, h, -1.0, 1.0)
                 used = 0
             self._fill[r] = used
-        more = self._more[r]
+        unfolded = self._unfolded[r]
         if self._built[r]:
             g[:x] = p[x, :x]
             g[x:] = p[x:, x]
         elif self.sparing:
-            g[:] = self._base_row(r, x)
-            if more is not None:
-                dgemv(-1.0, more.T, more[:, x], beta=1.0, y=g, overwrite_y=1)
+            g[:] = self._p0_row(r, x)
+            if unfolded is not None:
+                dgemv(-1.0, unfolded.T, unfolded[:, x], beta=1.0, y=g, overwrite_y=1)
         else:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, g)
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
-    def whitened(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
+    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
         few = self.sparing and np.count_nonzero(n) <= self.actions.dim // 4
-        return (_whitened_by_few if few else _whitened)(arms, n, sums, self.ridge)
+        return (whiten_by_qr_in_span if few else whiten_by_qr)(arms, n, sums, self.ridge)
 
     def _build(self, r: int) -> None:
-        """Make P, if it is not there."""
+        """Build P, unless it is built already."""
         if not self._built[r]:
-            root, more = self._root[r], self._more[r]
+            root, unfolded = self._root[r], self._unfolded[r]
             if root is None:
                 rank_update(self._p[r], self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
             else:
                 rank_update(self._p[r], root, 1.0, 0.0)
-            if more is not None:
-                rank_update(self._p[r], more, -1.0, 1.0)
+            if unfolded is not None:
+                rank_update(self._p[r], unfolded, -1.0, 1.0)
             self.begin(r)
             self._built[r] = True
 
-    def _set_apart(self, r: int) -> bool:
-        """Put a full H to the rows beyond a block, if there is room; whether it was done."""
-        more = self._more[r]
-        rows = BLOCK if more is None else BLOCK + len(more)
-        if not self.sparing or self._built[r] or rows > self._most:
+    def _keep_unfolded(self, r: int) -> bool:
+        """Keep a full block of H in place of folding it into P, if that is cheaper; returns whether it was done."""
+        unfolded = self._unfolded[r]
+        count = BLOCK if unfolded is None else BLOCK + len(unfolded)
+        if not self.sparing or self._built[r] or count > self._most:
             return False
-        self._more[r] = self._h[r].copy() if more is None else np.concatenate([more, self._h[r]])
+        self._unfolded[r] = self._h[r].copy() if unfolded is None else np.concatenate([unfolded, self._h[r]])
         return True
 
-    def _base_row(self, r: int, x: int) -> Array:
-        """Row of what P is less H^T H, which is computed once."""
-        known, base, root = self._known[r], self._base[r], self._root[r]
-        if base is None:
-            self._base[r] = base = np.zeros((BLOCK, self.actions.arms))
-        if x in known:
-            return base[known.index(x)]
-        if len(known) == len(base):  # room for as many again
-            self._base[r] = base = np.concatenate([base, np.zeros_like(base)])
-        row: Array = base[len(known)]
+    def _p0_row(self, r: int, x: int) -> Array:
+        """Row of P_0, computed when first asked for."""
+        arms, rows, root = self._p0_arms[r], self._p0_rows[r], self._root[r]
+        if rows is None:
+            self._p0_rows[r] = rows = np.zeros((BLOCK, self.actions.arms))
+        if x in arms:
+            return rows[arms.index(x)]
+        if len(arms) == len(rows):  # room for as many again
+            self._p0_rows[r] = rows = np.concatenate([rows, np.zeros_like(rows)])
+        row: Array = rows[len(arms)]
         if root is None:
             self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, row)
         else:
             np.matmul(root[:, x], root, out=row)
-        known.append(x)
+        arms.append(x)
         return row
 
     def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
@@ -399,45 +399,45 @@ class HostGram(Relearning):
         if not self.sparing or len(pulled) > self._most:
             return False
         arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
-        before = np.vecdot(arms, arms) / self.ridge
-        if EPSILON * n.max() * before.max() > CHOLESKY_ERROR:
+        prior_width2 = np.vecdot(arms, arms) / self.ridge
+        if EPSILON * n.max() * prior_width2.max() > CHOLESKY_ERROR:
             return False
         rows = arms[pulled] @ arms.T
         rows /= self.ridge
         factor = np.linalg.cholesky(rows[:, pulled] + np.diag(1.0 / n))
-        more = np.ascontiguousarray(solve_triangular(factor, rows, lower=True))
-        self.width2[r] = before - np.square(more).sum(axis=0)
-        self.mean[r] = solve_triangular(factor, sums[pulled] / n, lower=True) @ more
+        h = np.ascontiguousarray(solve_triangular(factor, rows, lower=True))
+        self.width2[r] = prior_width2 - np.square(h).sum(axis=0)
+        self.mean[r] = solve_triangular(factor, sums[pulled] / n, lower=True) @ h
         self.logdet[r] = 2.0 * np.log(np.diag(factor)).sum() + np.log(n).sum()
         self.begin(r)
-        self._more[r], self._base[r], self._known[r] = more, rows, pulled.tolist()
+        self._unfolded[r], self._p0_rows[r], self._p0_arms[r] = h, rows, pulled.tolist()
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
-        self._low[r], self._factored_at[r] = LOW_SHARE * before, int(self.pulls[r]) - len(pulled)
-        return bool((self.width2[r] >= LEAST_SHARE * math.sqrt(len(pulled)) * before).all())
+        self._low[r], self._factored_at[r] = LOW_SHARE * prior_width2, int(self.pulls[r]) - len(pulled)
+        return bool((self.width2[r] >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
 
     def begin(self, r: int) -> None:
         self._fill[r], self._built[r], self._root[r] = 0, False, None
-        self._more[r] = self._base[r] = None
-        self._known[r] = []
+        self._unfolded[r] = self._p0_rows[r] = None
+        self._p0_arms[r] = []
 
-    def applied(self, r: int, counts: Array) -> Array:
+    def covariance_times(self, r: int, counts: Array) -> Array:
         h, root = self._h[r, : self._fill[r]], self._root[r]
         if self._built[r]:
-            whole = dsymv(1.0, self._p[r].T, counts, lower=0)
+            product = dsymv(1.0, self._p[r].T, counts, lower=0)
         elif root is not None:
-            whole = (root @ counts) @ root
+            product = (root @ counts) @ root
         else:
-            whole = np.empty(len(counts))
-            self.actions.project_row(r, combined(self.actions.dense(r), counts) / self.ridge, whole)
-        if (more := self._more[r]) is not None:
-            whole -= (more @ counts) @ more
-        return whole - h.T @ (h @ counts)
+            product = np.empty(len(counts))
+            self.actions.project_row(r, sum_of_pulled(self.actions.dense(r), counts) / self.ridge, product)
+        if (unfolded := self._unfolded[r]) is not None:
+            product -= (unfolded @ counts) @ unfolded
+        return product - h.T @ (h @ counts)
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
         self._h[r] = 0.0
         self.begin(r)
-        # It may stay, and be saved: of another order in memory its products would have other last bits.
+        # In one order in memory: it may be saved, and in another its products would have other last bits.
         self._root[r] = np.ascontiguousarray(whitened) if self.sparing else whitened
         if not self.sparing:
             self._build(r)
@@ -452,8 +452,8 @@ def rank_update(p: Array, rows: Array, alpha: float, beta: float) -> None:
         dsyrk(alpha, rows, beta=beta, c=p.T, overwrite_c=1, lower=0, trans=1)
 
 
-def combined(arms: Array, counts: Array) -> Array:
-    """A^T counts, by the arms that were pulled alone."""
+def sum_of_pulled(arms: Array, counts: Array) -> Array:
+    """A^T counts, from the arms that were pulled."""
     pulled = np.flatnonzero(counts)
     return counts[pulled] @ arms[pulled]
 
@@ -468,7 +468,7 @@ class HostFeature(Relearning):
         super().__init__(actions, ridge)
         self._w = np.stack([np.eye(actions.dim) / self.ridge] * actions.replications)  # lower triangles are current
         self._u = np.zeros((actions.replications, actions.dim))
-        self._whitened: list[Array | None] = [None] * actions.replications  # L^-1 A^T, where it is needed
+        self._whitened: list[Array | None] = [None] * actions.replications  # L^-1 A^T, where V^-1 is not exact enough
         self.streamed = streamed_bytes("feature", actions.base_arms, actions.dim)
 
     def turn(self, r: int, x: int, run: float, stretch: float) -> None:
@@ -487,25 +487,26 @@ class HostFeature(Relearning):
     def begin(self, r: int) -> None:
         self._w[r], self._u[r], self._whitened[r] = np.eye(self.actions.dim) / self.ridge, 0.0, None
 
-    def applied(self, r: int, counts: Array) -> Array:
-        w, whitened, whole = self._w[r].T, self._whitened[r], np.empty(len(counts))
+    def covariance_times(self, r: int, counts: Array) -> Array:
+        w, whitened, product = self._w[r].T, self._whitened[r], np.empty(len(counts))
         if whitened is None:
-            self.actions.project_row(r, dsymv(1.0, w, combined(self.actions.dense(r), counts), lower=0), whole)
+            total = sum_of_pulled(self.actions.dense(r), counts)
+            self.actions.project_row(r, dsymv(1.0, w, total, lower=0), product)
         else:
-            np.matmul(dsymv(1.0, w, whitened @ counts, lower=0), whitened, out=whole)
-        return whole
+            np.matmul(dsymv(1.0, w, whitened @ counts, lower=0), whitened, out=product)
+        return product
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         super().restart(r, factor, whitened)
         root = None if factor is None else np.linalg.inv(factor)
-        if root is not None and not self._loses(r, root, whitened):
+        if root is not None and not self._is_inexact(r, root, whitened):
             self._whitened[r], self._w[r] = None, root.T @ root
         else:
             self._whitened[r], self._w[r] = np.ascontiguousarray(whitened), np.eye(self.actions.dim)
         self._u[r] = 0.0
 
-    def _loses(self, r: int, root: Array, whitened: Array) -> bool:
-        """Whether the rounding of V^-1, which some directions keep large, would show in the smallest width pulled."""
+    def _is_inexact(self, r: int, root: Array, whitened: Array) -> bool:
+        """Whether V^-1 is so large in some directions that its rounding matters in the smallest width pulled."""
         pulled = self.counts[r] > 0
         if not pulled.any():
             return False
@@ -514,12 +515,12 @@ class HostFeature(Relearning):
 
 
 class PriorRows:
-    """Rows A a_x / ridge before any pull, for all learners: the first one by one, the others from the whole product."""
+    """Rows A a_x / ridge of the prior, for all learners: the first `BLOCK` one by one, the others from A A^T."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions, self.ridge = actions, ridge
         self.width2 = actions.squared_norms() / ridge
-        self._asked = [0] * actions.replications  # rows computed one by one: whoever is restored goes on bit for bit
+        self._asked = [0] * actions.replications  # rows computed one by one; saved, so that the bits stay the same
         self._products = _Products(actions, ridge)
 
     def write(self, r: int, x: int, out: Array) -> None:
@@ -537,10 +538,10 @@ class _Products:
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions, self.ridge = actions, ridge
-        self.made: dict[int, Array] = {}
+        self.products: dict[int, Array] = {}
 
     def __call__(self, r: int) -> Array:
-        if r not in self.made:
+        if r not in self.products:
             arms = self.actions.arms
             product = np.empty((arms, arms))
             rank_update(product, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
@@ -549,12 +550,12 @@ class _Products:
                 corner = np.tril(product[lo:hi, lo:hi])
                 product[:lo, lo:hi] = product[lo:hi, :lo].T
                 product[lo:hi, lo:hi] = corner + np.tril(corner, -1).T
-            self.made[r] = product
-        return self.made[r]
+            self.products[r] = product
+        return self.products[r]
 
 
 class HostRuns(HostPosterior):
-    """Ridge posterior held as one vector for each run of equal pulls, from a prior that others share."""
+    """Ridge posterior held as one vector for each run of equal pulls, from a prior that learners share."""
 
     def __init__(self, actions: ActionSet, prior: PriorRows) -> None:
         self._prior = prior

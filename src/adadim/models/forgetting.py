@@ -55,13 +55,13 @@ class FadingRegression(FactoredRegression):
         self.w, self.logdet = zeros(reference, count, dim), zeros(reference, count)
 
     def without_rewards(self) -> FadingRegression:
-        same = FadingRegression(self.w, self.dim, 1.0, self.memory)
+        regression = FadingRegression(self.w, self.dim, 1.0, self.memory)
         for name in ("ridge", "second", "weight", "epoch", "pulls", "inverse", "logdet"):
-            getattr(same, name)[...] = getattr(self, name)
-        return same
+            getattr(regression, name)[...] = getattr(self, name)
+        return regression
 
     def fade(self, number: Array, rows: Rows) -> None:
-        """Let pulls count what they do when the decisions of some numbers (n,) are made, unless the epoch is later."""
+        """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
         later = namespace(number).maximum(number, rows.of(self.epoch))
         factor = 2.0 ** ((rows.of(self.epoch) - later) / self.memory)
         for sums in (self.second, self.b, self.squares, self.weight):
@@ -71,9 +71,9 @@ class FadingRegression(FactoredRegression):
             self.asked.fade(number, rows)
 
     def answer(self, pulled: tuple[Array, Array], rewards: Array, rows: Rows) -> None:
-        x, made = pulled
-        self.fade(made, rows)
-        weight = 2.0 ** ((made - rows.of(self.epoch)) / self.memory)
+        x, number = pulled
+        self.fade(number, rows)
+        weight = 2.0 ** ((number - rows.of(self.epoch)) / self.memory)
         weighted = weight[:, None] * x
         rows.put(self.second, rows.of(self.second) + weighted[:, :, None] * x[:, None, :])
         rows.put(self.b, rows.of(self.b) + weighted * rewards[:, None])
@@ -87,7 +87,7 @@ class FadingRegression(FactoredRegression):
         self.asked.answer(pulled, pulled[1] * 0.0, rows)
 
     def factorise(self, rows: Rows) -> None:
-        """Make L^-1 and what follows from it anew."""
+        """Make L^-1, `w` and `logdet` anew."""
         xp, ridge = namespace(self.w), rows.of(self.ridge)
         inverse, logdet = inverse_factor(rows.of(self.second), ridge)
         rows.put(self.inverse, inverse)
@@ -101,7 +101,7 @@ class FadingRegression(FactoredRegression):
         return as_numpy(self.second[r]), as_numpy(self.b[r])
 
     def rescale(self, r: int, factors: Array) -> None:
-        """Multiply every feature of the past by a factor."""
+        """Multiply every feature of past pulls by a factor."""
         self.second[r] *= np.outer(factors, factors)
         self.b[r] *= factors
         if self.asked is not None:
@@ -156,28 +156,28 @@ class Forgetting(Model):
         return FadingRegression(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge, self.memory)
 
     def fade(self, rows: Rows) -> Rows:
-        """Let pulls count what they do in the decision to be made; gives all regressions of `rows`."""
-        every, number = self.regressions(rows), rows.of(self.made) + 1.0
+        """Fade all pulls to their weights in the decision to be made; returns all regressions of `rows`."""
+        regressions, number = self.regressions(rows), rows.of(self.made) + 1.0
         if self.blocks > 1:
             number = like(np.repeat(as_numpy(number), self.blocks), number)
-        self.state.fade(number, every)
-        return every
+        self.state.fade(number, regressions)
+        return regressions
 
-    def next_decision(self, rows: Rows) -> None:
-        """Let the model be what it is in the decision to be made."""
+    def prepare_decision(self, rows: Rows) -> None:
+        """Fade all pulls and factorise, for the decision to be made."""
         self.state.factorise(self.fade(rows))
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        arms, memo = super().decided(chosen, rows)  # type: ignore[safe-super]
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        arms, memo = super().arms_and_memo(chosen, rows)  # type: ignore[safe-super]
         rows.put(self.made, rows.of(self.made) + 1.0)
         return arms, {**memo, "decision": rows.of(self.made) + 0.0}
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
         """Features of the arms pulled, and the numbers of the decisions: pulls of a log are decisions of their own."""
         if "decision" not in memo:
             rows.put(self.made, rows.of(self.made) + 1.0)
             memo = {**memo, "decision": rows.of(self.made) + 0.0}
-        return super().pulled(arms, rows, memo), memo["decision"]  # type: ignore[safe-super]
+        return super().pulled_inputs(arms, rows, memo), memo["decision"]  # type: ignore[safe-super]
 
     def restart(self, sums: Moments) -> None:
         """Refuse: sums over a log do not say when each of its decisions was made."""
@@ -199,14 +199,14 @@ class Forgetting(Model):
 
 
 class ForgettingModel(Forgetting, FactorModel):
-    """Any offer, by the factor of V."""
+    """A model of any offer, by the Cholesky factor of V."""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        self.next_decision(rows)
+        self.prepare_decision(rows)
         return super().predict(rows)
 
     def sample(self, spread: Array, rows: Rows) -> Array:
-        self.next_decision(rows)
+        self.prepare_decision(rows)
         return super().sample(spread, rows)
 
 
@@ -221,23 +221,23 @@ class ForgettingFixedModel(Forgetting, FixedModel):
         self.supported = supported
         super().__init__(memory, problem, ridge, supported=supported, make=self._regression, **options)
 
-    def _regression(self, seen: ActionSet, ridge: float) -> Any:
+    def _regression(self, actions: ActionSet, ridge: float) -> Any:
         most = 1.0 + 2.0 * self.memory  # above the sum of all weights
         horizon = math.inf if self.problem.endless else self.problem.horizon
-        check_precision(seen, ridge, int(min(most, horizon, 1e6)))
-        return FadingRegression(seen.base, seen.dim, ridge, self.memory)
+        check_precision(actions, ridge, int(min(most, horizon, 1e6)))
+        return FadingRegression(actions.base, actions.dim, ridge, self.memory)
 
     def _arms(self) -> Array:
         return self.features().truncate(self.dim, supported=self.supported)[0].dense_batch()
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        self.next_decision(rows)
+        self.prepare_decision(rows)
         mean, width2 = self.state.predict(rows.of(self._arms()), rows)
         return mean, width2
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
-        within, made = super().pulled(arms, rows, memo)
-        return self._arms()[rows.positions, within], made
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
+        within, number = super().pulled_inputs(arms, rows, memo)
+        return self._arms()[rows.positions, within], number
 
     def arms_added(self) -> None:
         return
@@ -249,14 +249,14 @@ class TunedForgettingModel(Forgetting, TunedContextModel):
     def log_bound(self, r: int, factor: float, n: float) -> float:
         return math.log(factor)  # as in an agent of the same memory, which learns from sums
 
-    def notice(self, offered: Array, rows: Rows) -> None:
-        super().notice(offered, rows)
+    def observe_offer(self, offered: Array, rows: Rows) -> None:
+        super().observe_offer(offered, rows)
         self.tune(rows)
 
     def tune(self, rows: Rows) -> None:
-        """Let pulls count what they do in the decision to be made, and choose units, ridge and noise by them."""
+        """Fade all pulls to their weights in the decision to be made, and choose units, ridge and noise by them."""
         state: Any = self.state
-        every = self.fade(rows)
+        regressions = self.fade(rows)
         for r in rows.ids.tolist():
             weight = float(sum(state.weight[block] for block in self.blocks_of(r)))
             if self._change_units(r, like_units(self.extent[r])):
@@ -266,9 +266,9 @@ class TunedForgettingModel(Forgetting, TunedContextModel):
             self._refresh(r, RIDGES[0] * (float(self.longest[r]) or 1.0))
             if weight >= FORGOTTEN:
                 self._update_prior(r, weight)
-        state.factorise(every)
+        state.factorise(regressions)
 
-    def learned(self, rows: Rows) -> None:
+    def after_learning(self, rows: Rows) -> None:
         return
 
     def describe(self, r: int) -> dict[str, Any]:
@@ -286,24 +286,24 @@ class TunedForgettingFixedModel(TunedForgettingModel):
     def arms_added(self) -> None:
         self.offered_arms = as_numpy(in_units(self.problem).dense_batch()).copy()
 
-    def notice(self, offered: Array, rows: Rows) -> None:
+    def observe_offer(self, offered: Array, rows: Rows) -> None:
         self.tune(rows)
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         return super().predict(rows.offering(self.offered_arms[rows.ids], None))
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return super().decided(chosen, rows.offering(self.offered_arms[rows.ids], None))
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return super().arms_and_memo(chosen, rows.offering(self.offered_arms[rows.ids], None))
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
-        return super().pulled(arms, rows, {**memo, "features": self.offered_arms[rows.ids, arms]})
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> tuple[Array, Array]:
+        return super().pulled_inputs(arms, rows, {**memo, "features": self.offered_arms[rows.ids, arms]})
 
 
-def forgetting_model(problem: Problem, ridge: float, memory: float, supported: bool = False, **seen: Any) -> Model:
+def forgetting_model(problem: Problem, ridge: float, memory: float, supported: bool, **options: Any) -> Model:
     """As `linear_model`, with pulls that count half after `memory` further decisions."""
     if problem.contextual:
-        return ForgettingModel(memory, problem, ridge, **seen)
-    return ForgettingFixedModel(memory, problem, ridge, supported=supported, **seen)
+        return ForgettingModel(memory, problem, ridge, **options)
+    return ForgettingFixedModel(memory, problem, ridge, supported=supported, **options)
 
 
 def tuned_forgetting_model(problem: Problem, taper: float, factor: float, memory: float) -> Tuned:

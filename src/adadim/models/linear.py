@@ -1,9 +1,9 @@
-"""What a linear policy believes of the arms offered: mean and width of each, whatever is offered.
+"""Models of the arms offered in a round: mean and width of each, whatever kind of offer it is.
 
 There are three kinds of offers: the same arms in every round (`FixedModel`), features that come with the round
 (`ContextModel`), and one context for all arms, each of which has a parameter of its own (`DisjointModel`). A rule sees
 none of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`. A
-model that computes with NumPy whatever the problem's library (`on_host`) is given and gives NumPy arrays.
+model that computes with NumPy whatever the problem's library (`on_host`) takes and returns NumPy arrays.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from adadim.models.fixed import Posterior, check_precision
 from adadim.models.moments import Moments
 
 Memo = Mapping[str, Array]
-
-MakePosterior = Callable[[ActionSet, float], Posterior]
+"""What has to be remembered of a decision: arrays with an entry for each replication that it concerns."""
 
 
 @lru_cache(maxsize=2**12)
 def row_alone(position: int, count: int) -> Rows:
-    """One of `count` regressions on NumPy."""
+    """The rows of one among `count` regressions (NumPy)."""
     return Rows(np.array([position]), _numbers(count))
 
 
@@ -48,7 +47,7 @@ class Model(ABC):
     on_host = False  # whether it computes with NumPy whatever the library of the problem
     fixed_operations = True  # whether a round is always the same array operations, which a device can record
     streamed = 0  # bytes that a pull reads for each replication
-    all_arms = True  # whether it speaks of all arms offered; otherwise see `offered` and `check_arms`
+    all_arms = True  # whether it covers all arms offered; otherwise see `offered` and `check_arms`
     blocks = 1  # regressions of a replication: arm k of replication r is number r K + k in `state` where each has one
     state: Any
 
@@ -66,12 +65,12 @@ class Model(ABC):
         """Mean and squared width of every arm offered to `rows`, (n, K); open pulls count in the width."""
 
     @abstractmethod
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         """The arms at the positions chosen, and what has to be remembered of them."""
 
     @abstractmethod
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        """What the regression has to know of arms pulled."""
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+        """What the regression takes of the arms pulled: their positions in it, or their features."""
 
     @property
     def pulls(self) -> Array:
@@ -97,17 +96,17 @@ class Model(ABC):
         return Rows.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
 
     def offered(self, rows: Rows) -> Rows:
-        """The rows with a mask over the arms that `predict` speaks of."""
+        """The rows with a mask over the arms that `predict` covers."""
         return rows
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn from pulls that nothing is known of yet, one for each of `rows`."""
+        """Learn from pulls that `expect` has not counted, one for each of `rows`."""
         state = self.state
         self.learn_by(state.answer if state.asked is None else state.absorb, arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
         """Count pulls whose rewards are not known yet."""
-        self.state.expect(self.pulled(arms, rows, memo), self.regressions(rows, arms))
+        self.state.expect(self.pulled_inputs(arms, rows, memo), self.regressions(rows, arms))
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn the rewards of pulls that `expect` has counted."""
@@ -115,14 +114,15 @@ class Model(ABC):
 
     def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Let the regression learn from pulls, by one of its methods."""
-        learn(self.pulled(arms, rows, memo), rewards, rows if self.blocks == 1 else self.regressions(rows, arms))
+        inputs = self.pulled_inputs(arms, rows, memo)
+        learn(inputs, rewards, rows if self.blocks == 1 else self.regressions(rows, arms))
 
     def drop_expected(self) -> None:
         """Count only the pulls that are answered."""
         self.state.drop_expected()
 
     def describe(self, r: int) -> dict[str, Any]:
-        """What it has learned in one replication, for people."""
+        """What it has learned in one replication, as entries of `Learner.describe`."""
         return {"dim": self.dim, "pulls": int(self.pulls[r])}
 
     def check_arms(self, arms: Array) -> None:
@@ -130,7 +130,7 @@ class Model(ABC):
         return
 
     def arms_added(self) -> None:
-        """Take note that the problem has more arms."""
+        """Update the state after arms were added to the problem."""
         return
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
@@ -156,25 +156,25 @@ class FixedModel(Model):
         form: Form = "auto",
         supported: bool = False,
         weights: Array | None = None,
-        make: MakePosterior | None = None,
+        make: Callable[[ActionSet, float], Posterior] | None = None,
     ) -> None:
         self.weights = weights
         super().__init__(problem, problem.dim if dim is None else dim)
-        seen, self._real = self.features().truncate(self.dim, supported=supported)
-        self.dim, self.arms = seen.dim, seen.arms
-        self.all_arms = seen.arms == problem.arms
+        actions, self._real = self.features().truncate(self.dim, supported=supported)
+        self.dim, self.arms = actions.dim, actions.arms
+        self.all_arms = actions.arms == problem.arms
         if not self.all_arms:
             within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
-            within[as_numpy(self._real)] = np.arange(seen.arms)
-            self._within = like(within, seen.base)
+            within[as_numpy(self._real)] = np.arange(actions.arms)
+            self._within = like(within, actions.base)
         if make is None:
-            self.state = posterior(seen, ridge, form)
-            check_precision(seen, ridge, None if problem.endless else problem.horizon, self.state.width2)
+            self.state = posterior(actions, ridge, form)
+            check_precision(actions, ridge, None if problem.endless else problem.horizon, self.state.width2)
         else:
-            self.state = make(seen, ridge)
+            self.state = make(actions, ridge)
         self.streamed = self.state.streamed
         if weights is not None and problem.growing:
-            self.weighted = seen.base  # a copy, to which arms are added in place: it is state
+            self.weighted = actions.base  # a copy, to which arms are added in place: it is state
 
     def features(self) -> ActionSet:
         """The features of all arms that it learns from."""
@@ -191,10 +191,10 @@ class FixedModel(Model):
             raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.dim}) uses")
         return rows.offering(None, allowed)
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         return (chosen if self.all_arms else self._real[chosen]), {}
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return arms if self.all_arms else self._within[arms]
 
     def check_arms(self, arms: Array) -> None:
@@ -204,9 +204,9 @@ class FixedModel(Model):
             )
 
     def arms_added(self) -> None:
-        state, now = self.state, self.features()
-        if now is not self.problem.actions:
-            state.actions.base[...] = now.base
+        state, actions = self.state, self.features()
+        if actions is not self.problem.actions:
+            state.actions.base[...] = actions.base
         state.refactor(state.everyone)
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
@@ -246,23 +246,23 @@ class ContextModel(Model):
         """The regressions of all replications, before any pull."""
         return context_posterior(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
 
-    def seen(self, features: Any) -> Array:
-        """The features that it learns from."""
+    def inputs(self, features: Any) -> Array:
+        """Inputs of the regression: the first `dim` of these features, times the weights."""
         first = features if self.dim == self.problem.dim else features[..., : self.dim]
         return first if self.weights is None else first * self.weights
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        return self.predict_seen(self.seen(rows.features), rows)
+        return self.predict_inputs(self.inputs(rows.features), rows)
 
-    def predict_seen(self, seen: Array, rows: Rows) -> tuple[Array, Array]:
-        """The same, given what is offered as it is learned from: features (n, K, d), or contexts (n, d)."""
+    def predict_inputs(self, inputs: Array, rows: Rows) -> tuple[Array, Array]:
+        """As `predict`, from the inputs of what is offered: (n, K, d), or (n, d) of one context for all arms."""
         if self.problem.disjoint:
-            return self.state.predict_each(seen, rows, self.blocks)  # type: ignore[no-any-return]
-        return self.state.predict(seen, rows)  # type: ignore[no-any-return]
+            return self.state.predict_each(inputs, rows, self.blocks)  # type: ignore[no-any-return]
+        return self.state.predict(inputs, rows)  # type: ignore[no-any-return]
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
-        mean, width2 = self.state.predict_answered(self.seen(features[None]), Rows.all(self.reference))
+        mean, width2 = self.state.predict_answered(self.inputs(features[None]), Rows.all(self.reference))
         return mean[0], width2[0]
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
@@ -273,11 +273,11 @@ class ContextModel(Model):
         if type(self.state) is not ContextPosterior or len(self.state.ridge) != 1:
             return None
         if isinstance(rounds, np.ndarray):
-            return self.state.predict_in_turn(self.seen(rounds[None])[0])
-        return self.state.predict_in_turn([self.seen(arms[None])[0] for arms in rounds])
+            return self.state.predict_in_turn(self.inputs(rounds[None])[0])
+        return self.state.predict_in_turn([self.inputs(arms[None])[0] for arms in rounds])
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return chosen, {"features": self.seen(self.features_of(chosen, rows))}
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return chosen, {"features": self.inputs(self.features_of(chosen, rows))}
 
     def features_of(self, chosen: Array, rows: Rows) -> Array:
         """Features (n, d) of the arms chosen, to be kept: where each has a parameter, the context of them all."""
@@ -286,15 +286,15 @@ class ContextModel(Model):
             return at_each(rows.features, chosen)
         return rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         return memo["features"]
 
-    def logged(self, features: Array) -> Memo:
-        """What would be remembered of pulls of these features, (n, d)."""
-        return {"features": self.seen(like(features, self.problem.reference))}
+    def logged_memo(self, features: Array) -> Memo:
+        """The memo of logged pulls of these features, (n, d)."""
+        return {"features": self.inputs(like(features, self.problem.reference))}
 
     def restart(self, sums: Moments) -> None:
-        """Forget everything, and know what these sums say (one replication)."""
+        """Replace everything learned by what these sums determine (one replication)."""
         if sums.asked is None:
             self.drop_expected()
         self.state.restart(0, sums, self.weights)
@@ -305,14 +305,14 @@ class ContextModel(Model):
         return float(self.state.residual(0))
 
     def moments(self) -> list[Moments] | None:
-        whole = self.dim == self.problem.dim and self.problem.contextual and not self.problem.disjoint
-        return moments_of(self.state, self.state.pulls) if whole and hasattr(self.state, "moments") else None
+        all_features = self.dim == self.problem.dim and self.problem.contextual and not self.problem.disjoint
+        return moments_of(self.state, self.state.pulls) if all_features and hasattr(self.state, "moments") else None
 
     def describe(self, r: int) -> dict[str, Any]:
-        known = super().describe(r)
+        entries = super().describe(r)
         if self.problem.disjoint:
-            known["pulls_of_each_arm"] = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
-        return known
+            entries["pulls_of_each_arm"] = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
+        return entries
 
 
 class DisjointModel(ContextModel):
@@ -323,7 +323,7 @@ class DisjointModel(ContextModel):
 
 
 def moments_of(state: Any, pulls: Array) -> list[Moments]:
-    """The sums of each regression, over so many pulls (R,)."""
+    """The sums of each regression, over `pulls` (R,)."""
     sums = []
     for r, (squares, n) in enumerate(zip(state.squares.tolist(), pulls.tolist(), strict=True)):
         second, moment = state.moments(r)
@@ -331,15 +331,15 @@ def moments_of(state: Any, pulls: Array) -> list[Moments]:
     return sums
 
 
-def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **seen: Any) -> Model:
-    """The model for what a problem offers; `seen` are the number `dim` of features (by default all) and `weights`."""
+def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **options: Any) -> Model:
+    """The model for what a problem offers; `options` are the number of features `dim` (default: all) and `weights`."""
     if problem.contextual:
-        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **seen)
-    return FixedModel(problem, ridge, form=form, supported=supported, **seen)
+        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **options)
+    return FixedModel(problem, ridge, form=form, supported=supported, **options)
 
 
 class FactorModel(ContextModel):
-    """By the Cholesky factor of the regression, from which parameters can be drawn; fixed arms too, without weights."""
+    """A model by the Cholesky factor, from which parameters can be drawn; of fixed arms too, without weights."""
 
     fixed_operations = False
 
@@ -352,25 +352,25 @@ class FactorModel(ContextModel):
     def regression(self, ridge: float) -> Any:
         return ContextFactor(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
 
-    def seen(self, features: Any) -> Array:
-        return super().seen(like(features, self.reference) if self.problem.disjoint else features)
+    def inputs(self, features: Any) -> Array:
+        return super().inputs(like(features, self.reference) if self.problem.disjoint else features)
 
     def sample(self, spread: Array, rows: Rows) -> Array:
         """theta_hat + spread L^-1 (n, m, d) of spreads, for all regressions of `rows`; open pulls count in L alone."""
-        state, every = self.state, self.regressions(rows)
-        mean, inverse = every.of(state.w)[:, None, :], every.of(state.inverse)
+        state, regressions = self.state, self.regressions(rows)
+        mean, inverse = regressions.of(state.w)[:, None, :], regressions.of(state.inverse)
         if state.asked is None:
             return (mean + spread) @ inverse * state.weights
-        return (mean @ inverse + spread @ every.of(state.asked.inverse)) * state.weights
+        return (mean @ inverse + spread @ regressions.of(state.asked.inverse)) * state.weights
 
     def sampled_means(self, spread: Array, features: Array) -> Array:
         """Means (m, K) of arms (K, d) by m parameters as `sample` draws them, of spreads (m, d), in one replication.
 
         The arms are multiplied by L^-1, not the draws, which are many more.
         """
-        state, seen = self.state, self.seen(features[None])
-        z = state.whiten(seen)[0]
-        means = spread @ (z if state.asked is None else state.asked.whiten(seen)[0])
+        state, inputs = self.state, self.inputs(features[None])
+        z = state.whiten(inputs)[0]
+        means = spread @ (z if state.asked is None else state.asked.whiten(inputs)[0])
         means += state.w[0] @ z
         return means
 
@@ -379,13 +379,13 @@ class FactorModel(ContextModel):
         if rows.features is None and rows.everyone and self.dim == self.problem.dim:
             return self.problem.actions.project(theta)
         if rows.features is None:
-            everybody = zeros(self.reference, len(self.problem), self.problem.dim)
-            everybody[rows.index, : self.dim] = theta
-            return rows.of(self.problem.actions.project(everybody))
-        seen = self.seen(rows.features)
+            theta_of_all = zeros(self.reference, len(self.problem), self.problem.dim)
+            theta_of_all[rows.index, : self.dim] = theta
+            return rows.of(self.problem.actions.project(theta_of_all))
+        inputs = self.inputs(rows.features)
         if self.problem.disjoint:
-            return (theta.reshape(len(rows), -1, self.dim) @ seen[..., None])[..., 0]
-        return (seen @ theta[..., None])[..., 0]
+            return (theta.reshape(len(rows), -1, self.dim) @ inputs[..., None])[..., 0]
+        return (inputs @ theta[..., None])[..., 0]
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         if self.problem.contextual:
@@ -394,20 +394,20 @@ class FactorModel(ContextModel):
         return mean, width2
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
-        z = self.state.whiten(self.seen(features[None]))[0]
+        z = self.state.whiten(self.inputs(features[None]))[0]
         return self.state.w[0] @ z, (z * z).sum(axis=0)
 
-    def decided(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return super().decided(chosen, rows) if self.problem.contextual else (chosen, {})
+    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        return super().arms_and_memo(chosen, rows) if self.problem.contextual else (chosen, {})
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
         if self.problem.contextual:
             return memo["features"]
         if rows.everyone:
             return self.problem.actions.vectors(arms)[:, : self.dim]
-        pulled = zeros(self.reference, len(self.problem), integers=True)
-        rows.put(pulled, arms)
-        return rows.of(self.problem.actions.vectors(pulled))[:, : self.dim]
+        arms_of_all = zeros(self.reference, len(self.problem), integers=True)
+        rows.put(arms_of_all, arms)
+        return rows.of(self.problem.actions.vectors(arms_of_all))[:, : self.dim]
 
     def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if not self.problem.contextual:
@@ -417,14 +417,14 @@ class FactorModel(ContextModel):
 
     def restart(self, sums: Moments) -> None:
         state, everyone = self.state, Rows.all(self.reference)
-        second, moment = sums.seen(self.dim, None)
+        second, moment = sums.truncated(self.dim, None)
         squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
         state.rebuild(second[None], moment[None], squares, pulls, everyone)
         state.drop_expected()
         if sums.asked is not None:
-            asked, nothing = sums.without_rewards().seen(self.dim, None)
+            second, zero_moment = sums.without_rewards().truncated(self.dim, None)
             state.asked = state.without_rewards()
-            state.asked.rebuild(asked[None], nothing[None], squares * 0.0, pulls, everyone)
+            state.asked.rebuild(second[None], zero_moment[None], squares * 0.0, pulls, everyone)
 
     def residual(self) -> float:
         return float(self.state.residuals[0, -1])

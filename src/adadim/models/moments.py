@@ -24,7 +24,7 @@ from adadim.core.arrays import Array, FloatArray, device_of, namespace
 from adadim.core.rows import Rows
 from adadim.errors import InvalidValueError
 
-FORGOTTEN = 1e-9  # pulls; less than that is nothing
+FORGOTTEN = 1e-9  # sum of weights, in pulls, below which all data count as forgotten
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Moments:
 
     sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `asked`, sum w x x^T
     over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and sum w r
-    (zero where nobody kept them), and `asked_first` and `asked_weight`, of the pulls of `asked`.
+    (zero where not recorded), and `asked_first` and `asked_weight`, of the pulls of `asked`.
     """
 
     second: FloatArray
@@ -49,25 +49,25 @@ class Moments:
     asked_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.first is None:  # nobody kept it
+        if self.first is None:  # not recorded
             self.first = np.zeros(len(self.moment))
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
-        """Those of no data."""
+        """Moments of no data."""
         return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0, np.zeros(dim))
 
     @classmethod
     def of(cls, second: FloatArray, moment: FloatArray, squares: float, weight: float) -> Moments:
-        """Those of data of which nobody kept the largest values."""
+        """Moments of data whose largest values were not recorded."""
         return cls(second, moment, squares, weight, 0.0, np.zeros(len(moment)))
 
     def copy(self) -> Moments:
-        """The same sums, to be changed on their own."""
+        """A copy that shares no array with this one."""
         return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
 
     def without_rewards(self) -> Moments:
-        """The sums over all pulls that were decided, as if they had all earned nothing."""
+        """The sums over all pulls that were decided, with rewards of zero."""
         second, first, weight = self.second if self.asked is None else self.asked, self.first, self.weight
         if self.asked is not None and self.asked_first is not None:
             first, weight = self.asked_first, self.asked_weight
@@ -116,8 +116,8 @@ class Moments:
                 value *= factor  # arrays in place
                 setattr(self, name, value)
 
-    def seen(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """X^T X and X^T r of the first `dim` features, each multiplied by its weight."""
+    def truncated(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """X^T X and X^T r of the first `dim` features, each multiplied by its entry of `weights`."""
         second, moment = self.second[:dim, :dim], self.moment[:dim]
         if weights is None:
             return second.copy(), moment.copy()
@@ -126,14 +126,14 @@ class Moments:
 
 def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> FloatArray:
     """sum w (1, x) (1, x)^T."""
-    whole = np.empty((len(second) + 1, len(second) + 1))
-    whole[0, 0], whole[1:, 1:] = weight, second
-    whole[0, 1:] = whole[1:, 0] = 0.0 if first is None else first
-    return whole
+    matrix = np.empty((len(second) + 1, len(second) + 1))
+    matrix[0, 0], matrix[1:, 1:] = weight, second
+    matrix[0, 1:] = matrix[1:, 0] = 0.0 if first is None else first
+    return matrix
 
 
 class CountsOpenPulls(ABC):
-    """A regression with a second one, `asked`, over all pulls asked for, answered or not, while some are not."""
+    """A regression beside which a second one, `asked`, counts all pulls decided, while some of them are open."""
 
     asked: Any = None
 
@@ -146,7 +146,7 @@ class CountsOpenPulls(ABC):
         """A regression with the same pulls, whose rewards are all zero."""
 
     def absorb(self, pulled: Array, rewards: Array, rows: Rows) -> None:
-        """Learn from one pull in each replication of `rows` that nothing is known of yet."""
+        """Learn from one pull in each replication of `rows` that `expect` has not counted."""
         self.answer(pulled, rewards, rows)
         if self.asked is not None:
             self.asked.answer(pulled, rewards * 0.0, rows)

@@ -34,18 +34,18 @@ class Lanes:
         for lane, (d, start) in enumerate(zip(self.dims, self._starts, strict=True)):
             self._w[:, start : start + d * d : d + 1] = 1.0 / ridge
             for block, level in enumerate(actions.levels):
-                here = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
-                self.width2[:, lane, here] = squared_lengths(base[:, :, : min(level, d)]) / ridge
+                arms = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
+                self.width2[:, lane, arms] = squared_lengths(base[:, :, : min(level, d)]) / ridge
         kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2)
         self._kernels = kernels and kernels.LaneKernels(actions.base, actions.levels, self.dims, self._starts, *state)
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
-        """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; gives a_x^T V^-1 a_x, (R,)."""
+        """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; returns a_x^T V^-1 a_x, (R,)."""
         xp, ids = self.actions.xp, self._ids
         a = self.actions.vectors(arms)
-        u = self._solve(chosen, a)  # zero beyond the lane's dimension, so what a has there does not matter
-        here = xp.sum(a * u, axis=-1)
-        c = rows.mask / (1.0 + here)
+        u = self._solve(chosen, a)  # zero beyond the lane's dimension, so the rest of `a` does not matter
+        g_x = xp.sum(a * u, axis=-1)
+        c = rows.mask / (1.0 + g_x)
         surprise = c * (rewards - self.mean[ids, chosen, arms])
         if self._kernels is not None:
             self._kernels.absorb(chosen, u, c, surprise)
@@ -54,11 +54,11 @@ class Lanes:
             self.mean[ids, chosen] += surprise[:, None] * g
             self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
             for lane, w in enumerate(self.matrices()):
-                own = u[:, : w.shape[1], None]
-                w.baddbmm_(own, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * own), alpha=-1.0)
+                column = u[:, : w.shape[1], None]
+                w.baddbmm_(column, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * column), alpha=-1.0)
         # The only lane needs no index: a view, two operations less.
         self.pulls[(ids, chosen) if len(self.dims) > 1 else (EVERY, 0)] += rows.mask
-        return here
+        return g_x
 
     def _solve(self, chosen: Array, a: Array) -> Array:
         """u = V^-1 a in the chosen lane, zero beyond its dimension."""
@@ -84,17 +84,17 @@ class DevicePosterior(Posterior):
 
     def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
-        here = self.step(arms, rewards, masked)
-        gained = masked.mask * rewards
+        g_x = self.step(arms, rewards, masked)
+        masked_rewards = masked.mask * rewards
         at = (self.everyone.positions, arms)
-        self.logdet += masked.mask * self.actions.xp.log1p(here)
+        self.logdet += masked.mask * self.actions.xp.log1p(g_x)
         self.counts[at] += masked.mask
-        self.sums[at] += gained
-        self.squares.addcmul_(gained, rewards)
+        self.sums[at] += masked_rewards
+        self.squares.addcmul_(masked_rewards, rewards)
 
     @abstractmethod
     def step(self, arms: Array, rewards: Array, rows: MaskedRows) -> Array:
-        """Count a pull in every replication of `rows`; update means, widths and own state; gives g_x, (R,)."""
+        """Count a pull in every replication of `rows`; update means, widths and the form; returns g_x, (R,)."""
 
 
 class DeviceGram(DevicePosterior):
@@ -111,15 +111,15 @@ class DeviceGram(DevicePosterior):
         xp, numbers = self.actions.xp, self.everyone.positions
         column = self._h[numbers, :, arms]
         g = self._p[numbers, arms] - xp.matmul(column[:, None, :], self._h)[:, 0, :]
-        here = g[numbers, arms]
-        c = rows.mask / (1.0 + here)
+        g_x = g[numbers, arms]
+        c = rows.mask / (1.0 + g_x)
         self.mean.addcmul_((c * (rewards - self.mean[numbers, arms]))[:, None], g)
         self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
         self._h.index_copy_(1, self._slot, (xp.sqrt(c)[:, None] * g)[:, None, :])
         self._slot += 1
         self.pulls += rows.mask
         on_host(self._fold)
-        return here
+        return g_x
 
     def _fold(self) -> None:
         """Fold H into P every `BLOCK` pulls."""

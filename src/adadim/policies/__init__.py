@@ -74,8 +74,8 @@ __all__ = [
 
 def kinds() -> dict[str, type[Policy]]:
     """Every policy class of the library by name, those of `released` included: what a file may name."""
-    own = [name for name in dir(released) if name.startswith("Released")]
-    public = {name: globals()[name] for name in __all__} | {name: getattr(released, name) for name in own}
+    public = {name: globals()[name] for name in __all__}
+    public |= {name: getattr(released, name) for name in dir(released) if name.startswith("Released")}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
     return {name: kind for name, kind in classes.items() if issubclass(kind, Policy) and kind is not Policy}
 

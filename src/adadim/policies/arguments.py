@@ -118,8 +118,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if numpy != is_numpy(problem.reference) or not (numpy or is_array(array)):
         raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
     if not numpy and device_of(array) != device_of(problem.reference):
-        there = device_of(problem.reference)
-        raise InvalidValueError(f"features are on {device_of(array)}, but the problem is on {there}")
+        raise InvalidValueError(
+            f"features are on {device_of(array)}, but the problem is on {device_of(problem.reference)}"
+        )
     if array.ndim == 2 and count == 1:
         array = array[None]
     if array.ndim != 3 or array.shape[0] != count or 0 in tuple(array.shape):
@@ -135,17 +136,17 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     # A finite sum is quick to find, and has no summand that is not.
     total = np.vdot(array, array) if numpy else xp.sum(array)
     if not math.isfinite(total) and not bool(xp.all(xp.isfinite(array))):
-        bad = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
-        raise InvalidValueError(f"features must be finite, but feature {bad[2]} of arm {bad[1]} is not (row {bad[0]})")
+        row, arm, feature = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
+        raise InvalidValueError(f"features must be finite, but feature {feature} of arm {arm} is not (row {row})")
     return array
 
 
 def checked_new_arms(problem: Problem, features: Any, room: int) -> Array:
-    """Features (R, n, d) of arms to be added where there is room for that many more."""
+    """Features (R, n, d) of arms to be added, at most `room` of them."""
     if problem.contextual:
         raise InvalidValueError("arms come with each round of this problem: ask(features)")
-    given = like(features, problem.reference) if isinstance(features, list | tuple) else features
-    added = ActionSet(given).base
+    array = like(features, problem.reference) if isinstance(features, list | tuple) else features
+    added = ActionSet(array).base
     if added.shape[0] == 1:
         added = namespace(added).broadcast_to(added, (len(problem), *added.shape[1:]))
     count, dim = len(problem), problem.dim
@@ -178,19 +179,19 @@ def _checked_mask(problem: Problem, allowed: Any, count: int, arms: int) -> Arra
 
 def logged_features(problem: Problem, features: Any, rewards: Any) -> Iterator[tuple[Array, Array]]:
     """Features (R, d) and rewards (R,) of logged pulls, one pull after the other."""
-    x, gained = (as_numpy(real_array(v, name)) for v, name in ((features, "logged features"), (rewards, "rewards")))
+    x, y = (as_numpy(real_array(v, name)) for v, name in ((features, "logged features"), (rewards, "rewards")))
     if problem.single:
-        x, gained = x[None], gained[None]
-    wanted = (len(problem), gained.shape[-1] if gained.ndim == 2 else -1, problem.dim)
-    if gained.ndim != 2 or x.shape != wanted or gained.shape[0] != len(problem):
+        x, y = x[None], y[None]
+    wanted = (len(problem), y.shape[-1] if y.ndim == 2 else -1, problem.dim)
+    if y.ndim != 2 or x.shape != wanted or y.shape[0] != len(problem):
         raise InvalidValueError(
             f"logged features must be (n, {problem.dim}) and rewards (n,), or (R, n, {problem.dim}) and (R, n), got "
             f"{np.shape(features)} and {np.shape(rewards)}"
         )
     if not np.isfinite(x).all():
         raise InvalidValueError("logged features must be finite")
-    told = like(gained, problem.reference)
-    return ((x[:, i], checked_rewards(problem, told[:, i], len(problem))) for i in range(gained.shape[1]))
+    columns = like(y, problem.reference)
+    return ((x[:, i], checked_rewards(problem, columns[:, i], len(problem))) for i in range(y.shape[1]))
 
 
 def checked_plugins(plugins: Any) -> dict[str, Any]:
@@ -213,6 +214,5 @@ def in_library(problem: Problem, values: Any, name: str) -> Array:
         raise InvalidTypeError(f"{name} must be numbers, one per replication, got {shown(values)}")
     namespace(reference, values)
     if device_of(values) != device_of(reference):
-        given, wanted = device_of(values), device_of(reference)
-        raise InvalidValueError(f"{name} are on {given}, but the features are on {wanted}")
+        raise InvalidValueError(f"{name} are on {device_of(values)}, but the features are on {device_of(reference)}")
     return values

@@ -21,11 +21,11 @@ from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus,
 from adadim.policies.parameters import Delta, Index, Ties
 from adadim.policies.player import Clock
 
-UNANSWERED = 1e100  # arms without an answer come first, those that were asked least before the others
+UNANSWERED = 1e100  # index of arms without an answered pull: they come first, those pulled least before the others
 
 
 class ArmStatistics:
-    """Pulls and reward sums of unrelated arms in each replication; of pulls without a reward yet, the number."""
+    """Pulls and reward sums of unrelated arms in each replication, and the number of pulls without a reward yet."""
 
     open: Array | None = None  # pulls whose rewards are not known yet, once there are any
 
@@ -50,7 +50,7 @@ class ArmStatistics:
         rows.add(self.sums, arms, rewards)
 
     def index(self, rows: Rows, width: Callable[[Array, Any], Array]) -> Array:
-        """Mean plus width(n, xp) of every arm, n counting pulls without an answer too; infinite if never pulled."""
+        """Mean plus width(n, xp) of every arm, n counting unanswered pulls too; infinite if never pulled."""
         pulls = rows.of(self.counts)
         xp, answered = namespace(pulls), clamp(pulls, 1.0)
         unanswered = None if self.open is None else rows.of(self.open)
@@ -164,7 +164,6 @@ class UCBLearner(ArmLearner, of=UCB):
     """State of `UCB`."""
 
     policy: UCB
-
     takes_new_arms = True
     statistics: UCBStatistics
 
@@ -191,7 +190,7 @@ class MOSS(Policy):
     """Pull the arm with the largest mean plus sqrt(max(ln(T / (K n)), 0) / n); every arm once first.
 
     Use it for unrelated arms when T is known: it saves the logarithm that `UCB` pays. With many more arms than rounds
-    and many good ones among them, let it play on a random `sample`; when nobody knows how many are good,
+    and many good ones among them, let it play on a random `sample`; where it is unknown how many are good,
     `MOSSPlusPlus`. It ignores the features: with K >> d features that say something, prefer `LinUCB`.
 
     Parameters
@@ -222,8 +221,8 @@ class MOSS(Policy):
     ties: Ties = "random"
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        everything = self.sample is None or self.sample >= problem.arms
-        return (MOSSLearner if everything else SampledMOSSLearner)(self, problem, streams)
+        all_arms = self.sample is None or self.sample >= problem.arms
+        return (MOSSLearner if all_arms else SampledMOSSLearner)(self, problem, streams)
 
 
 def moss_width(n: Array, xp: Any, horizon: float, arms: int, scale: Any) -> Array:
@@ -263,7 +262,7 @@ class MOSSLearner(ArmLearner):
 class SampledMOSSLearner(MOSSLearner):
     """State of `MOSS` on a sample of the arms, whose statistics it keeps."""
 
-    takes_any_arm = False  # those outside the sample mean nothing to it
+    takes_any_arm = False  # it has no statistics of those outside the sample
 
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
@@ -285,7 +284,7 @@ class SampledMOSSLearner(MOSSLearner):
 
 @dataclass(frozen=True)
 class Random(Policy):
-    """Pull an arm uniformly at random, whatever was seen.
+    """Pull an arm uniformly at random, whatever the rewards.
 
     The floor that every learner should beat.
 
@@ -328,7 +327,7 @@ class RandomLearner(Learner):
         return
 
     def restart(self, sums: Moments) -> None:
-        """Nothing: it does not learn."""
+        """Do nothing: it does not learn."""
 
     def expect_features(self, features: Array) -> None:
-        """Nothing, likewise."""
+        """Do nothing: it does not learn."""

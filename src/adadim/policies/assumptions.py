@@ -30,7 +30,7 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 def sets_lacking(name: str, need: Need, sets: Sets | None, called: str = "this problem") -> str:
-    """What the guarantee of the policy called `name` lacks on such sets; empty if nothing, or nobody knows."""
+    """What the guarantee of the policy called `name` lacks on such sets; empty if nothing, or if `sets` is None."""
     words, enough = NEEDS[need]
     if sets is None or sets in enough:
         return ""
@@ -48,15 +48,15 @@ def warn_about_sets(lacking: str) -> None:
 @contextmanager
 def without_warning_about_sets() -> Iterator[None]:
     """Let policies start in this thread without such a warning: it was given before."""
-    before = _silent.set(True)
+    token = _silent.set(True)
     try:
         yield
     finally:
-        _silent.reset(before)
+        _silent.reset(token)
 
 
 def _frames_of_adadim() -> int:
-    """How far up the first caller outside this package is, so that a warning is shown once for each place there."""
+    """How many frames up the first caller outside this package is: a warning is shown once for each of its lines."""
     depth = 1
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:

@@ -33,7 +33,7 @@ from adadim.policies.arguments import (
     in_library,
 )
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
-from adadim.policies.parameters import described
+from adadim.policies.parameters import complete_docstring
 from adadim.policies.player import Choice, Player, choice_like, part_of
 from adadim.policies.player import Decision as Decision
 from adadim.policies.player import Memo as Memo
@@ -54,7 +54,8 @@ class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
         super().__init_subclass__(**options)
         if cls.__module__.startswith("adadim.") and cls.__doc__:
             inherited = getattr(cls, "__dataclass_fields__", {})
-            cls.__doc__ = described(cls, dict.fromkeys([*inherited, *vars(cls).get("__annotations__", {})]))
+            names = dict.fromkeys([*inherited, *vars(cls).get("__annotations__", {})])
+            cls.__doc__ = complete_docstring(cls, names)
         if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
             cls.__repr__ = text_of  # type: ignore[method-assign]
 
@@ -65,7 +66,7 @@ class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
         """Fresh learners for every replication of `problem`, advancing in lock step."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
-        learner = _started(self, problem, seed)
+        learner = _start(self, problem, seed)
         warn_about_sets(sets_lacking(type(self).__name__, learner.needs_sets, problem.sets))
         return learner
 
@@ -85,11 +86,11 @@ class Learner(Player):
     """State of a policy on R replications.
 
     `ask` gives a `Decision` and `tell` takes it back with its rewards; `select` and `update` are the short form for a
-    loop that answers each decision before the next. `learn` takes logged pulls that nobody asked for. On a problem of
-    (K, d) features arms and rewards are plain numbers (arrays of length one are taken too), on one of (R, K, d)
+    loop that answers each decision before the next. `learn` takes logged pulls, which it did not decide. On a problem
+    of (K, d) features arms and rewards are plain numbers (arrays of length one are taken too), on one of (R, K, d)
     features arrays of length R. `rows` (default: all) names the replications concerned, by position.
 
-    Whoever writes a policy defines `choose` and `absorb`; they are what the loop and the masters call.
+    The author of a policy defines `choose` and `absorb`, which the loop and the masters call.
 
     Examples
     --------
@@ -112,9 +113,9 @@ class Learner(Player):
         if of is not None:
 
             def learner(policy: Policy, problem: Problem, streams: Streams) -> Learner:
-                made = cls(policy, problem, streams)  # type: ignore
-                made.policy = policy
-                return made
+                instance = cls(policy, problem, streams)  # type: ignore
+                instance.policy = policy
+                return instance
 
             of.learner = learner  # type: ignore
             update_abstractmethods(of)
@@ -124,7 +125,7 @@ class Learner(Player):
         self._asked = 0
         # Decisions of `ask` by number, and of `select`, that are not answered yet.
         self._open: dict[int, Choice] = {}
-        self._uncounted: list[int] = []  # those of `ask` that the next decision has to be told of (`expect`)
+        self._uncounted: list[int] = []  # those of `ask` that `expect` has to count before the next decision
         self._selected: list[Choice] = []
 
     def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
@@ -146,18 +147,18 @@ class Learner(Player):
         number, self._asked = self._asked, self._asked + 1
         self._open[number] = choice
         self._uncounted.append(number)
-        return Decision(self._shown(arms), number, ids, memo)
+        return Decision(self._number_or_array(arms), number, ids, memo)
 
     def tell(self, decision: Decision, rewards: Array) -> None:
         """Learn from the rewards of a decision, one for each replication that it concerns."""
         number = self._open_number(decision, "tell")
         ids, arms, memo = self._in_library(self._open[number])
-        gained, rows = checked_rewards(self.problem, rewards, len(ids)), self._rows(ids)
+        rewards, rows = checked_rewards(self.problem, rewards, len(ids)), self._rows(ids)
         if number in self._uncounted:
-            self.absorb(arms, gained, rows, memo)
+            self.absorb(arms, rewards, rows, memo)
             self._uncounted.remove(number)
         else:
-            self.answer(arms, gained, rows, memo)
+            self.answer(arms, rewards, rows, memo)
         del self._open[number]
 
     def forget(self, decision: Decision) -> None:
@@ -178,7 +179,7 @@ class Learner(Player):
         number = self._open_number(decision, "forget")
         if number in self._uncounted:
             self._uncounted.remove(number)
-        else:  # those that are left are counted anew: what is added up cannot be taken back without rounding
+        else:  # the others are counted anew: subtracting this one would leave rounding behind
             self.drop_expected()
             self._uncounted = [other for other in self._open if other != number]
         del self._open[number]
@@ -193,18 +194,18 @@ class Learner(Player):
     def select(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Array:
         """Arm to pull next in each replication, as `ask` decides; `update` takes the rewards."""
         choice = self._choose(features, allowed, rows)
-        if self._selected:  # asked again without an answer: what was chosen before is forgotten
-            both = [(c, np.isin(c[0], choice[0])) for c in self._selected]
-            self._selected = [_part_of_choice(c, ~again) for c, again in both if not again.all()]
+        if self._selected:  # selected again without an answer: what was chosen before is forgotten
+            repeated = [(c, np.isin(c[0], choice[0])) for c in self._selected]
+            self._selected = [_part_of_choice(c, ~again) for c, again in repeated if not again.all()]
         self._selected.append(choice)
-        return self._shown(choice[1])
+        return self._number_or_array(choice[1])
 
     def update(self, arms: Array, rewards: Array, rows: Any = None) -> None:
         """Learn from the rewards of the arms that `select` chose, one per replication."""
         wanted = self._wanted(rows)
         count = len(wanted)
-        given, gained = self._learnable(arms, count), checked_rewards(self.problem, rewards, count)
-        parts, left = self._answered(wanted, given, gained)
+        arms, rewards = self._learnable(arms, count), checked_rewards(self.problem, rewards, count)
+        parts, still_open = self._match_selected(wanted, arms, rewards)
         if not self.takes_any_arm:
             for pulled, _, (_, chosen, _) in parts:
                 if pulled.tolist() != chosen.tolist():
@@ -214,10 +215,10 @@ class Learner(Player):
                     )
         for pulled, rewarded, (ids, _, memo) in parts:
             self.absorb(pulled, rewarded, self._rows(ids), memo)
-        self._selected = left
+        self._selected = still_open
 
     def learn(self, arms: Array, rewards: Array) -> None:
-        """Learn from logged pulls that nobody asked for.
+        """Learn from logged pulls, which it did not decide.
 
         Parameters
         ----------
@@ -237,9 +238,9 @@ class Learner(Player):
             )
         columns = [a[None] if self.problem.single else a if a.ndim > 1 else a[:, None] for a in logged]
         for n in range(columns[0].shape[1]):
-            checked = self._learnable(columns[0][:, n], len(self.problem))
-            gained = checked_rewards(self.problem, columns[1][:, n], len(self.problem))
-            self.absorb(checked, gained, self.everyone, {})
+            pulled = self._learnable(columns[0][:, n], len(self.problem))
+            earned = checked_rewards(self.problem, columns[1][:, n], len(self.problem))
+            self.absorb(pulled, earned, self.everyone, {})
 
     def add_arms(self, features: Any) -> np.ndarray[Any, Any]:
         """Add arms, which can be chosen from the next decision on.
@@ -281,15 +282,15 @@ class Learner(Player):
         return numbers
 
     def describe(self) -> Any:
-        """State in words and numbers, for people: a dict, or a list of one for each replication."""
-        described = self.descriptions()
+        """State in words and numbers: a dict, or a list of one for each replication."""
+        rows = self.descriptions()
         if self.takes_late_rewards:
-            for row, waiting in zip(described, self.open_decisions().tolist(), strict=True):
+            for row, waiting in zip(rows, self.open_decisions().tolist(), strict=True):
                 row["open_decisions"] = waiting
         if self.problem.names is not None:  # the columns it learns in
-            for row in described:
+            for row in rows:
                 row["features"] = list(self.problem.names[: row.get("dim", self.problem.dim)])
-        return described[0] if self.problem.single else described
+        return rows[0] if self.problem.single else rows
 
     def _repr_html_(self) -> str:
         single = self.problem.single
@@ -300,9 +301,9 @@ class Learner(Player):
         )
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
-        """How many of the features matter, by all that the learner has seen; see `adadim.dimension`.
+        """How many of the features matter, by all that the learner has learned from; see `adadim.dimension`.
 
-        Of R replications the result has a first axis of length R. Learners that keep what they have seen have it: the
+        Of R replications the result has a first axis of length R. Learners that keep pulls and rewards have it: the
         linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), in contexts too if
         they learn in all features, and on fixed arms (NumPy) masters whose bases are linear and see the rewards as they
         are.
@@ -311,14 +312,14 @@ class Learner(Player):
         --------
         >>> import adadim
         >>> instance = adadim.instances.sphere(arms=60, dim=12, intrinsic_dim=4, horizon=400, replications=range(2))
-        >>> found = adadim.simulate(adadim.EvidenceLinUCB(), instance).learner.dimension()
-        >>> found.probabilities.shape, bool((found.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
+        >>> result = adadim.simulate(adadim.EvidenceLinUCB(), instance).learner.dimension()
+        >>> result.probabilities.shape, bool((result.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
         if (sums := self.context_sums()) is not None:
             return dimension_of_moments(sums, levels, prior, single=self.problem.single)
-        if not self.problem.contextual and (seen := self.pull_sums()) is not None:
-            return dimension_of_arms(self.problem.actions, *seen, levels, prior)
+        if not self.problem.contextual and (by_arm := self.pull_sums()) is not None:
+            return dimension_of_arms(self.problem.actions, *by_arm, levels, prior)
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
@@ -366,7 +367,7 @@ class Learner(Player):
             arrives = as_numpy(self.arrives).min(axis=0)
             for arm in as_numpy(checked).tolist():
                 if arrives[arm] == NEVER_ARRIVES:
-                    raise InvalidValueError(f"arm {arm} is not there: nobody has added it")
+                    raise InvalidValueError(f"arm {arm} is not there: it has not been added")
         self.check_arms(checked)
         return checked
 
@@ -377,7 +378,7 @@ class Learner(Player):
                 raise InvalidValueError(self.no_allowed)
             wanted = wanted.offering(*checked_offer(self.problem, features, allowed, len(wanted)))
             if self.problem.growing and allowed is not None:
-                self._check_there(wanted)
+                self._check_some_available(wanted)
         if not self.takes_late_rewards and (self._open or self._selected):
             for ids, _, _ in (*self._open.values(), *self._selected):
                 if len(both := np.intersect1d(ids, wanted.ids)):
@@ -392,20 +393,20 @@ class Learner(Player):
             self._uncounted.clear()
         return wanted.ids, *self.choose(self.with_available_arms(wanted) if self.problem.growing else wanted)
 
-    def _check_there(self, rows: Rows) -> None:
-        there = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
-        empty = np.flatnonzero(~(there & as_numpy(rows.allowed)).any(axis=1))
+    def _check_some_available(self, rows: Rows) -> None:
+        available = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
+        empty = np.flatnonzero(~(available & as_numpy(rows.allowed)).any(axis=1))
         if empty.size:
             raise InvalidValueError(f"allowed leaves no arm that has arrived (row {int(empty[0])})")
 
-    def _answered(
+    def _match_selected(
         self, wanted: Rows, arms: Array, rewards: Array
     ) -> tuple[list[tuple[Array, Array, Choice]], list[Choice]]:
-        """What `select` chose for `wanted`, each choice after its arms and rewards; and what stays open."""
+        """Arms, rewards and choice of each `select` that is answered for `wanted`; and the choices that stay open."""
         if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
             return [(arms, rewards, self._selected[0])], []
         order = {r: position for position, r in enumerate(wanted.ids.tolist())}
-        parts, left = [], []
+        parts, still_open = [], []
         for choice in map(self._in_library, self._selected):
             asked = np.isin(choice[0], wanted.ids)
             if asked.any():
@@ -413,16 +414,16 @@ class Learner(Player):
                 at = like([order.pop(r) for r in part[0].tolist()], wanted.positions)
                 parts.append((arms[at], rewards[at], part))
             if not asked.all():
-                left.append(_part_of_choice(choice, ~asked))
+                still_open.append(_part_of_choice(choice, ~asked))
         for r in order:
             raise NotSelectedError(
                 f"update before select: replication {self.problem.replications[r]} has no open decision; "
                 "call select() first"
             )
-        return parts, left
+        return parts, still_open
 
     def _in_library(self, choice: Choice) -> Choice:
-        """A choice as arrays of the problem's library, which one that was read from a file is not yet."""
+        """A choice as arrays of the problem's library: one that was read from a file has NumPy's."""
         ids, arms, memo = choice
         return ids, *choice_like(arms, memo, self.problem.reference)
 
@@ -432,7 +433,7 @@ class Learner(Player):
             return everyone
         return Rows.some(ids, self.problem.reference)
 
-    def _shown(self, arms: Array) -> Any:
+    def _number_or_array(self, arms: Array) -> Any:
         return arms.item() if self.problem.single else arms
 
 
@@ -440,12 +441,12 @@ def restore_learner(policy: Policy | None, problem: Problem, state: State) -> Le
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")
-    learner = _started(policy, problem, 0)
+    learner = _start(policy, problem, 0)
     restore_state(learner, state)
     return learner
 
 
-def _started(policy: Policy, problem: Problem, seed: int) -> Learner:
+def _start(policy: Policy, problem: Problem, seed: int) -> Learner:
     problem = problem.to_grow()
     streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
     learner = policy.learner(problem, streams)

@@ -41,13 +41,13 @@ def with_kind(table: Any, kinds: Collection[str]) -> Any:
         return table
     tables = {_letters(key): named for key, named in NAMES.items() if named["kind"] in kinds}
     tables |= {_letters(kind): {"kind": kind} for kind in kinds}
-    meant = tables.get(_letters(name))
-    if meant is None and (numbered := re.fullmatch(r"(.*\S)\s+(\d*\.?\d+)", name)):
-        meant = tables.get(_letters(numbered[1]))
-        if meant is None or meant["kind"] not in NUMBERED:
+    entry = tables.get(_letters(name))
+    if entry is None and (numbered := re.fullmatch(r"(.*\S)\s+(\d*\.?\d+)", name)):
+        entry = tables.get(_letters(numbered[1]))
+        if entry is None or entry["kind"] not in NUMBERED:
             return table
-        meant = {**meant, NUMBERED[meant["kind"]]: float(numbered[2])}
-    return table if meant is None else {**meant, **{key: value for key, value in table.items() if key != "kind"}}
+        entry = {**entry, NUMBERED[entry["kind"]]: float(numbered[2])}
+    return table if entry is None else {**entry, **{key: value for key, value in table.items() if key != "kind"}}
 
 
 def _letters(name: str) -> str:

@@ -1,6 +1,6 @@
 """Parameters that policies of several kinds have, each declared once with its guard (see `checks.check_fields`).
 
-`SHARED` says what they are. A class whose docstring does not describe one of them itself gets that (`described`).
+`SHARED` says what they are, for classes whose own docstring does not describe them (`complete_docstring`).
 """
 
 from __future__ import annotations
@@ -132,29 +132,29 @@ ties : {"random", "lowest"}
 """What the parameters are, as docstrings say it."""
 
 
-def described(kind: type, names: Iterable[str]) -> str | None:
+def complete_docstring(kind: type, names: Iterable[str]) -> str | None:
     """The docstring of a class with all its parameters: of those that it leaves out, what its bases or `SHARED` say."""
-    parts, known = dict(sections(kind.__doc__ or "")), dict(entries(SHARED))
-    first, own = parts.pop(""), parts.pop("Parameters", "").strip("\n")
+    parts, inherited = dict(sections(kind.__doc__ or "")), dict(entries(SHARED))
+    introduction, parameters = parts.pop(""), parts.pop("Parameters", "").strip("\n")
     for base in reversed(kind.__mro__[1:]):
-        known |= entries(sections(base.__doc__ or "").get("Parameters", ""))
-    written = entries(f"{own}\n")
-    more = "".join(f"{name}{known[name]}" for name in names if name not in written and name in known)
-    if not more:
+        inherited |= entries(sections(base.__doc__ or "").get("Parameters", ""))
+    written = entries(f"{parameters}\n")
+    added = "".join(f"{name}{inherited[name]}" for name in names if name not in written and name in inherited)
+    if not added:
         return kind.__doc__
-    whole = {"Parameters": f"{own}\n{more}\n".lstrip("\n"), **parts}
-    return first + "".join(f"{head}\n{'-' * len(head)}\n{body}" for head, body in whole.items())
+    parts = {"Parameters": f"{parameters}\n{added}\n".lstrip("\n"), **parts}
+    return introduction + "".join(f"{head}\n{'-' * len(head)}\n{body}" for head, body in parts.items())
 
 
 @cache
 def sections(text: str) -> dict[str, str]:
-    """Parts of a docstring in NumPy's style by heading; what comes before the first has none."""
-    first, *rest = re.split(r"^(\w+)\n-{3,}\n", f"{inspect.cleandoc(text)}\n", flags=re.MULTILINE)
-    return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
+    """Parts of a docstring in NumPy's style by heading; the part before the first heading has the key ""."""
+    introduction, *parts = re.split(r"^(\w+)\n-{3,}\n", f"{inspect.cleandoc(text)}\n", flags=re.MULTILINE)
+    return {"": introduction, **dict(zip(parts[::2], parts[1::2], strict=True))}
 
 
 @cache
 def entries(section: str) -> dict[str, str]:
     """What a section says of each parameter, from the end of its name on."""
-    found = re.finditer(r"^(\w+(?:, \w+)*)((?: : .*)?\n(?:    .*\n)+)", section, flags=re.MULTILINE)
-    return {name: entry[2] for entry in found for name in entry[1].split(", ")}
+    matches = re.finditer(r"^(\w+(?:, \w+)*)((?: : .*)?\n(?:    .*\n)+)", section, flags=re.MULTILINE)
+    return {name: entry[2] for entry in matches for name in entry[1].split(", ")}

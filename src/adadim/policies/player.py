@@ -1,13 +1,13 @@
 """What plays the rounds of a problem: it decides on arms and absorbs their rewards, for many replications at once.
 
-Here is what the author of a policy writes (`choose`, `absorb`, and what a class says of itself) and finds to write it
-with. It is also all that a loop or a master calls.
+This module has what the author of a policy writes (`choose`, `absorb` and attributes of the class) and the helpers to
+write it with. It is also all that a loop or a master calls.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -20,11 +20,9 @@ from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import EVERY, Rows
 from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
+from adadim.models.linear import Memo as Memo
 from adadim.models.moments import Moments
 from adadim.policies.assumptions import Need
-
-Memo = Mapping[str, Array]
-"""What a learner needs to remember of a decision: arrays with an entry for each replication that it concerns."""
 
 Choice = tuple[np.ndarray[Any, Any], Array, Memo]
 """Positions of replications, their arms, and what to remember of it."""
@@ -91,7 +89,7 @@ class Player(ABC):
     """Why it cannot play where arms arrive; by default for the reason that no arm may be left out."""
 
     takes_new_arms = False
-    """Whether arms can be added that nobody knew of (`add_arms`); `arms_added` is then called."""
+    """Whether arms can be added that were not announced (`add_arms`); `arms_added` is then called."""
 
     needs_sets: Need = "any"
     """What the guarantee needs of the action sets, a key of `assumptions.NEEDS`; starting it elsewhere warns."""
@@ -123,14 +121,14 @@ class Player(ABC):
 
     @abstractmethod
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        """Arms to pull in the replications of `rows`, and what `absorb` will have to know of this choice."""
+        """Arms to pull in the replications of `rows`, and what `absorb` needs to know of this choice."""
 
     @abstractmethod
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Learn from the rewards of arms, one for each replication of `rows`."""
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        """Count pulls that were decided and whose rewards are not known yet, wherever that can be done without them."""
+        """Count pulls that were decided and whose rewards are not known yet, wherever these are not needed."""
         return
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -138,42 +136,42 @@ class Player(ABC):
         self.absorb(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
-        """Count nothing any more whose reward is not known."""
+        """Stop counting pulls whose rewards are not known."""
         return
 
     def resume(self, decided: int, streams: Streams) -> None:
-        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+        """Continue as if `decided` decisions had been made, with the random numbers of these streams."""
         self.streams = streams
-        self.__dict__.pop("draws", None)  # which are taken from them
+        self.__dict__.pop("draws", None)  # cached, from the streams before
 
     def more_scores(self, rows: Rows, draws: int) -> Array | None:
         """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
         return None
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        """Scores (K,) of the arms (K, d) of several rounds after so many decisions; None if rounds have to be single.
+        """Scores (K,) of the arms (K, d) of several rounds after `decided` decisions; None if it takes one at a time.
 
         The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.
         """
         return None
 
     def arms_added(self) -> None:
-        """Take note that the features of the problem have more arms."""
+        """Update the state after arms were added to the features of the problem."""
         return
 
     def with_available_arms(self, rows: Rows) -> Rows:
-        """The same rows in the round that begins, offered the arms that are there."""
+        """The same rows in the round that begins, offered the arms that have arrived."""
         if not self.problem.growing:
             return rows
         t = self.calendar.decided
-        there = rows.of(self.arrives) <= rows.of(t)[:, None] + 1
+        available = rows.of(self.arrives) <= rows.of(t)[:, None] + 1
         self.calendar.tick(rows)
         if rows.allowed is not None:
-            there = there & rows.allowed
-        return rows if surely_all(there) else rows.offering(None, there)
+            available = available & rows.allowed
+        return rows if surely_all(available) else rows.offering(None, available)
 
     def sequence(self) -> Hashable:
-        """Name of the array operations of the next round, to replay where it is equal; None if the data decide."""
+        """Name of the array operations of the next round, replayed where it is equal; None if the data decide."""
         return type(self).__name__ if self.fixed_operations else None
 
     def check_arms(self, arms: Array) -> None:
@@ -189,11 +187,11 @@ class Player(ABC):
         return None
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """State of each replication in words and numbers."""
+        """What `Learner.describe` says of each replication; `described` makes it."""
         return self.described()
 
     def described(self, **columns: Any) -> list[dict[str, Any]]:
-        """One dict per replication; `columns` are arrays or lists with an entry for each."""
+        """One dict per replication, its number and an entry of each of `columns`, which are arrays or lists."""
         lists = [values if isinstance(values, list) else as_numpy(values).tolist() for values in columns.values()]
         each = zip(self.problem.replications, *lists, strict=True)
         return [{"replication": number, **dict(zip(columns, values, strict=True))} for number, *values in each]
@@ -214,7 +212,7 @@ class Player(ABC):
 
     def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
         """Position of the largest score in each row, less costs and among the arms allowed; a draw settles ties."""
-        if rows.allowed is None and rows.costs is None:  # the usual case, in a call less
+        if rows.allowed is None and rows.costs is None:  # the usual case, with one call less
             return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
         return largest(scores, rows, self.draws, ties)
 
@@ -252,7 +250,7 @@ class Clock:
         rows.put(self.decided, rows.of(self.decided) + 1)
 
     def set(self, rows: Rows, decided: int) -> None:
-        """Let so many decisions have been made in each replication of `rows`."""
+        """Set the number of decisions made in each replication of `rows`."""
         rows.put(self.decided, rows.of(self.decided) * 0 + decided)
 
 
@@ -263,23 +261,23 @@ def choice_like(arms: Array, memo: Memo, reference: Array) -> tuple[Array, Memo]
     return like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
 
 
-def on_numpy(arms: Array, rewards: Array, rows: Rows, memo: Memo) -> tuple[Array, Array, Rows, Memo]:
-    """What is to be absorbed as NumPy's arrays, for statistics that are kept on the host whatever the library."""
+def pulls_to_numpy(arms: Array, rewards: Array, rows: Rows, memo: Memo) -> tuple[Array, Array, Rows, Memo]:
+    """The arguments of `absorb` as NumPy's arrays, for statistics that are kept on the host whatever the library."""
     return as_numpy(arms), as_numpy(rewards), rows.to_numpy(), {key: as_numpy(part) for key, part in memo.items()}
 
 
 def merged(parts: Sequence[tuple[Any, Memo]], count: int) -> Memo:
-    """One memo of `count` replications from those of some of them each; what a part lacks is zero."""
+    """One memo of `count` replications from the memos of parts of them; entries that a part lacks are zero."""
     if len(parts) == 1:
         return parts[0][1]
-    whole: dict[str, Array] = {}
+    merged_memo: dict[str, Array] = {}
     for at, memo in parts:
         for key, values in memo.items():
-            if key not in whole:
+            if key not in merged_memo:
                 shape, device = (count, *values.shape[1:]), device_of(values)
-                whole[key] = namespace(values).zeros(shape, dtype=values.dtype, device=device)
-            whole[key][at] = values
-    return whole
+                merged_memo[key] = namespace(values).zeros(shape, dtype=values.dtype, device=device)
+            merged_memo[key][at] = values
+    return merged_memo
 
 
 def part_of(memo: Memo, at: Any) -> Memo:
@@ -302,24 +300,23 @@ def unmarked(memo: Memo, mark: int) -> Memo:
 
 @runtime_checkable
 class LearnsFromSums(Protocol):
-    """What a learner on one replication of a contextual problem offers to whoever keeps the data: `adadim.Agent`."""
+    """A learner on one replication of a contextual problem, as `adadim.Agent`, which keeps the data, uses it.
+
+    The methods without a docstring are those of `Player`.
+    """
 
     everyone: Rows
 
-    def resume(self, decided: int, streams: Streams) -> None:
-        """Go on as if so many decisions had been made, with the random numbers of these streams."""
+    def resume(self, decided: int, streams: Streams) -> None: ...
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        """The arm to pull among those that `rows` offer."""
+    def choose(self, rows: Rows) -> tuple[Array, Memo]: ...
 
-    def more_scores(self, rows: Rows, draws: int) -> Array | None:
-        """Scores as `choose` would draw them again; None where it does not draw them."""
+    def more_scores(self, rows: Rows, draws: int) -> Array | None: ...
 
-    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        """Scores of several rounds, with the arm chosen in each sent back; None: each has to be chosen by itself."""
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None: ...
 
     def restart(self, sums: Moments) -> None:
-        """Forget everything, and know what these sums say."""
+        """Replace everything learned by what these sums determine."""
 
     def expect_features(self, features: Array) -> None:
         """Count a pull of features (d,) whose reward is not known yet."""

@@ -31,11 +31,11 @@ class ReleasedLinUCB(LinUCB):
 
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
         scores = super().scores(mean, width2, radius, pulls)
-        made = pulls()
-        if surely_all(made):
+        count = pulls()
+        if surely_all(count):
             return scores
         xp = namespace(scores)
-        return xp.where((made > 0)[:, None], scores, xp.zeros_like(scores))
+        return xp.where((count > 0)[:, None], scores, xp.zeros_like(scores))
 
 
 @dataclass(frozen=True)

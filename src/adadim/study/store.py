@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import BoolArray, FloatArray
 from adadim.core.checks import file_name, is_integer, printable, shown
 from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StoreWarning
@@ -41,7 +41,6 @@ from adadim.study.study import Study
 BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}

@@ -1,1 +1,1 @@
-"""Algorithms for rewards linear in the features; `round_learner` is what those share that look at every round's."""
+"""Algorithms for rewards linear in the features; `round_learner`: learners that look at those of every round."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import positive, require
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -85,9 +85,9 @@ class EpochBalancing(Policy):
 
     def dims_for(self, dim: int) -> list[int]:
         """Dimensions of the bases: nested ones, thinned so that the z_i double."""
-        given = nested_dims(dim, self.ambient)
-        kept = [given[-1]]
-        for d in reversed(given[:-1]):
+        nested = nested_dims(dim, self.ambient)
+        kept = [nested[-1]]
+        for d in reversed(nested[:-1]):
             if 2 * self.sizes([d])[0] <= self.sizes([kept[0]])[0]:
                 kept.insert(0, d)
         return kept
@@ -116,7 +116,7 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
         self.earned, self.owed, self.sure = (np.zeros((count, bases)) for _ in range(3))
         self.plays = np.zeros((count, bases), dtype=np.int64)
 
-    def active(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
+    def active(self, rows: Rows) -> BoolArray:
         """Which bases are still in, (n, M)."""
         return np.asarray(np.arange(len(self.dims)) >= self.smallest[rows.ids][:, None])
 
@@ -144,7 +144,7 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
             "owed": 2.0 * np.stack(width, axis=1)[each, base],
         }
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         base, ids = memo["base"], rows.ids
         for b, members, at in rows.split(base):
             self.regressions[b].absorb(arms[at], x[at], rewards[at], members)
@@ -166,6 +166,6 @@ class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
                 regression.forget(r)
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """Dimensions still in, and rounds of each base, in each replication."""
+        """Dimensions of the bases still in, and rounds of each base, in each replication."""
         dims = [self.dims[smallest:] for smallest in self.smallest]
         return self.described(dims=dims, rounds_of_each_base=self.plays, rounds_of_this_epoch=self.rounds)

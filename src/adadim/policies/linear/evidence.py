@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, namespace, zeros
+from adadim.core.arrays import Array, BoolArray, as_numpy, namespace, zeros
 from adadim.core.checks import positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
@@ -76,15 +76,15 @@ class EvidenceLinUCB(Policy):
 
     Notes
     -----
-    After rounds 1, 2, 4, 8, ... it takes stock. With theta_j ~ N(0, sigma^2 / (lambda j^s)) and Gaussian noise the data
-    of n rounds have the evidence
+    After rounds 1, 2, 4, 8, ... it updates its prior. With theta_j ~ N(0, sigma^2 / (lambda j^s)) and Gaussian noise
+    the data of n rounds have the evidence
 
         det(V / Lambda)^(-1/2) S^(-n/2),   S = sum_t r_t^2 - b^T V^-1 b,
 
     up to a constant, once sigma^2 has been integrated out under the prior 1/sigma^2 (Lambda is diagonal with entries
     lambda j^s, V = Lambda + sum_t a_t a_t^T, b = sum_t r_t a_t). Of the ridges whose evidence is within `factor` of
     the largest it takes the smallest, and estimates sigma^2 by S/n, plus one standard error sqrt(2/n) of itself. Until
-    it takes stock again it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)). On a problem without
+    the next update it is LinUCB with these and the radius scale sigma sqrt(2 ln(2 T^1.5 K)). On a problem without
     end (``horizon=None``) the number t of the round takes the place of T in it. With `intercept` a constant with a flat
     prior is integrated out too: features and rewards are then less their means, and n - 1 stands for n.
 
@@ -160,8 +160,8 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
             t = self.clock.now(rows, self.model.pulls)
         xp = namespace(t)
         scale = xp.where(probes_next(t - 1, self.probes), 1.0, self.scale) if self.probes else self.scale
-        known = scale * rows.of(self.radii)
-        return xp.where(xp.isnan(known), 1.0, known) * noise_radius(1.0, t, self.problem.arms)
+        factor = scale * rows.of(self.radii)
+        return xp.where(xp.isnan(factor), 1.0, factor) * noise_radius(1.0, t, self.problem.arms)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
@@ -183,7 +183,7 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
             self._update_radii()
 
     def _update_radii(self) -> None:
-        """Follow the noise that the model estimates; where there is no end, the number of the round comes in later."""
+        """Update the radii by the noise that the model estimates; without end `radius` depends on the round too."""
         if not (self.model.changed or self.probing):
             return
         problem, noises = self.problem, self.model.noise
@@ -195,29 +195,29 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
         probing = probes_next(as_numpy(self.model.pulls) + self.model.waiting, self.probes)
         for r in {*self.model.changed, *self.probing}:
             noise, scale = float(noises[r]), 1.0 if probing[r] else self.scale
-            known = noise_radius(noise, problem.horizon, problem.arms)
-            self.radii[r] = 1.0 if math.isnan(noise) else scale * known
+            radius = noise_radius(noise, problem.horizon, problem.arms)
+            self.radii[r] = 1.0 if math.isnan(noise) else scale * radius
         self.model.changed.clear()
         self.probing = np.flatnonzero(probing).tolist()
 
     def descriptions(self) -> list[dict[str, Any]]:
-        found = super().descriptions()
+        rows = super().descriptions()
         if isinstance(self.model, ShapedFixedModel):
             state = self.model.state
-            for r, entry in enumerate(found):
-                if entry["noise"] is not None:
+            for r, row in enumerate(rows):
+                if row["noise"] is not None:
                     rounds = max(1, int(self.model.pulls[r])) if self.problem.endless else self.problem.horizon
-                    radius = noise_radius(entry["noise"], rounds, self.problem.arms)
+                    radius = noise_radius(row["noise"], rounds, self.problem.arms)
                     mean, widths = as_numpy(state.mean[r]), np.sqrt(np.maximum(as_numpy(state.width2[r]), 0.0))
-                    entry["arms_not_ruled_out"] = int((mean + radius * widths >= (mean - radius * widths).max()).sum())
-        return found
+                    row["arms_not_ruled_out"] = int((mean + radius * widths >= (mean - radius * widths).max()).sum())
+        return rows
 
     def learn(self, arms: Array, rewards: Array) -> None:
         model = self.model
         if isinstance(model, TunedContextModel) and self.problem.contextual and not self.problem.disjoint:
             pulls = [np.asarray(x, dtype=float) for x, _ in logged_features(self.problem, arms, rewards)]
             if pulls:
-                model.notice(np.stack(pulls, axis=1), self.everyone.to_numpy())
+                model.observe_offer(np.stack(pulls, axis=1), self.everyone.to_numpy())
         super().learn(arms, rewards)
 
     def restart(self, sums: Moments) -> None:
@@ -339,14 +339,14 @@ class TwoPriorLinUCB(Policy):
         return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
 
 
-def told_to_both(name: str) -> Any:
-    """The method of that name of `TwoPriorLearner`, which calls that of both learners inside."""
+def call_on_both(name: str) -> Any:
+    """A method of `TwoPriorLearner` that calls the method of this name of both learners inside."""
 
-    def tell(self: TwoPriorLearner, *what: Any) -> None:
+    def method(self: TwoPriorLearner, *arguments: Any) -> None:
         for learner in self.both:
-            getattr(learner, name)(*what)
+            getattr(learner, name)(*arguments)
 
-    return tell
+    return method
 
 
 class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
@@ -366,23 +366,23 @@ class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
         self.both = (self.fading, self.prefix)
         self.takes_any_arm = not problem.contextual
 
-    def ends(self) -> np.ndarray[Any, np.dtype[np.bool]]:
+    def ends(self) -> BoolArray:
         """Whether the features more likely stop mattering than fade, in each replication."""
         return self.prefix.model.totals + self.advantage > self.fading.model.totals + EVEN
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        here = rows.to_numpy()
-        if here.features is not None:  # one of them chooses, and both have to know what was offered
+        host_rows = rows.to_numpy()
+        if host_rows.features is not None:  # one of them chooses, and both have to know what was offered
             for learner in self.both:
                 assert isinstance(learner.model, TunedContextModel)
-                learner.model.notice(here.features, here)
+                learner.model.observe_offer(host_rows.features, host_rows)
         arms = rows.positions * 0
-        for end, part, at in rows.split(here.of(self.ends()).astype(np.int64)):
+        for end, part, at in rows.split(host_rows.of(self.ends()).astype(np.int64)):
             arms[at], _ = self.both[end].choose(part)
-        return choice_like(*self.prefix.model.decided(as_numpy(arms), here), self.problem.reference)
+        return choice_like(*self.prefix.model.arms_and_memo(as_numpy(arms), host_rows), self.problem.reference)
 
-    absorb, expect, answer = told_to_both("absorb"), told_to_both("expect"), told_to_both("answer")
-    drop_expected, arms_added = told_to_both("drop_expected"), told_to_both("arms_added")
+    absorb, expect, answer = call_on_both("absorb"), call_on_both("expect"), call_on_both("answer")
+    drop_expected, arms_added = call_on_both("drop_expected"), call_on_both("arms_added")
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if self.problem.disjoint or not self.problem.contextual:
@@ -399,9 +399,9 @@ class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the likelier belief says, and which it is."""
-        said = zip(self.ends().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
+        rows = zip(self.ends().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
         return [
-            {"belief": "prefix", **prefix} if ends else {"belief": "fading", **fading} for ends, fading, prefix in said
+            {"belief": "prefix", **prefix} if ends else {"belief": "fading", **fading} for ends, fading, prefix in rows
         ]
 
 

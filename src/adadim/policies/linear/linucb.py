@@ -31,7 +31,7 @@ from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import fixed_radius, oful_radius, optimism
 from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
-from adadim.policies.player import Clock, choice_like, on_numpy
+from adadim.policies.player import Clock, choice_like, pulls_to_numpy
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class LinUCB(Policy):
         return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
 
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
-        """Optimistic score of every arm, given what is known of them; `pulls()` are how many (n,) that is from."""
+        """Optimistic score of every arm, given its mean and squared width; `pulls()` gives the pulls (n,) so far."""
         return optimism(mean, width2, radius, self.bonus)
 
     def checked_dim(self, problem: Problem) -> int:
@@ -99,10 +99,10 @@ class LinUCB(Policy):
 
     def model(self, problem: Problem, weights: Array | None = None) -> Model:
         """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
-        seen = {"dim": self.checked_dim(problem), "weights": weights}
+        options = {"dim": self.checked_dim(problem), "weights": weights}
         if self.memory is None:
-            return linear_model(problem, self.ridge, self.form, self.only_supported, **seen)
-        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **seen)
+            return linear_model(problem, self.ridge, self.form, self.only_supported, **options)
+        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **options)
 
 
 def linucb_of(policy: Policy, **others: Any) -> LinUCB:
@@ -136,31 +136,31 @@ class LinearLearner(Learner):
 
     @abstractmethod
     def scores(self, rows: Rows) -> Array:
-        """Score of every arm that the model speaks of, in each replication of `rows`."""
+        """Score of every arm that the model covers, in each replication of `rows`."""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         model = self.model
-        here = rows.to_numpy() if model.converts else rows
-        masked = here if model.all_arms else model.offered(here)
-        chosen = self.largest(self.scores(here), masked, self.rule.ties)
+        model_rows = rows.to_numpy() if model.converts else rows
+        masked = model_rows if model.all_arms else model.offered(model_rows)
+        chosen = self.largest(self.scores(model_rows), masked, self.rule.ties)
         if self.clock is not None:
-            self.clock.tick(here)
-        decided = model.decided(chosen, here)
-        return choice_like(*decided, self.problem.reference) if model.converts else decided
+            self.clock.tick(model_rows)
+        choice = model.arms_and_memo(chosen, model_rows)
+        return choice_like(*choice, self.problem.reference) if model.converts else choice
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if self.model.converts:
-            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
         self.model.absorb(arms, rewards, rows, memo)
 
     def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
         if self.model.converts:
-            arms, _, rows, memo = on_numpy(arms, arms, rows, memo)
+            arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
         self.model.expect(arms, rows, memo)
 
     def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         if self.model.converts:
-            arms, rewards, rows, memo = on_numpy(arms, rewards, rows, memo)
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
         self.model.answer(arms, rewards, rows, memo)
 
     def drop_expected(self) -> None:
@@ -170,8 +170,8 @@ class LinearLearner(Learner):
         if not self.problem.contextual or self.problem.disjoint:
             super().learn(arms, rewards)
             return
-        for x, gained in logged_features(self.problem, arms, rewards):
-            self.absorb(x, gained, self.everyone, self._context_model.logged(x))
+        for x, earned in logged_features(self.problem, arms, rewards):
+            self.absorb(x, earned, self.everyone, self._context_model.logged_memo(x))
 
     def arms_added(self) -> None:
         self.model.arms_added()
@@ -190,15 +190,15 @@ class LinearLearner(Learner):
         """What the model has learned in each replication."""
         return [{"replication": n, **self.model.describe(r)} for r, n in enumerate(self.problem.replications)]
 
-    # As an agent uses it: on one replication, told sums over the data
+    # What an agent calls: on one replication, learning from sums over the data
 
     def restart(self, sums: Moments) -> None:
-        """Forget everything, and know what these sums say."""
+        """Replace everything learned by what these sums determine."""
         self._context_model.restart(sums)
 
     def expect_features(self, features: Array) -> None:
         """Count a pull of features (d,) whose reward is not known yet."""
-        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged(features[None]))
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged_memo(features[None]))
 
     def resume(self, decided: int, streams: Streams) -> None:
         super().resume(decided, streams)
@@ -206,7 +206,7 @@ class LinearLearner(Learner):
             self.clock.set(self.everyone, decided)
 
     def estimates(self, features: Array) -> tuple[Array, Array]:
-        """Estimated mean (K,) of arms (K, d) and its standard deviation, by the noise that is given or else seen."""
+        """Estimated mean (K,) of arms (K, d) and its standard deviation, by the noise of the problem or an estimate."""
         model, pulls = self._context_model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
         if self.problem.noise_known:
@@ -228,7 +228,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
         super().__init__(problem, streams, policy.model(problem) if model is None else model)
         self.rule = policy
         self.clock = self.make_clock()
-        # Asked for in any case: an unknown noise is refused now.
+        # Computed for every rule: an unknown noise is refused now.
         fixed = policy.width_multiplier(problem, self.model.arms) if self.clock is None else None
         self._radius = None if policy.radius == "oful" else fixed
 
@@ -277,7 +277,7 @@ class LinUCBLearner(LinearLearner, of=LinUCB):
     def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
         """Arm that it would choose in one replication, had it learned `state` and nothing else."""
         assert row.features is not None
-        mean, width2 = state.predict(as_numpy(self._context_model.seen(row.features)), Rows.all(state.theta))
+        mean, width2 = state.predict(as_numpy(self._context_model.inputs(row.features)), Rows.all(state.theta))
         radius = self._radius
         if self.rule.radius == "oful":
             radius = self.rule.adaptive_radius(self.problem, state.logdet)
@@ -406,19 +406,19 @@ class RegretBalancingLinear(Policy):
     ties: Ties = "random"
 
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        # All its parameters are LinUCB's, and so is it but for the score of an arm.
-        return _Balanced(**vars(self)).learner(problem, streams)
+        # It is LinUCB with the same parameters, but for the score of an arm.
+        return _RegretScoredLinUCB(**vars(self)).learner(problem, streams)
 
 
 def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:
-    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K); an arm of width 0 has much."""
+    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K), huge at width 0."""
     xp = namespace(mean)
     best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
     return best, (best[:, None] - mean) / clamp(width2, 1e-300)
 
 
 @dataclass(frozen=True)
-class _Balanced(LinUCB):
+class _RegretScoredLinUCB(LinUCB):
     """LinUCB whose score is minus the empirical regret."""
 
     def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:

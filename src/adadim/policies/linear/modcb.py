@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from adadim.core.arrays import FloatArray, IntArray, as_numpy, real_array
+from adadim.core.arrays import BoolArray, FloatArray, IntArray, as_numpy, real_array
 from adadim.core.checks import between, integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -93,12 +93,12 @@ def estimate_residual(explored: Any, rewards: Any, dim: int, contexts: Any = Non
             f"explored must be (n, d) and rewards (n,) with n of at least 2, got shapes {x.shape} and {y.shape}"
         )
     dim = integer(dim, "dim", least=0, most=x.shape[1] - 1, meaning="features of the smaller class")
-    seen = x if contexts is None else as_numpy(real_array(contexts, "contexts"))
-    if seen.ndim < 2 or seen.shape[-1] != x.shape[1]:
-        raise InvalidValueError(f"contexts must have {x.shape[1]} features on their last axis, got shape {seen.shape}")
-    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(seen).all()):
+    arms = x if contexts is None else as_numpy(real_array(contexts, "contexts"))
+    if arms.ndim < 2 or arms.shape[-1] != x.shape[1]:
+        raise InvalidValueError(f"contexts must have {x.shape[1]} features on their last axis, got shape {arms.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(arms).all()):
         raise InvalidValueError("explored, rewards and contexts must be finite")
-    rows = seen.reshape(-1, x.shape[1])
+    rows = arms.reshape(-1, x.shape[1])
     form = residual_form(rows.T @ rows / len(rows), dim, not_negative(floor, "floor"))
     q, n = (x * (y * y)[:, None]).T @ x, len(x)
     fourth = float(np.square(np.vecdot(x @ form, x) * y * y).sum())
@@ -107,15 +107,14 @@ def estimate_residual(explored: Any, rewards: Any, dim: int, contexts: Any = Non
 
 def residual_form(second: FloatArray, dim: int, floor: float = 0.0) -> FloatArray:
     """W = R Sig R for the class of the first `dim` features; where Sig is singular, by inverses on its range."""
-    return combined(raised(second, floor), raised(second[:dim, :dim], floor)[1] if dim else None)
+    return form_of_inverses(*raised(second, floor), raised(second[:dim, :dim], floor)[1] if dim else None)
 
 
-def combined(whole: tuple[FloatArray, FloatArray], part: FloatArray | None) -> FloatArray:
+def form_of_inverses(second: FloatArray, inverse: FloatArray, leading: FloatArray | None) -> FloatArray:
     """W from Sig and its inverse, as `raised` gives them, and the inverse of its leading block (None if empty)."""
-    second, inverse = whole
     r = -inverse
-    if part is not None:
-        r[: len(part), : len(part)] += part
+    if leading is not None:
+        r[: len(leading), : len(leading)] += leading
     return r @ second @ r
 
 
@@ -162,10 +161,10 @@ class ExploredSums:
         self.second, self.seen = np.zeros((replications, dim, dim)), np.zeros(replications, dtype=np.int64)
 
     def offered(self, features: FloatArray, rows: Rows) -> None:
-        """Take note of the features (n, K, d) of a round; those of a fixed set are known."""
+        """Add the features (n, K, d) of a round to the second moment; that of a fixed set is known."""
         if self.sets is None:
-            seen = features[..., : self.dim]
-            self.second[rows.ids] += seen.swapaxes(-1, -2) @ seen
+            x = features[..., : self.dim]
+            self.second[rows.ids] += x.swapaxes(-1, -2) @ x
             self.seen[rows.ids] += features.shape[1]
 
     def add(self, r: int, arm: int, x: FloatArray, reward: float) -> None:
@@ -173,10 +172,10 @@ class ExploredSums:
         self.count[r] += 1
         whitened = self._whitened(r)
         if whitened is None:
-            seen = x[: self.dim]
-            self.moment[r] += reward * seen
-            self.fourth[r] += reward**2 * np.outer(seen, seen)
-        else:  # the diagonal of Q is enough; what else may be asked of it, the weights y^2 of the arms tell
+            x = x[: self.dim]
+            self.moment[r] += reward * x
+            self.fourth[r] += reward**2 * np.outer(x, x)
+        else:  # the diagonal of Q is enough for `residual`; `error` takes the rest from the weights y^2 of the arms
             z = whitened[arm]
             self.moment[r] += reward * z
             self.diagonal[r] += reward**2 * (z * z)
@@ -219,7 +218,7 @@ class _FixedSets:
     def __init__(self, features: FloatArray, floor: float) -> None:
         self.features, self.floor = features, floor
         # z of every arm (K, d) of each replication; None where L is not to be trusted.
-        self.whitened = [None if floor else _whitened(x) for x in features]
+        self.whitened = [None if floor else whiten(x) for x in features]
         self.forms: dict[tuple[int, int, int], FloatArray] = {}
         self.inverses: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = {}
 
@@ -228,7 +227,7 @@ class _FixedSets:
         if (r, small, large) not in self.forms:
             for outgrown in [key for key in self.forms if key[0] == r and key[1] < small]:
                 del self.forms[outgrown]
-            self.forms[r, small, large] = combined(self._inverse(r, large), self._inverse(r, small)[1])
+            self.forms[r, small, large] = form_of_inverses(*self._inverse(r, large), self._inverse(r, small)[1])
         return self.forms[r, small, large]
 
     def _inverse(self, r: int, dim: int) -> tuple[FloatArray, FloatArray]:
@@ -238,7 +237,7 @@ class _FixedSets:
         return self.inverses[r, dim]
 
 
-def _whitened(x: FloatArray) -> FloatArray | None:
+def whiten(x: FloatArray) -> FloatArray | None:
     """Rows L^-1 x, L L^T the second moment of the rows x (K, d); None if that is nearly singular."""
     second = x.T @ x / len(x)
     factor, failed = dpotrf(second, lower=1)
@@ -247,7 +246,6 @@ def _whitened(x: FloatArray) -> FloatArray | None:
     return np.asarray(solve_triangular(factor, x.T, lower=True).T)
 
 
-Mask = np.ndarray[Any, np.dtype[np.bool]]
 TestConstant = Annotated[float, partial(positive, meaning="a constant of the theory's test, e.g. 1")]
 
 
@@ -352,7 +350,6 @@ class ModCBLearner(RoundLearner, of=ModCB):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
     policy: ModCB
-
     needs_sets = "iid"
 
     def __init__(self, policy: ModCB, problem: Problem, streams: Streams) -> None:
@@ -385,12 +382,12 @@ class ModCBLearner(RoundLearner, of=ModCB):
             if label < 0:
                 arms[at] = sampled(allowed[at].astype(float), uniforms[at])
             else:
-                seen = features[..., : self.dims[label]][at]
-                arms[at], memo = self.learners[label].decide(seen, allowed[at], members, uniforms[at])
+                x = features[..., : self.dims[label]][at]
+                arms[at], memo = self.learners[label].decide(x, allowed[at], members, uniforms[at])
             parts.append((at, marked(memo, label)))
         return arms, {"label": labels, **merged(parts, len(rows))}
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         labels = memo["label"]
         for label, members, at in rows.split(labels):
             if label >= 0:
@@ -401,9 +398,9 @@ class ModCBLearner(RoundLearner, of=ModCB):
                 self.explored.add(r, arm, features, reward)
         for r in rows.ids.tolist():
             if self.clock[r] % self.every == 0:
-                self._move(r)
+                self._test_class(r)
 
-    def _move(self, r: int) -> None:
+    def _test_class(self, r: int) -> None:
         """Go on in the smallest class that the test finds to explain more than the current one."""
         policy, n, t = self.policy, int(self.explored.count[r]), float(self.clock[r])
         if n < (20 if policy.test == "error" else 2):
@@ -416,20 +413,20 @@ class ModCBLearner(RoundLearner, of=ModCB):
                 continue
             value, trace = self.explored.residual(r, small, d)
             if policy.test == "theory":
-                bar = 2 * policy.threshold(d, t, arms, classes, horizon)
+                threshold = 2 * policy.threshold(d, t, arms, classes, horizon)
             else:
                 # tr((W Q)^2) is at least tr(W Q)^2 / rank, which spares most tests the product of matrices.
-                bar = policy.quantile(classes, horizon) * math.sqrt(2 / min(n, d)) * trace / (n * (n - 1))
-                if value >= bar:
-                    bar = policy.quantile(classes, horizon) * self.explored.error(r, small, d)
-            if value >= bar > 0:
+                threshold = policy.quantile(classes, horizon) * math.sqrt(2 / min(n, d)) * trace / (n * (n - 1))
+                if value >= threshold:
+                    threshold = policy.quantile(classes, horizon) * self.explored.error(r, small, d)
+            if value >= threshold > 0:
                 self.current[r] = i
                 return
 
     def descriptions(self) -> list[dict[str, Any]]:
         dims = [self.dims[m] for m in self.current]
-        every = [list(self.dims) for _ in dims]
-        return self.described(dim=dims, dims=every, pulls=self.clock, explored=self.explored.count)
+        classes = [list(self.dims) for _ in dims]
+        return self.described(dim=dims, dims=classes, pulls=self.clock, explored=self.explored.count)
 
 
 class ClassLearner(ABC):
@@ -438,7 +435,9 @@ class ClassLearner(ABC):
     regression: RoundRegression
 
     @abstractmethod
-    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+    def decide(
+        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+    ) -> tuple[IntArray, Memo]:
         """Arms for `rows`; `uniforms` are the randomness, one for each."""
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
@@ -446,11 +445,11 @@ class ClassLearner(ABC):
         self.regression.absorb(memo["arm"], x, rewards, rows)
 
 
-def inverse_gap_weights(predicted: FloatArray, allowed: Mask, g: FloatArray) -> FloatArray:
+def inverse_gap_weights(predicted: FloatArray, allowed: BoolArray, g: FloatArray) -> FloatArray:
     """Probabilities 1 / (K + g gap) of all arms but the best by prediction, which has the rest (SquareCB)."""
-    shown = np.where(allowed, predicted, -np.inf)
-    best = np.argmax(shown, axis=-1)
-    gaps = np.where(allowed, shown.max(axis=-1, keepdims=True) - predicted, np.inf)
+    masked = np.where(allowed, predicted, -np.inf)
+    best = np.argmax(masked, axis=-1)
+    gaps = np.where(allowed, masked.max(axis=-1, keepdims=True) - predicted, np.inf)
     # With g = 0 the arms left out would have inf * 0.
     weights = np.where(
         allowed, 1.0 / (allowed.sum(axis=-1, keepdims=True) + g[:, None] * np.where(allowed, gaps, 0)), 0
@@ -469,7 +468,9 @@ class SquareCB(ClassLearner):
         horizon = max(2, problem.horizon)
         self.g = gamma / problem.noise * math.sqrt(problem.arms * horizon / (dim * math.log(horizon)))
 
-    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+    def decide(
+        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+    ) -> tuple[IntArray, Memo]:
         predicted = self.regression.means(features, rows)
         arms = sampled(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
         return arms, {"arm": arms}
@@ -482,7 +483,9 @@ class Optimist(ClassLearner):
         self.regression = RoundRegression(problem, offers, dim, ridge)
         self.radius = noise_radius(problem.noise, problem.horizon, problem.arms)
 
-    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+    def decide(
+        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+    ) -> tuple[IntArray, Memo]:
         mean, width2 = self.regression.predict(features, rows)
         scores = np.where(allowed, mean + self.radius * np.sqrt(width2), -np.inf)
         arms: IntArray = argmax(scores, uniforms)
@@ -508,7 +511,9 @@ class LinearPolicies(ClassLearner):
         raw = np.exp(-self.eta * (losses - losses.min(axis=-1, keepdims=True)))
         return np.asarray(raw / raw.sum(axis=-1, keepdims=True))
 
-    def decide(self, features: FloatArray, allowed: Mask, rows: Rows, uniforms: FloatArray) -> tuple[IntArray, Memo]:
+    def decide(
+        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+    ) -> tuple[IntArray, Memo]:
         values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
         advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
         probabilities, each = np.zeros((len(rows), features.shape[1])), np.arange(len(rows))

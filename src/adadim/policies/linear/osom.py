@@ -1,4 +1,4 @@
-"""Arms with means of their own and features, of which the data tell how much to expect.
+"""Policies for arms with means of their own and features, where the data decide how much the features count.
 
 OSOM (Chatterji, Muthukumar and Bartlett 2020) asks for features when the data do; ALB-Dim and ALB-Norm (Ghosh,
 Sankararaman and Ramchandran 2021) refine a support, or a norm, in phases.
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -33,7 +33,7 @@ LeastEigenvalue = Annotated[
 
 @dataclass(frozen=True)
 class BallRadius:
-    """The functions of the source: how far theta is from its estimate, and how much optimism may cost."""
+    """Functions of the source: the radius of a ball around the estimate of theta, and what optimism may cost."""
 
     arms: int
     dim: int
@@ -59,12 +59,12 @@ class BallRadius:
         return (16 / self.rho**2 + 8 / (3 * self.rho)) * self.log
 
     def drift(self, t: Any) -> Any:
-        """Upsilon(t): what errors of the arms' means can do."""
+        """Upsilon(t): bound on the effect of errors in the arms' means."""
         spread = 20 / 3 + 10 * self.noise / 3 * math.sqrt(1 + 2 * math.log(2 * self.arms * self.horizon / self.delta))
         return spread * (self.log + np.sqrt(t * self.log + self.log**2))
 
     def martingale(self, t: Any) -> Any:
-        """M(t): what noise can do."""
+        """M(t): bound on the effect of noise."""
         inner = 0.5 * self.dim * np.log1p(np.asarray(t) / self.dim) + math.log(1 / self.delta)
         return self.bound + np.sqrt(2 * self.noise**2 * inner)
 
@@ -148,7 +148,6 @@ class OSOMLearner(RoundLearner, of=OSOM):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
     policy: OSOM
-
     needs_sets = "fresh"
 
     def __init__(self, policy: OSOM, problem: Problem, streams: Streams) -> None:
@@ -178,10 +177,10 @@ class OSOMLearner(RoundLearner, of=OSOM):
             bonus = self.ball(t - 1)[:, None] * np.sqrt(np.vecdot(features, features))
         else:
             bonus = self.regression.radius(self.policy.theta_norm, self.ball.delta, rows) * np.sqrt(width2)
-        known = np.where(np.isinf(index), 0.0, index)
-        scores = known + mean + bonus
+        finite_index = np.where(np.isinf(index), 0.0, index)
+        scores = finite_index + mean + bonus
         each = np.arange(len(ids))
-        simple, full = self.pick(known, rows, uniforms), self.pick(scores, rows, uniforms)
+        simple, full = self.pick(finite_index, rows, uniforms), self.pick(scores, rows, uniforms)
         spent = 2.0 * (self.ball(t - 1) if self.policy.variant == "ball" else bonus[each, full])
         # Line 5 of the source; the prose makes the change final, the printed loop forgets it.
         budget = self.optimism[ids] + spent + self.ball.slack(t)
@@ -191,12 +190,12 @@ class OSOMLearner(RoundLearner, of=OSOM):
         return chosen, {
             "starting": starting.astype(np.int64),
             "complex": later.astype(np.int64),
-            "index": np.where(starting, 0.0, known[each, chosen]),
+            "index": np.where(starting, 0.0, finite_index[each, chosen]),
             "optimistic": scores[each, full],
             "spent": spent,
         }
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         self.pulls[rows.ids, arms] += 1
         self.sums[rows.ids, arms] += rewards
         at = np.flatnonzero(memo["starting"] == 0)
@@ -271,10 +270,10 @@ class ALBDim(Policy):
 
     def features(self, estimate: FloatArray, phase: int, dims: tuple[int, ...]) -> list[int]:
         """Features on which a phase plays, given the coefficients estimated before it."""
-        found = np.flatnonzero(np.abs(estimate) >= 2.0 ** -(phase + 1)).tolist()
-        if self.support == "coordinates" and found:
-            return found
-        least = found[-1] + 1 if found else 1
+        relevant = np.flatnonzero(np.abs(estimate) >= 2.0 ** -(phase + 1)).tolist()
+        if self.support == "coordinates" and relevant:
+            return relevant
+        least = relevant[-1] + 1 if relevant else 1
         return list(range(next((d for d in dims if d >= least), dims[-1])))
 
 
@@ -282,7 +281,6 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
     """State of `ALBDim`: the phase, the regression of its play, and the moments of all exploration."""
 
     policy: ALBDim
-
     needs_sets = "iid"
 
     def __init__(self, policy: ALBDim, problem: Problem, streams: Streams) -> None:
@@ -293,11 +291,11 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
         self.estimate = np.ones((count, d))  # every feature counts until the first exploration
         self.second, self.moment = np.zeros((count, d, d)), np.zeros((count, d))
         self.phase, self.step = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        # Phase 0 is on all features, which is cheaper where arms stay.
+        # Phase 0 plays on all features, for which a regression on arms that stay is cheaper.
         self.first = RoundRegression(problem, self.offers, d, policy.ridge)
         self.later = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
 
-    def exploring(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
+    def exploring(self, rows: Rows) -> BoolArray:
         """Whether the next round is one of random arms, in each replication."""
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
         return np.asarray(self.step[rows.ids] >= np.array(play))
@@ -318,7 +316,7 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
         greedy = self.pick(scores, rows, uniforms)
         return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         exploring = self.exploring(rows)
         playing = np.where(exploring, -1, self.phase[rows.ids])
         for phase, members, at in rows.split(playing):
@@ -337,9 +335,9 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
         self.estimate[r] = np.linalg.lstsq(self.second[r], self.moment[r], rcond=1e-10)[0]
         self.phase[r] += 1
         self.step[r] = 0
-        kept = np.zeros(self.problem.dim)
-        kept[self.policy.features(self.estimate[r], int(self.phase[r]), self.dims)] = 1.0
-        self.later.forget(r, kept)
+        weights = np.zeros(self.problem.dim)
+        weights[self.policy.features(self.estimate[r], int(self.phase[r]), self.dims)] = 1.0
+        self.later.forget(r, weights)
 
     def descriptions(self) -> list[dict[str, Any]]:
         features = [self.support(r) for r in range(len(self.problem))]
@@ -402,8 +400,7 @@ class ALBNorm(Policy):
     --------
     >>> import adadim
     >>> instance = adadim.instances.contexts(arms=4, dim=3, intrinsic_dim=3, horizon=400)
-    >>> described = adadim.simulate(adadim.ALBNorm(first_epoch=50), instance).learner.describe()[0]
-    >>> described["epoch"]
+    >>> adadim.simulate(adadim.ALBNorm(first_epoch=50), instance).learner.describe()[0]["epoch"]
     4
     """
 
@@ -422,16 +419,14 @@ class ALBNorm(Policy):
             return 0
         if self.pairs is None:
             return min(problem.dim, max(1, problem.horizon // 8))
-        return min(self.pairs, problem.horizon)  # the first part may last for ever, but nothing is kept for later
+        return min(self.pairs, problem.horizon)  # no room is kept for pairs after the horizon
 
 
 class ALBNormLearner(RoundLearner, of=ALBNorm):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
 
     policy: ALBNorm
-
     needs_sets = "fresh"
-
     no_allowed = (
         "this policy compares pulls of one arm with each other and starts by pulling every arm, so it needs all arms "
         "in every round; use OSOM or LinUCB with allowed="
@@ -459,12 +454,12 @@ class ALBNormLearner(RoundLearner, of=ALBNorm):
         """Radius after t rounds of the current epoch of a replication."""
         problem, delta = self.problem, self.delta * 2.0 ** (1 - int(self.epoch[r]))
         if self.policy.variant == "ball":
-            made = NormRadius(
+            ball = NormRadius(
                 problem.arms, problem.dim, self.length(r), delta, problem.noise, self.rho, float(self.bound[r])
             )
-            return self.policy.scale * float(made(t))
-        alone = Rows.some(np.array([r]), self.bound)
-        return self.policy.scale * float(self.regression.radius(float(self.bound[r]), delta, alone)[0, 0])
+            return self.policy.scale * float(ball(t))
+        row = Rows.some(np.array([r]), self.bound)
+        return self.policy.scale * float(self.regression.radius(float(self.bound[r]), delta, row)[0, 0])
 
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
         arms, ids = self.problem.arms, rows.ids
@@ -486,7 +481,7 @@ class ALBNormLearner(RoundLearner, of=ALBNorm):
         chosen = np.where(after < arms, chosen, self.pick(scores, rows, uniforms))
         return chosen, {"index": index[np.arange(len(ids)), chosen]}
 
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         for i, r in enumerate(rows.ids.tolist()):
             at, arm, reward = int(self.clock[r]) - 1, int(arms[i]), float(rewards[i])
             if at < 2 * self.pairs:

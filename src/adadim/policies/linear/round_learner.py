@@ -1,7 +1,7 @@
 """Learners that look at the features of every round, and keep NumPy statistics of their own.
 
 Features come with each round or stay the same; to these learners that makes no difference. The library of the problem
-enters and leaves in `RoundLearner`: what `decide` and `learned` get is NumPy.
+enters and leaves in `RoundLearner`: `decide` and `learn_from` take NumPy arrays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy
 from adadim.core.checks import integer, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -25,7 +25,7 @@ from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
 from adadim.policies.confidence import oful_radius
 from adadim.policies.masters.base import nested_dims
-from adadim.policies.player import choice_like, on_numpy
+from adadim.policies.player import choice_like, pulls_to_numpy
 
 
 def class_dims(dims: tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
@@ -93,8 +93,8 @@ class RoundRegression:
 
     def _start_row(self, r: int) -> None:
         if self.kept and self.offers.fixed is not None:
-            seen = self.offers.fixed[r, :, : self.dim] * self.weights[r]
-            self.mean[r], self.width2[r] = 0.0, np.vecdot(seen, seen) / self.ridge
+            x = self.offers.fixed[r, :, : self.dim] * self.weights[r]
+            self.mean[r], self.width2[r] = 0.0, np.vecdot(x, x) / self.ridge
 
     def predict(self, features: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Mean and squared width of every arm offered, (n, K)."""
@@ -113,21 +113,21 @@ class RoundRegression:
         if self.state is not None:
             self.state.absorb(arms, rewards, rows)
             return
-        seen, state = x[:, : self.dim] * rows.of(self.weights), self.context
+        x, state = x[:, : self.dim] * rows.of(self.weights), self.context
         if self.kept and self.offers.fixed is not None:
-            for r, vector, reward in zip(rows.ids.tolist(), seen, rewards.tolist(), strict=True):
+            for r, vector, reward in zip(rows.ids.tolist(), x, rewards.tolist(), strict=True):
                 u = state.inverse[r] @ vector
                 g = self.offers.fixed[r, :, : self.dim] @ (self.weights[r] * u)
                 scale = 1.0 + float(vector @ u)
                 self.mean[r] += (reward - float(vector @ state.theta[r])) / scale * g
                 self.width2[r] -= g * g / scale
-        state.absorb(seen, rewards, rows)
+        state.absorb(x, rewards, rows)
 
     def forget(self, r: int, weights: FloatArray | None = None) -> None:
         """Start anew in replication r, with these weights of the features (by default as before)."""
         if self.state is not None:
-            alone = Rows.some(np.array([r]), self.state.mean)
-            self.state.rebuild(self.nothing, self.nothing, alone, squares=self.nothing[:, 0])
+            row = Rows.some(np.array([r]), self.state.mean)
+            self.state.rebuild(self.nothing, self.nothing, row, squares=self.nothing[:, 0])
             return
         if weights is not None:
             self.weights[r] = weights[: self.dim]
@@ -146,7 +146,7 @@ class RoundRegression:
             return self.context.theta[r], float(np.linalg.eigvalsh(self.context.inverse[r])[-1])
         pulled = np.flatnonzero(self.state.counts[r])
         x, n, sums = self.state.actions.dense(r)[pulled], self.state.counts[r, pulled], self.state.sums[r, pulled]
-        if len(pulled) < self.dim:  # across the arms pulled V is the ridge, and theta is a combination of them
+        if len(pulled) < self.dim:  # beside the span of the arms pulled V is the ridge, and theta lies in the span
             return x.T @ np.linalg.solve(x @ x.T + np.diag(self.ridge / n), sums / n), 1.0 / self.ridge
         v = self.ridge * np.eye(self.dim) + x.T @ (n[:, None] * x)
         return np.linalg.solve(v, x.T @ sums), 1.0 / float(np.linalg.eigvalsh(v)[0])
@@ -171,22 +171,22 @@ class RoundLearner(Learner):
         """Arms for the replications of `rows`, which are offered features (n, K, d)."""
 
     @abstractmethod
-    def learned(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
         """Learn from the rewards of arms with features x (n, d)."""
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        here = rows.to_numpy()
-        features = self.offers.of(here)
-        arms, memo = self.decide(features, here)
+        host_rows = rows.to_numpy()
+        features = self.offers.of(host_rows)
+        arms, memo = self.decide(features, host_rows)
         memo = {"features": features[np.arange(len(arms)), arms], **memo}
         return choice_like(arms, memo, self.problem.reference)
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        arms, rewards, here, told = on_numpy(arms, rewards, rows, memo)
-        self.clock[here.ids] += 1
-        self.learned(told["features"], arms, rewards, here, told)
+        arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
+        self.clock[rows.ids] += 1
+        self.learn_from(memo["features"], arms, rewards, rows, memo)
 
-    def offered_mask(self, features: FloatArray, rows: Rows) -> np.ndarray[Any, np.dtype[np.bool]]:
+    def offered_mask(self, features: FloatArray, rows: Rows) -> BoolArray:
         """Which arms may be chosen, (n, K)."""
         count = features.shape[1]
         return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else rows.allowed

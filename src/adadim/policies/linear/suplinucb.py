@@ -79,7 +79,6 @@ class SupLinUCBLearner(Learner, of=SupLinUCB):
     """State of `SupLinUCB`: its levels."""
 
     policy: SupLinUCB
-
     no_contexts = ""
     contexts_on_devices = True
     needs_sets = "oblivious"
@@ -95,9 +94,9 @@ class SupLinUCBLearner(Learner, of=SupLinUCB):
             self.dim = integer(dim, "dim", most=problem.dim)
             self.levels = ContextLevels(problem, problem.horizon, policy.ridge, dim)
         else:
-            seen, self._pull = problem.actions.truncate(dim)
-            check_precision(seen, policy.ridge, problem.horizon)
-            self.levels, arms = ArmLevels(problem, problem.horizon, policy.ridge, seen, policy.form), seen.arms
+            actions, self._pull = problem.actions.truncate(dim)
+            check_precision(actions, policy.ridge, problem.horizon)
+            self.levels, arms = ArmLevels(problem, problem.horizon, policy.ridge, actions, policy.form), actions.arms
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
@@ -132,8 +131,8 @@ class AccuracyLevels(ABC):
         self._posteriors: list[Any] = [None] * self.count
 
     @abstractmethod
-    def fresh(self) -> Any:
-        """A regression that has learned nothing."""
+    def new_regression(self) -> Any:
+        """A regression before any pull."""
 
     @abstractmethod
     def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
@@ -142,7 +141,7 @@ class AccuracyLevels(ABC):
     def posterior(self, level: int) -> Any:
         """Regression of a level (counted from 0), made when first asked for."""
         if self._posteriors[level] is None:
-            self._posteriors[level] = self.fresh()
+            self._posteriors[level] = self.new_regression()
         return self._posteriors[level]
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
@@ -193,7 +192,7 @@ class AccuracyLevels(ABC):
         self.posterior(level).absorb(pulled, rewards, rows)
 
     def arms_added(self) -> None:
-        """Let arms that were added enter with what each level knows."""
+        """Let each level compute mean and width of arms that were added."""
         for state in self._posteriors:
             if state is not None:
                 state.refactor(state.everyone)
@@ -209,7 +208,7 @@ class ArmLevels(AccuracyLevels):
         self.actions, self.form, self.extra = actions, form, extra
         self._virtual = np.zeros((self.count, 2, len(problem), extra))
 
-    def fresh(self) -> Any:
+    def new_regression(self) -> Any:
         return posterior(self.actions, self.ridge, self.form)
 
     def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
@@ -230,27 +229,27 @@ class ArmLevels(AccuracyLevels):
         if not self.extra:
             super().learn(level, pulled, rewards, rows)
             return
-        arms, gained, real = as_numpy(pulled), as_numpy(rewards), self.actions.arms
+        arms, values, real = as_numpy(pulled), as_numpy(rewards), self.actions.arms
         for i in np.flatnonzero(arms >= real):
-            self._virtual[level, :, rows.ids[i], arms[i] - real] += (1.0, gained[i])
+            self._virtual[level, :, rows.ids[i], arms[i] - real] += (1.0, values[i])
         if (arms < real).any():
             at = like(np.flatnonzero(arms < real), pulled)
             super().learn(level, pulled[at], rewards[at], rows.pick(at))
 
 
 class ContextLevels(AccuracyLevels):
-    """The levels where features come with each round; what is pulled is said by its features."""
+    """The levels where features come with each round; an arm pulled is given by its features."""
 
     def __init__(self, problem: Problem, horizon: int, ridge: float, dim: int) -> None:
         super().__init__(problem, horizon, ridge)
         self.dim = dim
 
-    def fresh(self) -> Any:
+    def new_regression(self) -> Any:
         return context_posterior(self.problem.reference, self.dim, self.ridge)
 
     def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
         assert rows.features is not None
-        seen, state = rows.features[..., : self.dim], self._posteriors[level]
+        x, state = rows.features[..., : self.dim], self._posteriors[level]
         if state is None:
-            return seen[..., 0] * 0.0, squared_lengths(seen) / self.ridge
-        return state.predict(seen, rows)  # type: ignore[no-any-return]
+            return x[..., 0] * 0.0, squared_lengths(x) / self.ridge
+        return state.predict(x, rows)  # type: ignore[no-any-return]

@@ -111,7 +111,7 @@ class DynamicBalancing(Master):
 
 
 class ClaimsLearner(CountingMasterLearner):
-    """Besides plays and rewards the claims (`potential`) and who is active, of whom the one that claims least plays."""
+    """Keeps the claims of the bases (`potential`) and which are active; the active base that claims least plays."""
 
     def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
@@ -215,7 +215,7 @@ class BoundBalancingLearner(ClaimsLearner, of=BoundBalancing):
         xp, plays, active = self.xp, rows.of(self.plays), rows.of(self.active)
         bound, n, mean = self.claims(rows), clamp(plays, 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
-        # Line "if every active base has been played": until then nobody is judged.
+        # Line "if every active base has been played": until then no base is judged.
         early = xp.any(active & (plays == 0), axis=-1)
         best = xp.max(self.only(active, mean - width), axis=-1)
         kept = early[:, None] | (mean + bound / n + width >= best[:, None])
@@ -228,7 +228,7 @@ class RegretBalancing(Master):
     """Balance the empirical regrets of several base learners, given a regret bound of the best of them.
 
     The most optimistic value that any base supports, b = max_i (u_i + U(n_i)) / n_i, is compared with what each base
-    has earned; the base with the least n_i b - u_i is played. Nobody is ever dropped. Use it when one bound U is known
+    has earned; the base with the least n_i b - u_i is played. No base is ever dropped. Use it when one bound U is known
     for the best base, but not which base that is. With a bound for each base, which may be false, use
     `BoundBalancing`; without any bound, `D3RB`.
 
@@ -316,11 +316,11 @@ class DataDrivenLearner(CountingMasterLearner):
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         coefficients, potential = self.updated(rows)
-        own = chosen[:, None] == self.numbers
-        rows.put(self.coefficients, self.xp.where(own, coefficients, rows.of(self.coefficients)))
-        rows.put(self.potential, self.xp.where(own, potential, rows.of(self.potential)))
+        is_chosen = chosen[:, None] == self.numbers
+        rows.put(self.coefficients, self.xp.where(is_chosen, coefficients, rows.of(self.coefficients)))
+        rows.put(self.potential, self.xp.where(is_chosen, potential, rows.of(self.potential)))
 
-    def known(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
+    def statistics(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
         """n_i (at least 1), mean_i, width g(n_i), and the largest mean_j - g(n_j) as a column."""
         n, mean = clamp(rows.of(self.plays), 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
@@ -368,7 +368,7 @@ class D3RBLearner(DataDrivenLearner, of=D3RB):
             doubled = clamp(2.0 * dhat, None, 1e4)
             dhat = xp.where(estimate > dhat * xp.sqrt(n), doubled, dhat)
         else:
-            n, mean, width, best = self.known(rows)
+            n, mean, width, best = self.statistics(rows)
             # The misspecification test of Algorithm 1: even dhat sqrt(n) more reward would not be enough.
             dhat = xp.where(mean + dhat / xp.sqrt(n) + width < best, 2.0 * dhat, dhat)
         return dhat, dhat * xp.sqrt(n)
@@ -399,7 +399,7 @@ class ED2RBLearner(DataDrivenLearner, of=ED2RB):
             root = xp.sqrt(n)
             phi = xp.maximum(xp.maximum(xp.minimum(estimate, 2.0 * phi), phi), least * root)
             return phi / root, phi
-        n, mean, width, best = self.known(rows)
+        n, mean, width, best = self.statistics(rows)
         root = xp.sqrt(n)
         dhat = xp.maximum(least, root * (best - mean - width))
         # Clipped to [phi, 2 phi], so that potentials stay balanced.

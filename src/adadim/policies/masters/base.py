@@ -63,7 +63,7 @@ Examples
 >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
 4
 """
-"""What the docstring of a master gets that has no example of its own."""
+"""Example for the docstring of a master that has none."""
 
 Template = Annotated[
     LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
@@ -99,31 +99,31 @@ class Bases:
         return len(self.learners)
 
     def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be known of it."""
+        """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be remembered."""
         if self.masked:
             arms = chosen * 0
             memo = {"base": chosen}
-            every, wide = rows.masked(chosen)
+            masked, wide = rows.masked(chosen)
             for b, learner in enumerate(self.learners):
-                proposed, own = learner.choose(every.only(wide == b))
+                proposed, base_memo = learner.choose(masked.only(wide == b))
                 arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
-                memo |= marked({key: rows.of(values) for key, values in own.items()}, b)
+                memo |= marked({key: rows.of(values) for key, values in base_memo.items()}, b)
             return arms, memo
         arms, parts = chosen * 0, []
         for b, members, at in rows.split(as_numpy(chosen)):
-            arms[at], own = self.learners[b].choose(members)
-            parts.append((at, marked(own, b)))
+            arms[at], base_memo = self.learners[b].choose(members)
+            parts.append((at, marked(base_memo, b)))
         return arms, {"base": chosen, **merged(parts, len(rows))}
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
         if self.masked:
-            every, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
+            masked, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
             memo = dict(zip(memo, values, strict=True))
             for b, learner in enumerate(self.learners):
-                own = every.only(wide == b)
+                members = masked.only(wide == b)
                 # Arm 0 for the other replications: one that every base has.
-                learner.absorb(arms * own.mask, rewards, own, unmarked(memo, b))
+                learner.absorb(arms * members.mask, rewards, members, unmarked(memo, b))
             return
         for b, members, at in rows.split(as_numpy(chosen)):
             self.learners[b].absorb(arms[at], rewards[at], members, part_of(unmarked(memo, b), at))
@@ -153,9 +153,9 @@ class NestedLinUCB(Bases):
         self.lanes = Lanes(problem.actions, dims, self.policy.ridge)
         excluded, radii = np.ones((len(dims), problem.arms), dtype=bool), []
         for lane, dim in enumerate(dims):
-            seen, pull = problem.actions.truncate(dim, supported=self.policy.only_supported)
-            excluded[lane, as_numpy(pull)] = False
-            radii.append(self.policy.width_multiplier(problem, seen.arms))
+            actions, arms = problem.actions.truncate(dim, supported=self.policy.only_supported)
+            excluded[lane, as_numpy(arms)] = False
+            radii.append(self.policy.width_multiplier(problem, actions.arms))
         self.radii = like(np.asarray(radii), self.reference)
         self.excluded = like(excluded, self.reference) if excluded.any() else None
         if self.policy.ties == "random":
@@ -166,8 +166,8 @@ class NestedLinUCB(Bases):
 
     def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         lanes, at = self.lanes, (rows.positions, chosen)
-        known = (lanes.mean[at], lanes.width2[at], self.radii[chosen][:, None])
-        scores = self.policy.scores(*known, lambda: lanes.pulls[at])
+        radius = self.radii[chosen][:, None]
+        scores = self.policy.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
@@ -197,8 +197,8 @@ class MasterLearner(Learner):
         super().__init__(problem, streams)
         self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
-        alone = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
-        if not (alone or is_numpy(problem.reference)) and are_nested(self.policies):
+        separate = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
+        if not (separate or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             self.bases = Bases(self.base_learners(problem, children), problem.reference)
@@ -215,16 +215,16 @@ class MasterLearner(Learner):
         return self.bases.sequence()
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        """What the bases have seen together, if each keeps it; some masters' do not see the rewards as they are."""
-        kept = [base.pull_sums() if isinstance(base, Learner) else None for base in self.bases.learners]
-        seen = [part for part in kept if part is not None]
-        if not seen or len(seen) < len(kept):
+        """The sums of all bases together, if each keeps them; the bases of some masters learn from changed rewards."""
+        by_base = [base.pull_sums() if isinstance(base, Learner) else None for base in self.bases.learners]
+        kept = [sums for sums in by_base if sums is not None]
+        if not kept or len(kept) < len(by_base):
             return None
-        counts, sums, squares = (sum(parts) for parts in zip(*seen, strict=True))
+        counts, sums, squares = (sum(parts) for parts in zip(*kept, strict=True))
         return counts, sums, squares
 
     def describe_bases(self, **columns: Any) -> list[dict[str, Any]]:
-        """The names of the bases in `described`, before its columns."""
+        """As `described`, with the names of the bases before the columns."""
         names = [repr(policy) for policy in self.policies]
         return self.described(bases=[names] * len(self.problem), **columns)
 
@@ -368,9 +368,9 @@ class CountingMasterLearner(MasterLearner):
         super().__init__(policy, problem, streams)
         self.plays, self.rewards = self.zeros(len(self.bases)), self.zeros(len(self.bases))
         self.numbers = indices(self.plays[0])
-        given = getattr(policy, "reward_scale", 1.0)  # some take rewards as they are
+        reward_scale = getattr(policy, "reward_scale", 1.0)  # some do not scale rewards
         spread = np.ones(len(problem)) if problem.reward_range is None else problem.reward_range
-        scale = problem.noise + 0.5 * spread if given is None else np.full(len(problem), float(given))
+        scale = problem.noise + 0.5 * spread if reward_scale is None else np.full(len(problem), float(reward_scale))
         self.scale = like(scale, problem.reference)[:, None]
 
     @abstractmethod
@@ -392,9 +392,9 @@ class CountingMasterLearner(MasterLearner):
         xp = self.xp
         return xp.where(which, values, xp.full_like(values, -math.inf))
 
-    def complexities(self, given: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
-        """d_i of each base (M,): as given, or its dimension, or the problem's."""
-        values = dims_of(policies, self.problem) if given is None else given
+    def complexities(self, stated: tuple[float, ...] | None, policies: Sequence[Policy]) -> Array:
+        """d_i of each base (M,): as stated, or its dimension, or the problem's."""
+        values = dims_of(policies, self.problem) if stated is None else stated
         return per_base(values, len(policies), "complexities", self.problem.reference)
 
     def means(self, rows: Rows) -> Array:

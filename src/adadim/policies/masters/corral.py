@@ -32,12 +32,12 @@ LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.
 
 ACCURACY = 1e-13
 MAX_STEPS = 200
-FIXED_STEPS = 16  # on torch, where asking whether all have settled would stop the device; 15 were the most ever seen
-TSALLIS_STEPS = 20  # 11 were the most ever seen; rounding may keep a row from settling, and no further step helps then
+FIXED_STEPS = 16  # on torch, where a test of convergence would stop the device; the most ever needed were 15
+TSALLIS_STEPS = 20  # the most ever needed were 11; where rounding keeps a row from settling, no further step helps
 
 
 class CorralMaster(Master):
-    """A master that draws its bases; its classes have the two fields.
+    """A master that draws its bases; derived classes have the two fields.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ class CorralLearner(MasterLearner, of=Corral):
         proposed = self.xp.stack([arms for arms, _ in proposals], axis=1)
         each = indices(chosen)
         memo = {"base": chosen, "probability": probabilities[each, chosen], "proposed": proposed}
-        for b, (_, own) in enumerate(proposals):
-            memo |= marked(own, b)
+        for b, (_, base_memo) in enumerate(proposals):
+            memo |= marked(base_memo, b)
         return proposed[each, chosen], memo
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -128,8 +128,8 @@ class CorralLearner(MasterLearner, of=Corral):
         weighted = loss(rewards, self.policy.loss_range) / memo["probability"]
         for b, learner in enumerate(self.bases.learners):
             # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
-            gained = hi - (hi - lo) * self.xp.where(memo["base"] == b, weighted, 0.0 * weighted)
-            learner.absorb(memo["proposed"][:, b], gained, rows, unmarked(memo, b))
+            reward = hi - (hi - lo) * self.xp.where(memo["base"] == b, weighted, 0.0 * weighted)
+            learner.absorb(memo["proposed"][:, b], reward, rows, unmarked(memo, b))
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return super().pull_sums() if self.policy.feedback == "stochastic" else None
@@ -273,11 +273,11 @@ class TsallisCorralLearner(CorralLearner, of=TsallisCorral):
     def teach_weighted(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         # In the start a base is not drawn but has its turn: it alone learns, and from the reward as it is.
         for starting, members, at in rows.split(as_numpy(self.master.starting(rows))):
-            own = part_of(memo, at)
+            part = part_of(memo, at)
             if starting:
-                self.bases.absorb(own["base"], arms[at], rewards[at], members, own)
+                self.bases.absorb(part["base"], arms[at], rewards[at], members, part)
             else:
-                super().teach_weighted(arms[at], rewards[at], members, own)
+                super().teach_weighted(arms[at], rewards[at], members, part)
 
 
 class TsallisMaster:
@@ -324,9 +324,9 @@ class TsallisMaster:
         played, starting, phase = rows.of(self.round) + 1.0, self.starting(rows), rows.of(self.phase)
         ended = played == self.start  # the start is over; weights for the first time
         p = self.probabilities(rows)
-        own = chosen[:, None] == self.numbers
-        likely = xp.sum(xp.where(own, p, xp.zeros_like(p)), axis=-1)
-        estimate = xp.where(own, (losses / likely)[:, None], xp.zeros_like(p))
+        is_chosen = chosen[:, None] == self.numbers
+        probability = xp.sum(xp.where(is_chosen, p, xp.zeros_like(p)), axis=-1)
+        estimate = xp.where(is_chosen, (losses / probability)[:, None], xp.zeros_like(p))
         estimate = estimate + xp.where(starting[:, None], xp.zeros_like(p), self.penalties + xp.zeros_like(p))
         ordinary = ~starting & (phase == 0.0)
         triggered, level = self._trigger(rows, ordinary, played - self.start)

@@ -61,7 +61,7 @@ class Guarded(Policy):
     3 delta / (2 pi^2 n^2) = delta. While the test finds nothing, mean_S - w(n_S) <= mean_F + w(n_F) for the guard S and
     the policy F, so the policy's average regret is at most the guard's plus 2 w(n_S) + 2 w(n_F). Times n_F <= (m - 1)
     n_S this is (m - 1) R_S(n_S) + 2 sigma sqrt(2 L T) (1 + sqrt(m - 1)). The guard's rounds are a run of the guard by
-    itself, since the noise does not depend on who pulls; its regret never falls, so R_S(n_S) <= R_S(ceil(T/m)), which
+    itself, since the noise does not depend on the learner; its regret never falls, so R_S(n_S) <= R_S(ceil(T/m)), which
     B bounds. What is not judged costs at most D t_0, the round of the drop D, the guard's new run B(T), and the event
     of probability delta D T.
 
@@ -87,8 +87,8 @@ class Guarded(Policy):
 
     def policies(self, problem: Problem) -> list[Policy]:
         """The policy, the guard in its share of the rounds, and the guard alone."""
-        usual = LinUCBPlusPlus() if problem.actions.expressive else LinUCBPlusPlusCorral()
-        guard = self.guard or usual
+        default = LinUCBPlusPlus() if problem.actions.expressive else LinUCBPlusPlusCorral()
+        guard = self.guard or default
         return [self.policy or recommended(problem), guard, guard]
 
 
@@ -108,8 +108,8 @@ class GuardedLearner(CountingMasterLearner, of=Guarded):
 
     def base_learners(self, problem: Problem, children: Any) -> list[Learner]:
         share = problem.with_horizon(math.ceil(problem.horizon / self.policy.every))
-        given = zip(self.policies, (problem, share, problem), children, strict=True)
-        return [base.learner(known, streams) for base, known, streams in given]
+        starts = zip(self.policies, (problem, share, problem), children, strict=True)
+        return [base.learner(part, streams) for base, part, streams in starts]
 
     def next_base(self, rows: Rows) -> Array:
         xp, dropped = self.xp, rows.of(self.dropped)

@@ -116,8 +116,8 @@ class BanditCombiner(Master):
         if self.targets == "plain":
             return plain
         log = self.log_term(horizon, len(coefficients))
-        usual = 1 / math.sqrt(self.constant * log * horizon)
-        h = np.full(len(coefficients), usual) if self.weights is None else np.array(self.weights, dtype=float)
+        default = 1 / math.sqrt(self.constant * log * horizon)
+        h = np.full(len(coefficients), default) if self.weights is None else np.array(self.weights, dtype=float)
         power = (1 - exponents) / exponents
         middle = promise_factor(exponents) * coefficients ** (1 / exponents) * horizon * h**power
         return np.asarray(plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h)
@@ -130,7 +130,7 @@ def promise_factor(a: FloatArray) -> FloatArray:
 
 
 class BanditCombinerLearner(CountingMasterLearner, of=BanditCombiner):
-    """State of `BanditCombiner`: besides plays and rewards each base's deviation, and who is still active."""
+    """State of `BanditCombiner`: plays, rewards and deviation of each base, and whether it is still active."""
 
     policy: BanditCombiner
 
@@ -178,8 +178,8 @@ class BanditCombinerLearner(CountingMasterLearner, of=BanditCombiner):
 
     def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
         xp, active = self.xp, rows.of(self.active)
-        own = chosen[:, None] == self.numbers
-        broken = own & (rows.of(self.deviation) >= self.thresholds(rows))
+        is_chosen = chosen[:, None] == self.numbers
+        broken = is_chosen & (rows.of(self.deviation) >= self.thresholds(rows))
         last = xp.sum(xp.astype(active, xp.int64), axis=-1) == 1
         rows.put(self.active, active & (~broken | last[:, None]))
 
@@ -227,8 +227,8 @@ class UCBCorral(Master):
 
     def copies_for(self, horizon: int) -> int:
         """Number S of copies."""
-        usual = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
-        return usual if self.copies is None else self.copies
+        default = RELEASED_COPIES if self.variant == "released" else max(1, math.ceil(2 * math.log(horizon)))
+        return default if self.copies is None else self.copies
 
     def median(self, means: Array, xp: Any) -> Array:
         """Median over the last axis, the copies."""
@@ -264,7 +264,7 @@ class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
         return tuple(base for base in lean for _ in range(self.copies))
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
-        """The copies; those of a LinUCB share what they know before the first pull (NumPy)."""
+        """The copies; those of a LinUCB share their prior (NumPy)."""
         if problem.contextual or not is_numpy(problem.reference):
             return super().base_learners(problem, children)
         makers = [FewPulls(problem.horizon, self.copies) for _ in self.originals]

@@ -211,11 +211,11 @@ class SmoothedBases:
         self.played[ids[~again]] += 1
         if self.replay:
             self.replaying[ids] = ~again
-            ids = ids[again]  # those that propose next
+            ids = ids[again]  # the replications whose base proposes next
         if (self.played[ids] == self.history.shape[2]).any():
-            self.keep_room()
+            self.make_room()
 
-    def keep_room(self) -> None:
+    def make_room(self) -> None:
         """Make room for more policies than were expected."""
         self.history = namespace(self.history).concat([self.history, self.history * 0], axis=2)
 
@@ -281,21 +281,21 @@ class PastRegression:
                 np.concatenate([part, np.zeros((len(part), max(1, place), *part.shape[2:]))], axis=1)
                 for part in (self.inverse, self.theta, self.logdet)
             )
-        now = self.after(r, (place + 1) * EVERY)
-        for marks, state in ((self.inverse, now.inverse), (self.theta, now.theta), (self.logdet, now.logdet)):
-            marks[r, place] = state[0]
+        state = self.after(r, (place + 1) * EVERY)
+        for name in ("inverse", "theta", "logdet"):
+            getattr(self, name)[r, place] = getattr(state, name)[0]
 
     def after(self, r: int, pulls: int) -> ContextPosterior:
-        """The regression on the first so many pulls of replication `r`, as that of a single one."""
+        """The regression on the first `pulls` pulls of replication `r`, as one of a single replication."""
         state = ContextPosterior(1, self.dim, self.ridge)
-        begun = (pulls - 1) // EVERY * EVERY if pulls else 0
-        if begun:
-            place = begun // EVERY - 1
+        marked_pulls = (pulls - 1) // EVERY * EVERY if pulls else 0
+        if marked_pulls:
+            place = marked_pulls // EVERY - 1
             state.inverse[0], state.theta[0] = self.inverse[r, place], self.theta[r, place]
             state.logdet[0] = self.logdet[r, place]
-        only = Rows.all(state.theta)
-        for n in range(begun, pulls):
-            state.absorb(self.x[r, n : n + 1], self.rewards[r, n : n + 1], only)
+        row = Rows.all(state.theta)
+        for n in range(marked_pulls, pulls):
+            state.absorb(self.x[r, n : n + 1], self.rewards[r, n : n + 1], row)
         state.pulls[0] = pulls
         return state
 
@@ -313,15 +313,15 @@ class StoredPolicies(SmoothedBases):
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
         for i, (b, n) in enumerate(zip(base.tolist(), nth.tolist(), strict=True)):
-            one = rows.pick(like([i], self.base))
-            arms[i] = self.bases.learners[b].chosen_by(self.past[b].after(int(one.ids[0]), n), one)
+            row = rows.pick(like([i], self.base))
+            arms[i] = self.bases.learners[b].chosen_by(self.past[b].after(int(row.ids[0]), n), row)
         return like(arms, self.base)
 
     def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         for i, (r, b) in enumerate(zip(rows.ids.tolist(), base.tolist(), strict=True)):
             self.past[b].add(r, as_numpy(unmarked(memo, b)["features"][i]), float(rewards[i]))
 
-    def keep_room(self) -> None:
+    def make_room(self) -> None:
         return
 
     def sequence(self) -> None:
@@ -329,11 +329,11 @@ class StoredPolicies(SmoothedBases):
 
 
 def check_stored(learners: Sequence[Any]) -> list[LinUCBLearner]:
-    """The base learners, if what they did can be done again: each a LinUCB with a radius that rewards do not change."""
-    kept = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.rule.memory is None]
-    if len(kept) != len(learners):
+    """The base learners, if their past choices can be replayed: each a LinUCB whose radius rewards do not change."""
+    stored = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.rule.memory is None]
+    if len(stored) != len(learners):
         raise InvalidValueError(
             "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "
             "Greedy and TaperedLinUCB have that forget nothing; use these, or Corral, which replays nothing"
         )
-    return kept
+    return stored

@@ -1,1 +1,1 @@
-"""Algorithms that go through iterations and remember them by mixture-arms; `iterations` is what they share."""
+"""Algorithms that go through iterations and remember them by mixture-arms; `iterations` has what they share."""

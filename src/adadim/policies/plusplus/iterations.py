@@ -105,12 +105,12 @@ class IteratedLearner(Learner):
         self.moments = self.zeros(3)
         self.scales = self.zeros(self.schedule.p)
         if problem.reward_range is not None:
-            known = np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
-            self.scales[...] = like(known, problem.reference)[:, None]
+            scale = np.sqrt(problem.noise**2 + (problem.reward_range / 2) ** 2)
+            self.scales[...] = like(scale, problem.reference)[:, None]
 
     @abstractmethod
     def make_solver(self, iteration: Iteration) -> Solver:
-        """Fresh solver for an iteration, knowing the mixtures so far."""
+        """A new solver for an iteration, with the mixtures so far among its arms."""
 
     def virtual_noise(self, earlier: int) -> Array:
         """Sub-Gaussian scale of the first mixture-arms, (R, earlier), a view; see the notes of `LinUCBPlusPlus`."""
@@ -156,12 +156,12 @@ class IteratedLearner(Learner):
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         parts = list(rows.split(self.iteration[rows.ids]))
         for i, members, at in parts:
-            own, gained = part_of(memo, at), rewards[at]
-            self.solvers[i].absorb(own["choice"], gained, members, own)
-            members.add(self.counts, own["choice"], 1.0)
+            part, earned = part_of(memo, at), rewards[at]
+            self.solvers[i].absorb(part["choice"], earned, members, part)
+            members.add(self.counts, part["choice"], 1.0)
             self.moments[members.index, 0] += 1.0
-            self.moments[members.index, 1] += gained
-            self.moments[members.index, 2] += gained * gained
+            self.moments[members.index, 1] += earned
+            self.moments[members.index, 2] += earned * earned
         on_host(self._count_round, parts)
 
     def _count_round(self, parts: Sequence[tuple[int, Rows, Any]]) -> None:
@@ -194,9 +194,8 @@ class IteratedLearner(Learner):
         self.moments[index] = 0.0
         if i + 1 < len(self.schedule.iterations):
             self.iteration[rows.ids] += 1
-        if (self.iteration > i).all():
-            self.solvers.pop(i)
-        if i + 1 < len(self.schedule.iterations):
+            if (self.iteration > i).all():
+                self.solvers.pop(i)
             self.begin(i + 1, rows)
 
     def begin(self, i: int, rows: Rows) -> None:
@@ -204,15 +203,13 @@ class IteratedLearner(Learner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         pulls = (as_numpy(self.drawn) + as_numpy(self.counts)[:, self.problem.arms :]).astype(int)
-        now = [self.schedule.iterations[i] for i in self.iteration]
+        current = [self.schedule.iterations[i] for i in self.iteration]
         return self.described(
-            iteration=[one.index for one in now],
-            dim=[one.dim for one in now],
+            iteration=[one.index for one in current],
+            dim=[one.dim for one in current],
             rounds=self.rounds,
-            rounds_of_this_iteration=self.rounds - np.array([one.start for one in now]),
-            draws_of_each_mixture_arm=[
-                n[: one.index - 1].astype(int).tolist() for n, one in zip(pulls, now, strict=True)
-            ],
+            rounds_of_this_iteration=self.rounds - np.array([one.start for one in current]),
+            draws_of_each_mixture_arm=[n[: one.index - 1].tolist() for n, one in zip(pulls, current, strict=True)],
         )
 
 

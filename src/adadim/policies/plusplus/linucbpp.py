@@ -121,8 +121,7 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
     """State of `LinUCBPlusPlus`."""
 
     policy: LinUCBPlusPlus
-
-    no_growing = ""  # arms only come, so a mixture-arm always finds those that made it
+    no_growing = ""  # arms never leave, so a mixture-arm always finds those that it replays
     takes_new_arms = True
 
     def __init__(self, policy: LinUCBPlusPlus, problem: Problem, streams: Streams) -> None:
@@ -136,7 +135,7 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
         self.expressive = check_expressive(policy.expressive, problem)
         check_precision(problem.actions, policy.ridge, problem.horizon)
         if policy.reuse:
-            # Every real pull so far, and what is known of every mixture-arm: pulls and sums of rewards.
+            # Pulls and sums of rewards, of every real arm so far and of every mixture-arm.
             self.data = (self.zeros(problem.arms), self.zeros(problem.arms))
             self.mixture_data = (self.zeros(self.schedule.p), self.zeros(self.schedule.p))
 
@@ -157,8 +156,8 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
 
     def finish(self, i: int, rows: Rows) -> None:
         if self.policy.reuse:
-            for known, made in zip(self.mixture_data, (0, 1), strict=True):
-                known[rows.index, i] = self.moments[rows.index, made]
+            for column, data in enumerate(self.mixture_data):
+                data[rows.index, i] = self.moments[rows.index, column]
         super().finish(i, rows)
 
     def begin(self, i: int, rows: Rows) -> None:
@@ -168,7 +167,7 @@ class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
             solver.inherit(rows.of(counts), rows.of(sums), rows)
 
 
-class _Modified(Solver):
+class _ModifiedProblem(Solver):
     """The modified problem of one iteration: truncated real arms, and a dimension of its own for each mixture-arm."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
@@ -196,20 +195,20 @@ class _Modified(Solver):
         return local if self.all_arms else self.choices[local]
 
     def offered(self, rows: Rows) -> Rows:
-        """The rows with the mask of the modified set: every mixture-arm is there."""
+        """The rows with the mask of the modified set: every mixture-arm is allowed."""
         if rows.allowed is None:
             return rows
-        there = rows.allowed if self.all_arms else rows.allowed[:, self.real]
-        xp = namespace(there)
-        mixtures = xp.ones_like(there[:, :1]) if self.virtual else there[:, :0]
-        return rows.offering(None, xp.concat([there, *[mixtures] * self.virtual], axis=-1))
+        allowed = rows.allowed if self.all_arms else rows.allowed[:, self.real]
+        xp = namespace(allowed)
+        mixtures = xp.ones_like(allowed[:, :1]) if self.virtual else allowed[:, :0]
+        return rows.offering(None, xp.concat([allowed, *[mixtures] * self.virtual], axis=-1))
 
     def to_local(self, choice: Array) -> Array:
         """Positions in the modified set, from choices."""
         return choice if self.all_arms else self.within[choice]
 
 
-class _LinUCBSolver(_Modified):
+class _LinUCBSolver(_ModifiedProblem):
     """LinUCB on the modified problem; a mixture-arm has mean s / (ridge + n) and width^2 1 / (ridge + n)."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
@@ -217,7 +216,7 @@ class _LinUCBSolver(_Modified):
         self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
         self.known: Array | None = None  # scores of the real arms, until one of them is pulled (NumPy)
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
-        if self.policy.reuse:  # views: what is learned here stays known
+        if self.policy.reuse:  # views: later iterations keep what is learned here
             self.pulls, self.sums = (part[:, : self.virtual] for part in learner.mixture_data)
 
     def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
@@ -226,7 +225,7 @@ class _LinUCBSolver(_Modified):
         self.known = None
 
     def arms_added(self) -> None:
-        """Let the new arms enter with what is known."""
+        """Compute mean and width of arms that were added."""
         self.posterior.refactor(self.posterior.everyone)
         self.known = None
 
@@ -257,22 +256,24 @@ class _LinUCBSolver(_Modified):
             parts = [(0, masked.only(local < real), clamp(local, None, real - 1), rewards)]
             if self.virtual:
                 parts.append((1, masked.only(local >= real), clamp(local - real, 0), rewards))
-        for virtual, members, positions, gained in parts:
+        for virtual, members, positions, earned in parts:
             if virtual:
                 members.add(self.pulls, positions, 1.0)
-                members.add(self.sums, positions, gained)
+                members.add(self.sums, positions, earned)
             else:
                 self.known = None
-                self.posterior.absorb(positions, gained, members)
+                self.posterior.absorb(positions, earned, members)
 
 
-class _SupLinUCBSolver(_Modified):
+class _SupLinUCBSolver(_ModifiedProblem):
     """SupLinUCB on the modified problem, the version of Theorem 3."""
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
-        of = (self.policy.ridge, self.actions, self.policy.form, self.virtual)
-        self.levels = ArmLevels(learner.problem, iteration.length, *of)
+        policy = self.policy
+        self.levels = ArmLevels(
+            learner.problem, iteration.length, policy.ridge, self.actions, policy.form, self.virtual
+        )
 
     def radii(self, rows: Rows) -> Any:
         """Radius of every real arm, then of every mixture-arm."""
@@ -289,7 +290,7 @@ class _SupLinUCBSolver(_Modified):
         return self.to_choice(chosen), memo
 
     def arms_added(self) -> None:
-        """Let the new arms enter with what each level knows."""
+        """Compute mean and width of arms that were added, at each level."""
         self.levels.arms_added()
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:

@@ -1,4 +1,4 @@
-"""MOSS where nobody knows how many arms are best, or how smooth they are.
+"""MOSS where it is unknown how many arms are best, or how smooth their means are.
 
 MOSS++ and empMOSS++ (Zhu and Nowak 2020) play MOSS in iterations on ever fewer arms, MeDZO (Hadiji 2019), the ancestor
 of the idea, on ever wider cells of [0, 1], remembering by mixture-arms. Parallel (Zhu and Nowak 2020) runs copies of
@@ -28,7 +28,7 @@ from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
 from adadim.theory import Iteration
 
-FEWEST = 4  # arms in play of empMOSS++
+FEWEST_ARMS = 4  # in play of empMOSS++
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
 
     policy: IteratedMOSS
 
-    in_play = "arms_in_play"  # what `describe` calls the number of those
+    in_play = "arms_in_play"  # name of their number in `describe`
 
     def __init__(self, policy: IteratedMOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy.beta, problem, streams, problem.arms)
@@ -175,10 +175,10 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
 
     def sizes(self) -> Sequence[int]:
         """K_1 arms, then half of the current number, at least 4."""
-        made = [self.schedule.dims[0]]
-        while len(made) < self.schedule.p:
-            made.append(min(max(made[-1] // 2, FEWEST), self.problem.arms))
-        return made
+        sizes = [self.schedule.dims[0]]
+        while len(sizes) < self.schedule.p:
+            sizes.append(min(max(sizes[-1] // 2, FEWEST_ARMS), self.problem.arms))
+        return sizes
 
     def make_solver(self, iteration: Iteration) -> Solver:
         # T_h: time since the start, at most T.
@@ -200,8 +200,7 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
         pulls, sums = rows.of(self.known.counts), rows.of(self.known.sums)
         means = as_numpy(sums[:, :real] / clamp(pulls[:, :real], 1.0))
         if self.policy.ties == "random":
-            table = self.streams.child(1 + solver.virtual).table(real)
-            keys = table[rows.ids]
+            keys = self.streams.child(1 + solver.virtual).table(real)[rows.ids]
         else:
             keys = np.broadcast_to(np.arange(real), means.shape)
         order = np.stack([np.lexsort((key, -mean)) for key, mean in zip(keys, means, strict=True)])
@@ -220,7 +219,7 @@ class MeDZO(IteratedMOSS):
 
     Iterations of doubling length play MOSS on halving numbers of cells, a cell being played at a uniform point of it;
     each leaves behind a mixture-arm, which replays what it did. Use it when neighbouring arms have similar means and
-    nobody knows how similar. For arms without an order there is `MOSSPlusPlus`, for features `LinUCBPlusPlus`.
+    it is unknown how similar. For arms without an order there is `MOSSPlusPlus`, for features `LinUCBPlusPlus`.
 
     Parameters
     ----------
