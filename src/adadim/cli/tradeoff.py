@@ -168,9 +168,8 @@ def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
         lines.append([row.policy, *numbers, interval, kit.coloured(row.verdict)])
-    return kit.compact_table(
-        "Lower bound: the mean hard regret is at least the bound", headings, lines, "policy", NAME_WIDTH
-    )
+    title = "Lower bound: the mean hard regret is at least the bound"
+    return kit.compact_table(title, headings, lines, "policy", NAME_WIDTH)
 
 
 def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:

@@ -144,12 +144,8 @@ def _add_curves(
     axis: Axes, betas: Sequence[float], tapers: Sequence[float], width: float, like_policies: bool = False
 ) -> None:
     """Curves of the frontier; `like_policies` gives them the colours and lines of LinUCB++ and of the oracle."""
-    oracle_colour = look_of(ORACLE)["color"] if like_policies else BLUE
-    looks: dict[str, Any] = {
-        "linestyle": "--",
-        "color": oracle_colour,
-        "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$",
-    }
+    colour = look_of(ORACLE)["color"] if like_policies else BLUE
+    looks: dict[str, Any] = {"linestyle": "--", "color": colour, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
     for i, curve in enumerate(frontier(betas, tapers=tapers).partition_by("curve", maintain_order=True)):
         kind, _, value = curve["curve"][0].partition(" = ")
         if kind == "beta":
