@@ -255,9 +255,7 @@ class GpuEngine(Engine):
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         for batch_units in _batches(units, self.batch):
             instances: dict[InstanceKey, Instance] = {}
-            for policy_units in _grouped(
-                batch_units, lambda unit: (str(unit.cell.identity["policy"]), unit.cell.times)
-            ):
+            for policy_units in _grouped(batch_units, lambda u: (str(u.cell.identity["policy"]), u.cell.times)):
                 claimed = self.store.claim(policy_units)
                 wanted = [unit for unit, status in claimed if status is None]
                 try:
