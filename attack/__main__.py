@@ -39,7 +39,7 @@ SHOWN = 60
 def attacked(subject: str, share: float = 1.0) -> Tally:
     """One subject, with a share of its cases."""
     attack, count = SUBJECTS[subject]
-    here = Path.cwd()
+    before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         inside = Path(folder).resolve() / "a" / "b"  # what a bad path such as ../x makes stays in the folder
         inside.mkdir(parents=True)
@@ -47,7 +47,7 @@ def attacked(subject: str, share: float = 1.0) -> Tally:
             os.chdir(inside)
             return attack(max(1, round(share * count)), inside)
         finally:
-            os.chdir(here)
+            os.chdir(before)
 
 
 def main() -> int:

@@ -84,29 +84,29 @@ def agents(count: int, folder: Path) -> Tally:
 
 
 class Ledger:
-    """What an agent has acknowledged, to hold against its file."""
+    """What an agent has acknowledged, to compare with its file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.arms: dict[int, str] = {}
         self.rewards: dict[int, float] = {}
 
-    def note(self, method: str, options: dict[str, Any], found: Any) -> None:
-        """Take down what a call acknowledged."""
-        if isinstance(found, AgentDecision):
-            self.arms[found.id] = found.arm
-        elif isinstance(found, Slate):
-            self.arms |= {decision.id: decision.arm for decision in found.decisions}
-        elif method == "ask_many" and found:
-            self.arms |= {decision.id: decision.arm for decision in found}
-        elif method in ("tell", "correct") and found is True:
+    def note(self, method: str, options: dict[str, Any], result: Any) -> None:
+        """Note what a call acknowledged by its result."""
+        if isinstance(result, AgentDecision):
+            self.arms[result.id] = result.arm
+        elif isinstance(result, Slate):
+            self.arms |= {decision.id: decision.arm for decision in result.decisions}
+        elif method == "ask_many" and result:
+            self.arms |= {decision.id: decision.arm for decision in result}
+        elif method in ("tell", "correct") and result is True:
             self.rewards[int(options["id"])] = float(options["reward"])
-        elif method.startswith("tell_many") and found:
+        elif method.startswith("tell_many") and result:
             answers = options["answers"]
             self.rewards |= {int(n): float(r) for n, r in (answers.items() if isinstance(answers, dict) else answers)}
 
     def wrong(self) -> str:
-        """What of it is not in the file, or twice."""
+        """What of it the file does not have, or has twice; empty if nothing."""
         tables = rows(self.path)
         decisions = {row[0]: row[2] for row in tables["decisions"]}
         upto = tables["folded"][0][2]
@@ -119,7 +119,7 @@ class Ledger:
         for number, reward in self.rewards.items():
             if number > upto and rewards.get(number, [(None, None)])[-1][0] != reward:
                 return f"reward {reward} of decision {number} is {rewards.get(number)}"
-        twice = [n for n, told in rewards.items() if sum(replaced is None for _, replaced in told) != 1]
+        twice = [n for n, entries in rewards.items() if sum(replaced is None for _, replaced in entries) != 1]
         return f"decisions {twice} have more than one first reward" if twice else ""
 
 
@@ -165,12 +165,12 @@ def _call(tally: Tally, agent: adadim.Agent, ledger: Ledger, folder: Path, draw:
     method, key, options = name.split(" ")[0], *_worse(METHODS[name], draw)
     before = rows(ledger.path)
     what = f"{method}({key}={str(options[key])[:60]!r})"
-    found = tally.attempt(what, lambda: getattr(agent, method)(**options), _said(key, options[key]))
-    if found is None and method not in ("set_arm", "set_arms", "mask_arm", "unmask_arm", "retire_arm"):
+    result = tally.attempt(what, lambda: getattr(agent, method)(**options), _expected_words(key, options[key]))
+    if result is None and method not in ("set_arm", "set_arms", "mask_arm", "unmask_arm", "retire_arm"):
         tally.expect(rows(ledger.path) == before, f"{what}: was refused and yet wrote")
-    ledger.note(method, options, found)
-    if method == "estimate" and found:
-        tally.expect(not np.isnan(list(found.values())).any(), f"{what}: gives NaN")
+    ledger.note(method, options, result)
+    if method == "estimate" and result:
+        tally.expect(not np.isnan(list(result.values())).any(), f"{what}: gives NaN")
     return None
 
 
@@ -178,20 +178,20 @@ def _create(tally: Tally, folder: Path, draw: np.random.Generator) -> None:
     path = folder / "new.db"
     key, options = _worse(CREATE, draw)
     if key == "clock" and callable(options[key]):
-        return  # what a function raises is its writer's affair
+        return  # what a caller's own function raises is not adadim's error
     what = f"create({key}={str(options[key])[:60]!r})"
-    made = tally.attempt(what, lambda: adadim.Agent.create(**options), _said(key, options[key]))
-    if made is None:
+    agent = tally.attempt(what, lambda: adadim.Agent.create(**options), _expected_words(key, options[key]))
+    if agent is None:
         tally.expect(not list(folder.glob("new.db*")), f"{what}: was refused and yet left a file")
     else:
-        tally.attempt(f"{what}: asking", lambda: made.ask({"a": [1.0] * made.dim}), ("nothing",))
-        made.close()
-        made.path.unlink(missing_ok=True)
+        tally.attempt(f"{what}: asking", lambda: agent.ask({"a": [1.0] * agent.dim}), ("nothing",))
+        agent.close()
+        agent.path.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
 
 
 def _worse(good: dict[str, Any], draw: np.random.Generator) -> tuple[str, dict[str, Any]]:
-    """The name of an argument, and the arguments with that one bad, whole or within."""
+    """The name of an argument, and the arguments with that one, or something in it, replaced by a bad value."""
     key = list(good)[int(draw.integers(len(good)))]
     value = good[key]
     if isinstance(value, dict | list) and value and draw.random() < 0.6:
@@ -199,7 +199,8 @@ def _worse(good: dict[str, Any], draw: np.random.Generator) -> tuple[str, dict[s
     return key, {**good, key: VALUES[int(draw.integers(len(VALUES)))]}
 
 
-def _said(key: str, value: Any) -> tuple[str, ...]:
+def _expected_words(key: str, value: Any) -> tuple[str, ...]:
+    """Texts of which a refusal must contain one."""
     texts = str(value)[:15] or "''", repr(value)[:15], type(value).__name__
     return (
         key,
@@ -216,7 +217,7 @@ def _said(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _goes_on(tally: Tally, what: str, agent: adadim.Agent, ledger: Ledger) -> None:
-    """An agent can still ask, be told and estimate, and is what its log says."""
+    """Check that an agent can still ask, be told and estimate, and is what its log says."""
 
     def go_on() -> float:
         decision = agent.ask(ARMS)
@@ -233,7 +234,7 @@ def _goes_on(tally: Tally, what: str, agent: adadim.Agent, ledger: Ledger) -> No
     tally.expect(not wrong, f"{what} afterwards: {wrong}")
 
 
-def _lived(path: Path, decisions: int = 120) -> Ledger:
+def _used_file(path: Path, decisions: int = 120) -> Ledger:
     """An agent's file with something in every table, and what was acknowledged."""
     ledger, draw = Ledger(path), np.random.default_rng(3)
     clock = iter(range(10**6))
@@ -257,16 +258,16 @@ def _files(tally: Tally, count: int, folder: Path) -> None:
     """Damaged files: refused by name, or everything acknowledged is there and the model is right."""
     draw = generator(21)
     good, path = folder / "good.db", folder / "damaged.db"
-    _lived(good)
-    data, wal = good.read_bytes(), _ahead(good, folder)
-    whole = _copied(path, data)
-    fitting = [whole, _copied(path, data, wal)]  # what the log ahead of the file has may be cut off, but not changed
+    _used_file(good)
+    data, wal = good.read_bytes(), _wal_bytes(good, folder)
+    undamaged = _copied(path, data)
+    valid = [undamaged, _copied(path, data, wal)]  # the write-ahead log may be cut off, but not changed
     for i in range(count):
         what = f"file {i}"
         if i % 8 == 7:
             what = _other_file(_clear(path), data, draw)
         elif i % 8 == 6:
-            what = f"the log ahead of file {i}"
+            what = f"the write-ahead log of file {i}"
             _clear(path).write_bytes(data)
             Path(f"{path}-wal").write_bytes(damaged(wal, draw))
         elif i % 8 in (4, 5):
@@ -274,10 +275,10 @@ def _files(tally: Tally, count: int, folder: Path) -> None:
             what = _damaged_value(path, draw)
         else:
             _clear(path).write_bytes(damaged(data, draw))
-        found = tally.attempt(what, lambda: _facts(path), (path.name,))
-        if found is not None:
-            right = found in fitting[: 1 + (i % 8 == 6)]
-            tally.expect(right, f"{what}: went unseen: {_differences(found, whole)}")
+        facts = tally.attempt(what, lambda: _facts(path), (path.name,))
+        if facts is not None:
+            right = facts in valid[: 1 + (i % 8 == 6)]
+            tally.expect(right, f"{what}: went unseen: {_differences(facts, undamaged)}")
 
 
 def _clear(path: Path) -> Path:
@@ -293,8 +294,8 @@ def _copied(path: Path, data: bytes, wal: bytes = b"") -> dict[str, Any]:
     return _facts(path)
 
 
-def _ahead(good: Path, folder: Path) -> bytes:
-    """The write-ahead log of the file in use."""
+def _wal_bytes(good: Path, folder: Path) -> bytes:
+    """The write-ahead log of the file while an agent uses it."""
     copy = folder / "used.db"
     shutil.copy(good, copy)
     with adadim.Agent.open(copy, clock=lambda: 200.0) as agent:
@@ -369,15 +370,15 @@ def _facts(path: Path) -> dict[str, Any]:
             return {"status": status, "estimates": estimates, "log": frame, "arms": arms, "chosen": chosen}
 
 
-def _differences(found: dict[str, Any], whole: dict[str, Any]) -> str:
-    return ", ".join(f"{k}: {_first(found[k], whole[k])}" for k in whole if found[k] != whole[k])
+def _differences(facts: dict[str, Any], undamaged: dict[str, Any]) -> str:
+    return ", ".join(f"{k}: {_first_difference(facts[k], undamaged[k])}" for k in undamaged if facts[k] != undamaged[k])
 
 
-def _first(a: Any, b: Any) -> str:
+def _first_difference(a: Any, b: Any) -> str:
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        return next(_first(x, y) for x, y in zip(a, b, strict=True) if x != y)
+        return next(_first_difference(x, y) for x, y in zip(a, b, strict=True) if x != y)
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-        return next(f"{k} {_first(a[k], b[k])}" for k in b if a[k] != b[k])
+        return next(f"{k} {_first_difference(a[k], b[k])}" for k in b if a[k] != b[k])
     return f"{str(a)[:40]} for {str(b)[:40]}"
 
 

@@ -37,7 +37,7 @@ EXTRA = {
     "sphere_rounds": {"theta": [0.5, 0.25]},
     "labelled": {"data": "digits", "covariates": 3, "intrinsic_dim": 2, "horizon": 12},
 }
-WHOLE = ("labelled", "lower_bound", "interval", "many_best")  # they take no sizes but their own
+OWN_SIZES = ("labelled", "lower_bound", "interval", "many_best")  # these take none of `SIZES`
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
 ROUNDS = adadim.Problem(arms=4, dim=4, horizon=12, noise=0.1)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
@@ -60,8 +60,8 @@ THEORY: dict[str, dict[str, Any]] = {
 
 Case = tuple[str, Callable[..., Any], dict[str, Any]]
 
-# What the library gives rather than takes, what has a subject of its own, what is abstract, and files of data.
-OTHERWISE = {
+# Classes of which the library makes the objects, those with a subject of their own, abstract ones, and files of data.
+NOT_CALLED = {
     "Agent", "Bound", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay", "Residual",
     "Single",
     "instances.ContextInstance", "instances.LoggedInstance", "instances.RealTable", "instances.TableInstance",
@@ -77,11 +77,11 @@ def _public() -> set[str]:
     rooms = {"": adadim, "instances.": instances, "serve.": serve, "study.": study, "theory.": theory}
     names = {room: set(module.__all__) for room, module in rooms.items()}
     names[""] |= {name for name in vars(adadim) if not name.startswith("_")} | {"run"}  # not all are in its __all__
-    found = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in names[room]}
+    public = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in names[room]}
     return {
         name
-        for name, value in found.items()
-        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)) and name not in OTHERWISE
+        for name, value in public.items()
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)) and name not in NOT_CALLED
     }
 
 
@@ -90,7 +90,7 @@ def calls(count: int, folder: Path) -> Tally:
     tally, draw = Tally(), generator(6)
     cases = list(_cases(folder))
     for name in sorted(_public() - {case[0].split(" ")[0].split("(")[0] for case in cases}):
-        tally.expect(False, f"{name} is public, and nobody calls it here")
+        tally.expect(False, f"{name} is public, and no case calls it")
     for case in cases:
         tally.attempt(f"{case[0]} as it should be", lambda case=case: case[1](**case[2]), ("nothing is wrong",))
     for i in range(count - len(cases)):
@@ -98,13 +98,15 @@ def calls(count: int, folder: Path) -> Tally:
         key = list(good)[int(draw.integers(len(good)))]
         value = BAD_VALUES[int(draw.integers(len(BAD_VALUES)))]
         what = f"{name}({key}={str(value)[:30]!r} {type(value).__name__})"
-        found = tally.attempt(what, lambda call=call, bad={**good, key: value}: call(**bad), _names(key, value))
-        if _has_nan(found):
+        bad = {**good, key: value}
+        result = tally.attempt(what, lambda call=call, bad=bad: call(**bad), _expected_words(key, value))
+        if _has_nan(result):
             tally.failures.append(f"{what}: gives NaN")
     return tally
 
 
-def _names(key: str, value: Any) -> tuple[str, ...]:
+def _expected_words(key: str, value: Any) -> tuple[str, ...]:
+    """Texts of which a refusal must contain one."""
     texts = key.strip("_"), key.rstrip("s"), str(value)[:15] or "''", repr(value)[:15], type(value).__name__
     return (
         *texts,
@@ -116,19 +118,19 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     )
 
 
-def _has_nan(found: Any) -> bool:
-    if isinstance(found, float):
-        return math.isnan(found)
-    return isinstance(found, np.ndarray) and found.dtype.kind == "f" and bool(np.isnan(found).any())
+def _has_nan(result: Any) -> bool:
+    if isinstance(result, float):
+        return math.isnan(result)
+    return isinstance(result, np.ndarray) and result.dtype.kind == "f" and bool(np.isnan(result).any())
 
 
 def _cases(folder: Path) -> Iterator[Case]:
-    for name, given in THEORY.items():
-        yield f"theory.{name}", getattr(theory, name), given
+    for name, arguments in THEORY.items():
+        yield f"theory.{name}", getattr(theory, name), arguments
     for kind in study.instance_kinds():
         call = getattr(instances, kind)
         wanted = inspect.signature(call).parameters
-        sizes = {k: v for k, v in SIZES.items() if k in wanted and kind not in WHOLE}
+        sizes = {k: v for k, v in SIZES.items() if k in wanted and kind not in OWN_SIZES}
         more = {k: p.default for k, p in wanted.items() if p.default is not p.empty}
         good = {**more, **sizes, **EXTRA.get(kind, {})}
         yield f"instances.{kind}", lambda call=call, **options: _drawn(call(**options)), good
@@ -136,12 +138,12 @@ def _cases(folder: Path) -> Iterator[Case]:
     yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
     yield "instances.Delay", instances.Delay, {"law": "uniform", "least": 2, "most": 20, "never": 0.1}
     yield from _problems()
-    for kind, made in policies.kinds().items():
-        fields = {f.name: f for f in dataclasses.fields(made) if f.init}
+    for kind, policy_class in policies.kinds().items():
+        fields = {f.name: f for f in dataclasses.fields(policy_class) if f.init}
         good = {k: f.default for k, f in fields.items() if f.default is not dataclasses.MISSING}
-        good.pop("bound", None)  # takes functions, and what those raise is theirs
+        good.pop("bound", None)  # takes functions, and what those raise is not adadim's error
         if kind != "Single" and good:
-            yield kind, lambda made=made, **options: _played(made(**options)), good
+            yield kind, lambda policy_class=policy_class, **options: _played(policy_class(**options)), good
     yield from _learners()
     yield from _studies(folder)
 
@@ -219,8 +221,8 @@ def _tables() -> Iterator[Case]:
         {**more, "arm": "arm", "reward": "reward"},
     )
     names = {"arm": "arm", "reward": "reward", "propensity": "propensity", "features": ["x"], "standardise": True}
-    rest = {"noise": 0.3, "warmup": 0.25, "level": 0.9, "seed": 0}
-    good = {"policy": adadim.LinUCB(), "log": rows, **names, **rest}
+    options = {"noise": 0.3, "warmup": 0.25, "level": 0.9, "seed": 0}
+    good = {"policy": adadim.LinUCB(), "log": rows, **names, **options}
     yield "evaluate", _evaluated, good
     yield "evaluate arms", _evaluated, {**good, "policy": np.zeros(12, dtype=int)}
 

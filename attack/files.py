@@ -54,28 +54,28 @@ def results_folders(count: int, folder: Path) -> Tally:
     csv = load(good).frame().write_csv()
     text = (good / "manifest.json").read_bytes()
     for i in range(count):
-        here = folder / f"results{i % 7}"
-        shutil.rmtree(here, ignore_errors=True)
-        shutil.copytree(good, here)
-        manifest = here / "manifest.json"
+        copy = folder / f"results{i % 7}"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(good, copy)
+        manifest = copy / "manifest.json"
         if i % 4 == 0:
             manifest.write_bytes(damaged(text, draw))
         elif i % 4 == 3:
-            _litter(here, draw)
+            _litter(copy, draw)
         else:
             content = changed(json.loads(text), draw)
             if i % 4 == 1:
                 _sign(content)
             manifest.write_text(json.dumps(content), encoding="utf-8", errors="surrogatepass")
         before = contents(folder)
-        tally.attempt(f"status {i}", lambda here=here: status(here), (str(here),))
-        frame: Any = tally.attempt(f"export {i}", lambda here=here: load(here).frame(), (str(here),))
-        if frame is not None and i % 4 != 1:  # who forges a digest may name policies as they like
+        tally.attempt(f"status {i}", lambda copy=copy: status(copy), (str(copy),))
+        frame: Any = tally.attempt(f"export {i}", lambda copy=copy: load(copy).frame(), (str(copy),))
+        if frame is not None and i % 4 != 1:  # with a forged digest, policies may have any names
             tally.expect(frame.write_csv() == csv, f"folder {i} exports other numbers")
         if i % 8 == 0:
-            for words in (("status", here), ("export", here, "--out", here / "x.csv"), ("claims", here)):
+            for words in (("status", copy), ("export", copy, "--out", copy / "x.csv"), ("claims", copy)):
                 tally.command(*words)
-            (here / "x.csv").unlink(missing_ok=True)
+            (copy / "x.csv").unlink(missing_ok=True)
         tally.expect(contents(folder) == before, f"folder {i}: reading changed a file")
     return tally
 
@@ -85,9 +85,9 @@ def _sign(content: Any) -> None:
         content["digest"] = manifest_digest(content)
 
 
-def _litter(here: Path, draw: np.random.Generator) -> None:
+def _litter(results: Path, draw: np.random.Generator) -> None:
     """Put something into a results folder that does not belong there, or take something away."""
-    blocks, kind = here / "blocks", draw.integers(8)
+    blocks, kind = results / "blocks", draw.integers(8)
     some = sorted(blocks.glob("*.parquet"))[int(draw.integers(4))]
     if kind == 0:
         (blocks / "holiday.parquet").write_bytes(b"PAR1 holiday PAR1")
@@ -105,10 +105,10 @@ def _litter(here: Path, draw: np.random.Generator) -> None:
         some.mkdir()
     elif kind == 6:
         some.unlink()
-        os.symlink(here / "nowhere", some)
+        os.symlink(results / "nowhere", some)
     else:
-        (here / "manifest.json").unlink()
-        (here / "manifest.json").mkdir()
+        (results / "manifest.json").unlink()
+        (results / "manifest.json").mkdir()
 
 
 def damaged_blocks(count: int, folder: Path) -> Tally:
@@ -129,7 +129,7 @@ def damaged_blocks(count: int, folder: Path) -> Tally:
             tally.expect(frame.write_csv() == csv, f"block {i}: other numbers")
         if i % 100 == 0:
             tally.attempt(f"mending block {i}", lambda: small_folder(good))
-            if path.read_bytes() != data and b'"block": "' not in bad:  # looks like somebody else's file
+            if path.read_bytes() != data and b'"block": "' not in bad:  # then it looks like a file of another program
                 path.write_bytes(data)
             tally.expect(contents(good) == before, f"block {i}: running did not mend it")
         path.write_bytes(data)
@@ -152,9 +152,9 @@ def learner_files(count: int, folder: Path) -> Tally:
     for i in range(count):
         policy, data, wanted = saved[i % len(saved)]
         file.write_bytes(damaged(data, draw))
-        found = tally.attempt(f"{policy} {i}", lambda: _goes_on(adadim.load(file, problem)), ("learner.npz",))
-        if found is not None:
-            tally.expect(found == wanted, f"learner {i} of {policy}: goes on otherwise")
+        arms = tally.attempt(f"{policy} {i}", lambda: _goes_on(adadim.load(file, problem)), ("learner.npz",))
+        if arms is not None:
+            tally.expect(arms == wanted, f"learner {i} of {policy}: goes on otherwise")
     return tally
 
 

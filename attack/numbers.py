@@ -57,9 +57,9 @@ def exact(features: Floats, counts: Floats, sums: Floats, ridge: float) -> tuple
     return np.array(mean), np.array(width2)
 
 
-def _wrong(found: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: float, most: float = 1e-8) -> str:
-    """What of means and squared widths is not right to `most`."""
-    (mean, width2), (right_mean, right_width2) = found, right
+def _wrong(computed: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: float, most: float = 1e-8) -> str:
+    """Which of means and squared widths are off by more than `most`, as text; empty if none."""
+    (mean, width2), (right_mean, right_width2) = computed, right
     widest = np.abs(width2 / np.where(right_width2 > 0, right_width2, 1.0) - (right_width2 > 0)).max()
     # |mean| <= width |r|: an error is small against the larger of the two.
     scale = np.maximum(np.abs(right_mean).max(), 1e-2 * np.sqrt(right_width2.max() * squares)) or 1.0
@@ -71,14 +71,14 @@ def _wrong(found: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: 
 def numbers(count: int, folder: Path) -> Tally:
     """Play LinUCB on awkward problems: refused or warned of where float64 cannot hold them, or right at any time."""
     tally, draw = Tally(), generator(10)
-    for case in range(count):
+    for i in range(count):
         kind, features = _features(draw)
         ridge, form = float(10 ** draw.uniform(-8, 8)), ("gram", "feature", "contexts")[int(draw.integers(3))]
-        pulls = LONG if case % 25 == 24 else PULLS
+        pulls = LONG if i % 25 == 24 else PULLS
         what = f"{kind} {features.shape}, ridge {ridge:.1e}, {form}, {pulls} pulls"
         if form == "contexts":
-            rest = features, ridge, pulls, draw
-            tally.attempt(what, lambda what=what, rest=rest: _contexts(tally, what, *rest), ("nothing is wrong",))
+            case = what, features, ridge, pulls, draw
+            tally.attempt(what, lambda case=case: _contexts(tally, *case), ("nothing is wrong",))
         else:
             policy = adadim.LinUCB(ridge=ridge, form=form)  # type: ignore[arg-type]
             _fixed(tally, what, features, policy, pulls, draw)

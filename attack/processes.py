@@ -29,19 +29,19 @@ def _started(*words: object, **options: object) -> subprocess.Popen[str]:
 
 def alive(group: int) -> list[int]:
     """Processes of a session that are still there (Linux)."""
-    found = []
+    numbers = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == group and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
+            numbers.append(int(stat.parent.name))
+    return numbers
 
 
 def _ended(tally: Tally, process: subprocess.Popen[str], what: str) -> None:
-    """Nothing of the process is left soon, and it said nothing of tracebacks."""
+    """Check that no process of the session is left after a while, and that no traceback of adadim was printed."""
     try:
         _, error = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -55,7 +55,7 @@ def _ended(tally: Tally, process: subprocess.Popen[str], what: str) -> None:
     tally.expect(not left, f"{what}: processes {left} are left behind")
     for number in left:
         os.kill(number, signal.SIGKILL)
-    # One that does not mention adadim is of Python's own start, before adadim is reached.
+    # A traceback that does not mention adadim comes from the start of Python itself.
     tally.expect("Traceback" not in error or "adadim" not in error, f"{what}: traceback: {error[-300:]}")
 
 
@@ -69,14 +69,14 @@ def kills(count: int, folder: Path) -> Tally:
     file.write_text(plan.to_toml())
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP]
     for i in range(count):
-        here, number = folder / f"killed{i // 10}", numbers[i % 4]
-        process = _started("run", file, "--out", here, "--jobs", 1 + i % 2, "--batch", 1, "--quiet")
+        results, number = folder / f"killed{i // 10}", numbers[i % 4]
+        process = _started("run", file, "--out", results, "--jobs", 1 + i % 2, "--batch", 1, "--quiet")
         time.sleep(float(draw.uniform(0.1, 2.5)))
         (os.killpg if i % 3 == 0 else os.kill)(process.pid, number)
         _ended(tally, process, f"kill {i} by {number.name}")
         if i % 10 == 9 or i == count - 1:
-            run(plan, here, jobs=1, batch=1)
-            kept = {name: data for name, data in contents(here).items() if not name.startswith("figures/")}
+            run(plan, results, jobs=1, batch=1)
+            kept = {name: data for name, data in contents(results).items() if not name.startswith("figures/")}
             tally.expect(kept == wanted, f"after kill {i}: other bytes")
     return tally
 
@@ -89,16 +89,16 @@ def together(count: int, folder: Path) -> Tally:
     file.write_text(plan.to_toml())
     run(plan, folder / "whole", jobs=1, batch=1)
     for i in range(count):
-        here = folder / f"shared{i}"
-        words = ("run", file, "--out", here, "--batch", 1, "--quiet", "--jobs")
-        some = [_started(*words, 1 + k % 2) for k in range(3)]
+        results = folder / f"shared{i}"
+        words = ("run", file, "--out", results, "--batch", 1, "--quiet", "--jobs")
+        runs = [_started(*words, 1 + k % 2) for k in range(3)]
         if i % 2:
             time.sleep(1.0)
-            os.killpg(some[0].pid, signal.SIGKILL)
-        for k, process in enumerate(some):
+            os.killpg(runs[0].pid, signal.SIGKILL)
+        for k, process in enumerate(runs):
             _ended(tally, process, f"run {k} of folder {i}")
             tally.expect(process.returncode == 0 or (i % 2 and k == 0), f"run {k} of folder {i}: {process.returncode}")
-        same = load(here).frame().equals(load(folder / "whole").frame())
+        same = load(results).frame().equals(load(folder / "whole").frame())
         tally.expect(same, f"folder {i}: other numbers")
     return tally
 
@@ -143,7 +143,9 @@ def names(count: int, folder: Path) -> Tally:
     outside = folder / "outside"
     outside.mkdir()
     (outside / "important.csv").write_text("mine")
-    os.chdir(inside := _made(folder / "inside"))
+    inside = folder / "inside"
+    inside.mkdir()
+    os.chdir(inside)
     for i in range(count):
         odd = "".join(pieces[k] for k in draw.integers(len(pieces), size=int(draw.integers(1, 4))))
         if i % 5 == 0:
@@ -172,14 +174,9 @@ def names(count: int, folder: Path) -> Tally:
         for results in sorted(inside.glob("results/*")):
             tally.command("status", results)
             tally.command("export", results)
-        found = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
-        tally.expect(found == {"outside", "inside"}, f"name {odd!r}: wrote {found}")
+        top_names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
+        tally.expect(top_names == {"outside", "inside"}, f"name {odd!r}: wrote {top_names}")
         tally.expect(contents(outside) == {"important.csv": b"mine"}, f"name {odd!r}: harmed a file")
         for path in sorted(inside.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
     return tally
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder

@@ -32,7 +32,7 @@ BODIES: dict[str, Any] = {
     "/tell/batch": [{"rewards": [{"id": 2, "reward": 0.5}, {"id": 3, "reward": 0.25}]}],
     "/arms": [{"arms": {"x": [1.0, 0.5, 0.25], "y": [0.0, 1.0, 0.0]}, "costs": {"x": 0.1}}],
 }
-LOOKS = ("/status", "/dimension", "/overview", "/arms", "/metrics", "/", "/docs", "/openapi.json")
+READ_PATHS = ("/status", "/dimension", "/overview", "/arms", "/metrics", "/", "/docs", "/openapi.json")
 OPEN = ("/", "/docs", "/openapi.json", "/health")  # they say nothing of the agent
 PATHS = (
     "/ask/", "//ask", "/ask/..", "/../etc/passwd", "/%2e%2e/x", "/tell/batch/1", "/arms/x", "/%00", "/\u00e9",
@@ -70,7 +70,7 @@ def service(count: int, folder: Path) -> Tally:
 
 def _client(app: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which package it would rather use
+        warnings.simplefilter("ignore")  # it recommends another package
         from starlette.testclient import TestClient
 
     return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
@@ -80,8 +80,8 @@ def _request(tally: Tally, client: Any, path: Path, token: str | None, i: int, d
     words, what = _words(i, draw)
     must_refuse = False
     if token is not None:
-        given, must_refuse = _token(token, draw)
-        words["headers"] = {**words["headers"], **given}
+        header, must_refuse = _token(token, draw)
+        words["headers"] = {**words["headers"], **header}
     before = rows(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -118,7 +118,7 @@ def _words(i: int, draw: np.random.Generator) -> tuple[dict[str, Any], str]:
         return words, f"{url} of type {words['headers']}"
     if kind == 6:
         words["method"] = METHODS[int(draw.integers(len(METHODS)))]
-        words["url"] = (*LOOKS, *PATHS)[int(draw.integers(len(LOOKS) + len(PATHS)))]
+        words["url"] = (*READ_PATHS, *PATHS)[int(draw.integers(len(READ_PATHS) + len(PATHS)))]
         return words, f"{words['method']} {words['url'][:80]}"
     deep = int(draw.integers(10, 60_000))
     large = (
@@ -159,8 +159,8 @@ def _healthy(tally: Tally, client: Any, what: str, token: str | None) -> None:
     asked = client.post("/ask", json={"arms": ARMS}, headers=headers)
     told = client.post("/tell", json={"id": asked.json().get("id"), "reward": 0.5}, headers=headers)
     tally.expect(told.json() == {"told": 1}, f"after {what}: {asked.text[:100]} {told.text[:100]}")
-    for look in LOOKS[:5]:
-        tally.expect(client.get(look, headers=headers).status_code == 200, f"after {what}: {look} fails")
+    for path in READ_PATHS[:5]:
+        tally.expect(client.get(path, headers=headers).status_code == 200, f"after {what}: {path} fails")
 
 
 def _sockets(tally: Tally, count: int, path: Path, draw: np.random.Generator) -> None:
@@ -178,8 +178,8 @@ def _sockets(tally: Tally, count: int, path: Path, draw: np.random.Generator) ->
         for i in range(count):
             data = damaged(head.encode(), draw) + body if i % 2 else damaged(head.encode() + body, draw)
             what = f"bytes {data[:60]!r}"
-            found = tally.attempt(what, lambda data=data: _answer(port, data), ("nothing",))
-            tally.expect(found in (None, b"") or found[9:10] in (b"2", b"4"), f"{what}: answered {found[:60]!r}")
+            answer = tally.attempt(what, lambda data=data: _answer(port, data), ("nothing",))
+            tally.expect(answer in (None, b"") or answer[9:10] in (b"2", b"4"), f"{what}: answered {answer[:60]!r}")
             if i % 5 == 0:
                 _healthy(tally, client, what, None)
 

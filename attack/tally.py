@@ -1,4 +1,4 @@
-"""What was tried and what failed, and the one way to try something."""
+"""What was tried and what failed; everything is tried through `Tally`."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Tally:
             self.failures.append(f"{what}: hangs")
         except BaseException as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            found = f"{type(error).__name__}: {str(error)[:200]} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-            self.failures.append(f"{what}: {found}")
+            reason = f"{type(error).__name__}: {str(error)[:200]} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+            self.failures.append(f"{what}: {reason}")
         return None
 
     def command(self, *arguments: object) -> tuple[int, str]:

@@ -30,9 +30,9 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
     """What a policy has seen after the horizon: pulls and sums of rewards of every arm, and sums of squared rewards."""
     problem, rng = instance.problem, np.random.default_rng(seed)
     if collector == "LinUCB":
-        seen = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.state
-        return seen.counts, seen.sums, seen.squares
-    features, means, everyone = problem.actions.base, np.asarray(instance.means), np.arange(len(problem))
+        state = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.state
+        return state.counts, state.sums, state.squares
+    features, means, trials = problem.actions.base, np.asarray(instance.means), np.arange(len(problem))
     counts, sums = np.zeros(means.shape, dtype=np.int64), np.zeros(means.shape)
     factor = ContextFactor(features, DIM, RIDGE)
     for _ in range(problem.horizon):
@@ -44,17 +44,17 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
             kept = np.arange(DIM) <= (logs + gumbel).argmax(axis=1)[:, None]
             sampled = (factor.w + NOISE * rng.standard_normal(factor.w.shape)) * kept
             arms = np.matvec(factor.whiten(features).swapaxes(1, 2), sampled).argmax(axis=1)
-        rewards = means[everyone, arms] + NOISE * rng.standard_normal(len(problem))
-        factor.absorb(features[everyone, arms], rewards, factor.everyone)
-        counts[everyone, arms] += 1
-        sums[everyone, arms] += rewards
+        rewards = means[trials, arms] + NOISE * rng.standard_normal(len(problem))
+        factor.absorb(features[trials, arms], rewards, factor.everyone)
+        counts[trials, arms] += 1
+        sums[trials, arms] += rewards
     return counts, sums, factor.squares
 
 
 def evidences(factor: ContextFactor) -> np.ndarray:
     """Log evidence of every prefix in each trial, (R, d)."""
-    seen = zip(factor.logdets, factor.residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)
-    return np.array([log_evidence(*one) for one in seen])
+    statistics = zip(factor.logdets, factor.residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)
+    return np.array([log_evidence(*one) for one in statistics])
 
 
 def posteriors(actions: adadim.ActionSet, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> dict[str, Any]:
@@ -82,18 +82,18 @@ def judged(probabilities: np.ndarray, truth: np.ndarray, seed: int = 0) -> dict[
         bins.append({"said": said, "hits": hits, "standard_errors": float((hits - said) / error) if error > 0 else 0.0})
     below = (probabilities * (np.arange(1, dim + 1) < truth[:, None])).sum(axis=1)
     pit = below + np.random.default_rng(seed).random(trials) * probabilities[hit]
-    found = adadim.Dimension(probabilities, None, None, None, np.arange(1, dim + 1), dim)
+    posterior = adadim.Dimension(probabilities, None, None, None, np.arange(1, dim + 1), dim)
     coverage = {}
     for level in (0.5, 0.9):
-        low, high = found.interval(level)
+        low, high = posterior.interval(level)
         coverage[str(level)] = float(((low <= truth) & (truth <= high)).mean())
     return {
         "bins": bins,
         "worst_standard_errors": max(abs(row["standard_errors"]) for row in bins),
         "ks_p": float(kstest(pit, "uniform").pvalue),
         "coverage": coverage,
-        "hits": float((found.mode == truth).mean()),
-        "mean_error": float(np.abs(found.mode - truth).mean()),
+        "hits": float((posterior.mode == truth).mean()),
+        "mean_error": float(np.abs(posterior.mode - truth).mean()),
     }
 
 
@@ -102,7 +102,7 @@ def calibration(trials: int, horizon: int, seed: int = 0) -> list[dict[str, Any]
     rows = []
     for number, collector in enumerate(COLLECTORS):
         instance, truth = drawn(trials, horizon, seed + number)
-        seen = collected(instance, collector, seed + number)
-        for ridge, probabilities in posteriors(instance.problem.actions, *seen).items():
+        sums = collected(instance, collector, seed + number)
+        for ridge, probabilities in posteriors(instance.problem.actions, *sums).items():
             rows.append({"collector": collector, "ridge": ridge, "trials": trials, **judged(probabilities, truth)})
     return rows

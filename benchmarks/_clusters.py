@@ -49,15 +49,15 @@ def spent(client: Client) -> dict[str, Any]:
     """CPU seconds so far of scheduler, workers and this process, and messages and bytes on the lasting connections."""
     scheduler = client.run_on_scheduler(_scheduler)
     workers = list(client.run(_worker).values())
-    own = client.scheduler_comm
+    client_comm = client.scheduler_comm
     return {
         "scheduler_cpu": scheduler["cpu"],
         "scheduler_rss": scheduler["rss"],
         "worker_cpu": sum(worker["cpu"] for worker in workers),
         "client_cpu": time.process_time(),
-        "messages": scheduler["messages"] + sum(worker["messages"] for worker in workers) + own.message_count,
+        "messages": scheduler["messages"] + sum(worker["messages"] for worker in workers) + client_comm.message_count,
         "bytes_from_scheduler": scheduler["bytes"],
-        "bytes_to_scheduler": sum(worker["bytes"] for worker in workers) + own.byte_count,
+        "bytes_to_scheduler": sum(worker["bytes"] for worker in workers) + client_comm.byte_count,
     }
 
 
@@ -89,9 +89,9 @@ def killed_now_and_then(cluster: LocalCluster, seconds: float, done: Mapping[str
             if sum(done.values()) == before:
                 continue
             before = sum(done.values())
-            # Only workers that the scheduler knows: Dask gives up on one that dies while it starts.
-            known = cluster.scheduler.workers
-            nannies = [nanny for nanny in list(cluster.workers.values()) if nanny.worker_address in known]
+            # Only workers that are registered: Dask gives up on one that dies while it starts.
+            registered = cluster.scheduler.workers
+            nannies = [nanny for nanny in list(cluster.workers.values()) if nanny.worker_address in registered]
             alive = [
                 nanny.pid for nanny in nannies if nanny.process.status.name == "running" and nanny.pid not in killed
             ]

@@ -1,6 +1,6 @@
 """One decision and its learning by other packages, each on a model for each of K arms and a context of p covariates.
 
-A peer that is not installed is left out. Each is given the context as it wants it; that is part of what it costs.
+A peer that is not installed is left out. The cost of each includes bringing the context into the form that it takes.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ PEERS = [
 
 
 def installed():
-    """Those of `PEERS` that are there."""
-    found = []
+    """Those of `PEERS` that are installed."""
+    peers = []
     for peer in PEERS:
         try:
             metadata.version(peer[1])
         except metadata.PackageNotFoundError:
             continue
-        found.append(peer)
-    return found
+        peers.append(peer)
+    return peers

@@ -88,17 +88,17 @@ def with_clients(url, count, seconds, service):
     workers = [context.Process(target=client, args=(url, number, seconds, results)) for number in range(count)]
     for worker in workers:
         worker.start()
-    found = [results.get() for _ in workers]
+    times_by_client = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
     after = processor_seconds(service)
     row = {"clients": count}
     for name, position in (("ask", 0), ("tell", 1)):
-        times = np.concatenate([part[position] for part in found])
+        times = np.concatenate([part[position] for part in times_by_client])
         # Each client's own rate: processes start one after the other.
-        row[f"{name} per second"] = sum(len(part[0]) / sum(map(sum, part)) for part in found)
+        row[f"{name} per second"] = sum(len(part[0]) / sum(map(sum, part)) for part in times_by_client)
         row[f"{name} p50 ms"], row[f"{name} p99 ms"] = (1000 * np.percentile(times, [50, 99])).tolist()
-    rounds = sum(len(part[0]) for part in found)
+    rounds = sum(len(part[0]) for part in times_by_client)
     row["service CPU ms per ask and tell"] = None if before is None else 1000 * (after - before) / rounds
     return row
 
@@ -182,15 +182,15 @@ async def with_connections(url, count, telling, seconds):
     times = {path: np.concatenate([client.times[path] for client in clients]) for path in ("ask", "tell")}
     row["calls per second"] = sum(map(len, times.values())) / took
     row["decisions per second"] = len(times["ask"]) / took
-    for path, found in times.items():
-        if len(found):
-            row[f"{path} p50 ms"], row[f"{path} p99 ms"] = (1000 * np.percentile(found, [50, 99])).tolist()
+    for path, seconds_each in times.items():
+        if len(seconds_each):
+            row[f"{path} p50 ms"], row[f"{path} p99 ms"] = (1000 * np.percentile(seconds_each, [50, 99])).tolist()
     return row
 
 
 def homepage(seconds, count):
     """The service and a bare application in turns; the median turn of each."""
-    rng, found = np.random.default_rng(3), []
+    rng, measured = np.random.default_rng(3), []
     articles = {f"article-{k}": row for k, row in enumerate(rng.standard_normal((40, 24)) / 24**0.5)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "home.db"
@@ -208,11 +208,11 @@ def homepage(seconds, count):
                         calls = row["calls per second"] * seconds
                         if before is not None:
                             row["CPU ms per call"] = 1000 * (processor_seconds(process.pid) - before) / calls
-                        found.append({"what": what, **row})
+                        measured.append({"what": what, **row})
     rows = []
     for calls in ("asks", "asks and tells"):
         for what in ("service", "bare"):
-            turns = [row for row in found if (row["what"], row["calls"]) == (what, calls)]
+            turns = [row for row in measured if (row["what"], row["calls"]) == (what, calls)]
             rows.append(sorted(turns, key=lambda row: row["calls per second"])[len(turns) // 2])
     return rows
 

@@ -7,7 +7,6 @@ client would: telling twice is harmless. Processes close the file and open it ag
 into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call; and
 now and then three decisions and some rewards are asked and told in one transaction, as a service does.
 
-
 With --postgres the agent is in a PostgreSQL of its own, which crashes under load too (`pg_ctl restart -m immediate`): a
 process that gets an error tries again, as a client would.
 """
@@ -38,7 +37,7 @@ BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowl
 
 
 def reward_of(number: int) -> float:
-    """What a decision earns: anybody can tell it."""
+    """What a decision earns: any process can compute it from the number."""
     return float(np.sin(number))
 
 
@@ -84,8 +83,8 @@ def work(path: str, notes: Path, seed: int) -> None:
                 file.write("".join(lines).encode())
                 waiting = waiting[2:] + [decision.id for decision in first + second]
             elif len(waiting) < 6:
-                given, context = drawn_arms(rng) if rng.random() < 0.5 else None, rng.normal(size=CONTEXT)
-                decision = persistently(lambda: agent.ask(given, context=context))  # noqa: B023
+                arms, context = drawn_arms(rng) if rng.random() < 0.5 else None, rng.normal(size=CONTEXT)
+                decision = persistently(lambda: agent.ask(arms, context=context))  # noqa: B023
                 file.write(f"asked {decision.id} {decision.arm}\n".encode())
                 waiting.append(decision.id)
             else:
@@ -102,8 +101,8 @@ def read(notes: Path) -> tuple[dict[int, str], dict[int, float]]:
     asked: dict[int, str] = {}
     told: dict[int, float] = {}
     for line in notes.read_text().splitlines() if notes.exists() else ():
-        kind, _, rest = line.partition(" ")
-        number, _, value = rest.partition(" ")
+        kind, _, fields = line.partition(" ")
+        number, _, value = fields.partition(" ")
         if kind == "asked" and value.startswith("arm "):
             asked[int(number)] = value
         elif kind == "told" and value:
@@ -118,7 +117,7 @@ def start(path: str, notes: Path, seed: int) -> subprocess.Popen[bytes]:
 def kill_at_random(
     kills: int, processes: int, folder: Path, seed: int = 0, server: Database | None = None, crashes: int = 0
 ) -> dict[str, float]:
-    """Play with `processes` at once until so many were killed, and the server too; gives what was found."""
+    """Play with `processes` at once until so many were killed, and the server too; gives the counts of `count`."""
     path, rng = str(folder / "agent.db") if server is None else f"{server.url}#kills", np.random.default_rng(seed)
     with adadim.Agent.create(path, context=CONTEXT, arm=ARM) as agent:
         agent.set_arms(drawn_arms(rng))
@@ -226,7 +225,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
         try:
-            found = kill_at_random(kills, options.processes, Path(folder), options.seed, server, crashes)
+            counts = kill_at_random(kills, options.processes, Path(folder), options.seed, server, crashes)
         finally:
             if server is not None:
                 server.delete()
@@ -236,19 +235,19 @@ def main() -> None:
     report = {
         "benchmark": "agent_kills",
         "setting": setting,
-        "found": found,
+        "found": counts,
         "seconds": round(time.monotonic() - begun, 1),
         "machine": machine() | {"load": load()},
     }
     print(describe(report["machine"]))
     of_server = f" and {crashes} crashes of PostgreSQL" if options.postgres else ""
     print(f"{kills} kills of {options.processes} processes{of_server} in {report['seconds']} s:")
-    for name, value in found.items():
+    for name, value in counts.items():
         print(f"  {name.replace('_', ' '):28} {value}")
     write_json(options.out, report)
-    lost = [found[name] for name in found if name.endswith(("lost", "twice", "decision", "numbers"))]
-    largest = max(found["difference_from_a_rebuild"], found["difference_from_a_refit"])
-    if any(lost) or not found["file_intact"] or not found["counts_agree"] or largest > 1e-9:
+    lost = [counts[name] for name in counts if name.endswith(("lost", "twice", "decision", "numbers"))]
+    largest = max(counts["difference_from_a_rebuild"], counts["difference_from_a_refit"])
+    if any(lost) or not counts["file_intact"] or not counts["counts_agree"] or largest > 1e-9:
         sys.exit("something acknowledged was not kept")
 
 

@@ -64,7 +64,7 @@ def play(address: str, batch: int, seconds: float, seed: int) -> dict[str, objec
 
 
 def write(address: str, batch: int, seconds: float, seed: int) -> dict[str, object]:
-    """Write decisions that nobody made, for some time; gives how many."""
+    """Write decisions that no policy made, for some time; gives how many."""
     log, times = open_log(address), []
     arms = np.ones(log.settings.dim)
     begin, cpu = wait_for_start(), time.process_time()
@@ -100,8 +100,8 @@ class Meter:
     def cpu(self) -> float:
         """CPU seconds of the server's processes, those that have ended included."""
         main = psutil.Process(int((self.server.folder / "postmaster.pid").read_text().splitlines()[0]))
-        own = main.cpu_times()
-        total = own.user + own.system + own.children_user + own.children_system
+        spent = main.cpu_times()
+        total = spent.user + spent.system + spent.children_user + spent.children_system
         for child in main.children():
             times = child.cpu_times()
             total += times.user + times.system
@@ -151,8 +151,8 @@ def catch_up(server: Database, count: int) -> dict[str, float]:
     create(address)
     with adadim.Agent.open(address) as reader, adadim.Agent.open(address) as writer:
         for _ in range(count // 100):
-            made = writer.ask_many(contexts(np.random.default_rng(1), 100))
-            writer.tell_many({decision.id: 0.5 for decision in made})
+            decisions = writer.ask_many(contexts(np.random.default_rng(1), 100))
+            writer.tell_many({decision.id: 0.5 for decision in decisions})
         meter, cpu = Meter(server), time.process_time()
         reader.status()
         cpu = time.process_time() - cpu

@@ -69,12 +69,12 @@ def same_bytes(study: Study, folder: Path, batch: int | None) -> dict[str, Any]:
     with connected("local:2") as client:
         run(study, folder / "dask", batch=batch, cluster=client)
     ended = time.perf_counter()
-    here, there = contents(folder / "joblib"), contents(folder / "dask")
+    by_joblib, by_cluster = contents(folder / "joblib"), contents(folder / "dask")
     return {
         "figure": study.name,
-        "blocks": len(here) - 1,
-        "bytes": sum(map(len, here.values())),
-        "same_bytes": here == there,
+        "blocks": len(by_joblib) - 1,
+        "bytes": sum(map(len, by_joblib.values())),
+        "same_bytes": by_joblib == by_cluster,
         "joblib_seconds": middle - begun,
         "cluster_seconds": ended - middle,
     }
@@ -96,15 +96,15 @@ def with_kills(study: Study, folder: Path, batch: int, every: float, least: int)
             seconds += time.perf_counter() - begun
         kills = len(killed)
     run(study, folder / "whole", jobs=2, batch=batch)
-    here, there = contents(folder / "whole"), contents(folder / "killed")
-    units = len(here) - 1
+    expected, with_killed_workers = contents(folder / "whole"), contents(folder / "killed")
+    units = len(expected) - 1
     return {
         "figure": study.name,
         "trials": study.trials,
         "blocks": units,
         "kills": kills,
         "seconds_between_kills": every,
-        "same_bytes": here == there,
+        "same_bytes": expected == with_killed_workers,
         "blocks_written_once": sum(count == 1 for count in counts.values()),
         "blocks_written_more_than_once": sum(count > 1 for count in counts.values()),
         "seconds": seconds,
@@ -172,20 +172,20 @@ def measure(parts: list[str], trials: int, blocks: int, every: float, kills: int
 
 def show(report: dict[str, Any]) -> None:
     print(describe(report["machine"]))
-    if found := report.get("bytes"):
-        verdict = "the same bytes" if found["same_bytes"] else "OTHER BYTES"
-        print(f"\n{found['figure']}, {found['blocks']} blocks, {found['bytes']:,} bytes: {verdict} as with joblib")
+    if part := report.get("bytes"):
+        verdict = "the same bytes" if part["same_bytes"] else "OTHER BYTES"
+        print(f"\n{part['figure']}, {part['blocks']} blocks, {part['bytes']:,} bytes: {verdict} as with joblib")
         print(
-            f"joblib {found['joblib_seconds']:.1f} s, LocalCluster of 2 {found['cluster_seconds']:.1f} s with its start"
+            f"joblib {part['joblib_seconds']:.1f} s, LocalCluster of 2 {part['cluster_seconds']:.1f} s with its start"
         )
-    if found := report.get("kills"):
-        verdict = "the same bytes" if found["same_bytes"] else "OTHER BYTES"
-        print(f"\n{found['figure']}, {found['trials']} trials, {found['blocks']} blocks, {found['kills']} kills, one")
+    if part := report.get("kills"):
+        verdict = "the same bytes" if part["same_bytes"] else "OTHER BYTES"
+        print(f"\n{part['figure']}, {part['trials']} trials, {part['blocks']} blocks, {part['kills']} kills, one")
         print(
-            f"every {found['seconds_between_kills']:g} s: {verdict}; written once: {found['blocks_written_once']}, more"
+            f"every {part['seconds_between_kills']:g} s: {verdict}; written once: {part['blocks_written_once']}, more"
         )
-        print(f"than once: {found['blocks_written_more_than_once']}")
-    if found := report.get("overhead"):
+        print(f"than once: {part['blocks_written_more_than_once']}")
+    if part := report.get("overhead"):
         keys = ("scheduler_ms", "client_ms", "worker_ms", "messages", "bytes_out", "bytes_in", "block_bytes")
         rows = [
             [
@@ -194,11 +194,11 @@ def show(report: dict[str, Any]) -> None:
                 f"{row['blocks_per_second']:.0f}",
                 *(f"{row[key]:.3g}" for key in keys),
             ]
-            for row in found["rows"]
+            for row in part["rows"]
         ]
         print("\ntiny blocks; CPU ms, messages and bytes per block")
         print(table(["workers", "blocks", "blocks/s", *(key.replace("_", " ") for key in keys)], rows))
-        print(f"in one process without a cluster: {found['alone']['process_ms']:.3g} ms")
+        print(f"in one process without a cluster: {part['alone']['process_ms']:.3g} ms")
 
 
 def main() -> int:

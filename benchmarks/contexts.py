@@ -1,6 +1,6 @@
 """Microseconds for one decision and its learning where features come with each round, next to a bare NumPy loop.
 
-The loop is Sherman and Morrison's update with no checks at all, the least that anybody would write: it scores all arms
+The loop is Sherman and Morrison's update with no checks at all, the shortest code for it: it scores all arms
 with V^-1, takes the best and updates. adadim does the same through `select` and `update`, with its checks, random ties
 and the bookkeeping that lets it be saved. Both see the same features and rewards, on one thread, in turns; the median
 of the turns is given, and the ratio of the two.

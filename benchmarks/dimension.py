@@ -42,15 +42,15 @@ def methods(trials: int) -> list[dict[str, Any]]:
     rows = []
     for shape in SHAPES:
         for n in (60, 200, 1000):
-            found: dict[str, list[int]] = {name: [] for name in CHOOSERS}
+            errors_by_name: dict[str, list[int]] = {name: [] for name in CHOOSERS}
             for noise in (0.3, 1.0):
                 for intrinsic in (1, 5, 20):
                     rng = np.random.default_rng([n, intrinsic, list(SHAPES).index(shape), int(10 * noise)])
                     for _ in range(trials):
                         features, rewards = logged(rng, parameter(rng, shape, DIM, intrinsic), n, noise)
                         for name, choose in CHOOSERS.items():
-                            found[name].append(choose(features, rewards) - intrinsic)
-            for name, errors in found.items():
+                            errors_by_name[name].append(choose(features, rewards) - intrinsic)
+            for name, errors in errors_by_name.items():
                 away = np.abs(errors)
                 rows.append(
                     {
@@ -116,15 +116,15 @@ def meaning(trials: int) -> list[dict[str, Any]]:
                 features = rng.standard_normal((100 if rewards is _offsets else n, DIM))
                 if rewards is _offsets:
                     features = features[rng.integers(len(features), size=n)]
-                found = adadim.dimension(features, rewards(rng, features, theta))
-                low, high = found.interval(0.9)
-                modes.append(found.mode)
+                posterior = adadim.dimension(features, rewards(rng, features, theta))
+                low, high = posterior.interval(0.9)
+                modes.append(posterior.mode)
                 covered.append(truth is not None and low <= truth <= high)
             left = [float((theta[mode:] ** 2).sum() / (theta**2).sum()) for mode in modes]
             row = {"case": case, "n": n, "trials": trials, "modes": np.percentile(modes, [25, 50, 75]).tolist()}
-            known = truth is not None
-            row |= {"hits": float(np.mean(np.array(modes) == truth)) if known else None}
-            row |= {"coverage90": float(np.mean(covered)) if known else None, "signal_left": float(np.mean(left))}
+            has_truth = truth is not None
+            row |= {"hits": float(np.mean(np.array(modes) == truth)) if has_truth else None}
+            row |= {"coverage90": float(np.mean(covered)) if has_truth else None, "signal_left": float(np.mean(left))}
             rows.append(row)
     return rows
 
@@ -142,10 +142,10 @@ def digits(quick: bool) -> list[dict[str, Any]]:
         rewards = (labels == digit).astype(float)
         for n in (200, 1797):
             some = order[:n]
-            found = adadim.dimension(features[some], rewards[some])
-            low, high = found.interval(0.9)
+            posterior = adadim.dimension(features[some], rewards[some])
+            low, high = posterior.interval(0.9)
             held = cross_validation(features[some], rewards[some])
-            row = {"digit": digit, "n": n, "mode": found.mode, "interval90": [low, high], "noise": found.noise}
+            row = {"digit": digit, "n": n, "mode": posterior.mode, "interval90": [low, high], "noise": posterior.noise}
             rows.append({**row, "cross_validation": held})
     return rows
 
@@ -206,8 +206,8 @@ def decision(arms: int, dim: int, intrinsic: int, first: int, last: int, repeats
             learner.update([arm], [instance.means[0, arm] + 0.1 * rng.standard_normal()])
         return time.process_time() - begun
 
-    known = {"gram": adadim.LinUCB(form="gram"), "prefix": adadim.PrefixLinUCB()}
-    started = {name: (policy.start(instance.problem), np.random.default_rng(0)) for name, policy in known.items()}
+    policies = {"gram": adadim.LinUCB(form="gram"), "prefix": adadim.PrefixLinUCB()}
+    started = {name: (policy.start(instance.problem), np.random.default_rng(0)) for name, policy in policies.items()}
     for learner, rng in started.values():
         play(learner, rng, first)
     seconds: dict[str, list[float]] = {name: [] for name in started}
@@ -266,31 +266,31 @@ def show(report: dict[str, Any]) -> None:
             numbers = [str(row["n"]), str(row["mode"]), f"{low} to {high}", f"{row['noise']:.3f}"]
             lines.append([f"is it a {row['digit']}?", *numbers, str(row["cross_validation"])])
         print("\ndigits, 62 features\n" + table(["reward", "n", "mode", "90%", "noise", "cross-validation"], lines))
-    if found := report.get("time"):
+    if part := report.get("time"):
         print(
-            f"\ntime, d = {found['dim']}, n = {found['n']}: all prefixes {found['given_ridge_seconds']:.3f} s with the "
-            f"ridge given, {found['learned_ridge_seconds']:.3f} s with it learned; a Cholesky solve for each "
-            f"{found['one_by_one_seconds']:.1f} s ({found['one_by_one_over_given']:.0f} times), numpy's lstsq for each "
-            f"{found['lstsq_seconds']:.0f} s ({found['lstsq_over_given']:.0f} times, from every tenth of them); "
-            f"probabilities apart by {found['apart']:.1e}"
+            f"\ntime, d = {part['dim']}, n = {part['n']}: all prefixes {part['given_ridge_seconds']:.3f} s with the "
+            f"ridge given, {part['learned_ridge_seconds']:.3f} s with it learned; a Cholesky solve for each "
+            f"{part['one_by_one_seconds']:.1f} s ({part['one_by_one_over_given']:.0f} times), numpy's lstsq for each "
+            f"{part['lstsq_seconds']:.0f} s ({part['lstsq_over_given']:.0f} times, from every tenth of them); "
+            f"probabilities apart by {part['apart']:.1e}"
         )
-    if found := report.get("decision"):
-        each = {name: 1e6 * found[f"{name}_seconds"] / found["rounds"] for name in ("gram", "prefix")}
+    if part := report.get("decision"):
+        each = {name: 1e6 * part[f"{name}_seconds"] / part["rounds"] for name in ("gram", "prefix")}
         print(
-            f"\ndecision, K = {found['arms']}, d = {found['dim']}, d* = {found['intrinsic_dim']}: LinUCB in the Gram "
-            f"form {each['gram']:.0f} us a round, PrefixLinUCB with {found['features_in_use']} features in use "
-            f"{each['prefix']:.0f} us; {found['prefix_over_gram']:.2f} times, the median of "
-            f"{len(found['ratios'])} repeats in turns ({min(found['ratios']):.2f} to {max(found['ratios']):.2f})"
+            f"\ndecision, K = {part['arms']}, d = {part['dim']}, d* = {part['intrinsic_dim']}: LinUCB in the Gram "
+            f"form {each['gram']:.0f} us a round, PrefixLinUCB with {part['features_in_use']} features in use "
+            f"{each['prefix']:.0f} us; {part['prefix_over_gram']:.2f} times, the median of "
+            f"{len(part['ratios'])} repeats in turns ({min(part['ratios']):.2f} to {max(part['ratios']):.2f})"
         )
 
 
 def main() -> int:
     parser = arguments("dimension", __doc__, "few trials")
-    known = ("calibration", "methods", "meaning", "digits", "time", "decision")
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"which of {', '.join(known)} (default all)")
+    parts = ("calibration", "methods", "meaning", "digits", "time", "decision")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"which of {', '.join(parts)} (default all)")
     options = parser.parse_args()
-    if wrong := set(options.parts) - set(known):
-        parser.error(f"unknown part {', '.join(sorted(wrong))}; choose from {', '.join(known)}")
+    if wrong := set(options.parts) - set(parts):
+        parser.error(f"unknown part {', '.join(sorted(wrong))}; choose from {', '.join(parts)}")
     quick = options.quick
     runs: dict[str, Callable[[], Any]] = {
         "calibration": lambda: calibration(50 if quick else 1000, 50 if quick else 150),
@@ -301,7 +301,7 @@ def main() -> int:
         "decision": lambda: decision(*((60, 30, 3, 65, 100, 2) if quick else (1200, 600, 12, 1024, 2000, 9))),
     }
     with threadpool_limits(1):
-        report: dict[str, Any] = {part: runs[part]() for part in known if part in (options.parts or known)}
+        report: dict[str, Any] = {part: runs[part]() for part in parts if part in (options.parts or parts)}
         report = {"benchmark": "dimension", "machine": machine(("adadim", "numpy", "scipy", "scikit-learn")), **report}
     write_json(options.out, report)
     show(report)

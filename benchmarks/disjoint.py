@@ -52,12 +52,12 @@ def main() -> int:
     warnings.simplefilter("ignore", adadim.NormWarning)
     lines, means = [], []
     for name in options.tables:
-        found = [
+        guesses = [
             np.mean([wrong(name, policy, t, options.covariates, options.rounds) for t in range(options.trials)])
             for policy in POLICIES.values()
         ]
-        lines.append([name, *(f"{value:.0f}" for value in found)])
-        means.append(found)
+        lines.append([name, *(f"{value:.0f}" for value in guesses)])
+        means.append(guesses)
         print(lines[-1], file=sys.stderr, flush=True)
     lines.append(["geometric mean", *(f"{value:.0f}" for value in np.exp(np.log(means).mean(axis=0)))])
     print(markdown_table(["table", *POLICIES], lines))

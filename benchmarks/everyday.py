@@ -37,12 +37,12 @@ POLICIES: dict[str, Any] = {
 }
 
 
-def regrets(instance: dict[str, Any], trials: int, policies: dict[str, Any]) -> dict[str, np.ndarray]:
+def regrets(table: dict[str, Any], trials: int, policies: dict[str, Any]) -> dict[str, np.ndarray]:
     """Final regrets (trials,) of each policy on one family."""
-    parameters = {key: value for key, value in instance.items() if key != "kind"}
-    made = make_instance(instance_kinds()[instance["kind"]], parameters, range(trials), seed=0)
-    narrow = adadim.LinUCB(dim=instance["intrinsic_dim"], scale=WIDTH)
-    return {name: adadim.simulate(policy or narrow, made, record=1).final for name, policy in policies.items()}
+    parameters = {key: value for key, value in table.items() if key != "kind"}
+    drawn = make_instance(instance_kinds()[table["kind"]], parameters, range(trials), seed=0)
+    narrow = adadim.LinUCB(dim=table["intrinsic_dim"], scale=WIDTH)
+    return {name: adadim.simulate(policy or narrow, drawn, record=1).final for name, policy in policies.items()}
 
 
 def main() -> int:
@@ -59,15 +59,15 @@ def main() -> int:
     for family in FAMILIES:
         if family.split not in options.groups or (options.only and family.name not in options.only):
             continue
-        found = regrets(family.instance, options.trials, policies)
-        print(f"{family.name}: {found['recommended'].mean():.1f}", file=sys.stderr, flush=True)
-        uniform, linear = found["uniform"].mean(), found["LinUCB"].mean()
+        finals = regrets(family.instance, options.trials, policies)
+        print(f"{family.name}: {finals['recommended'].mean():.1f}", file=sys.stderr, flush=True)
+        uniform, linear = finals["uniform"].mean(), finals["LinUCB"].mean()
         least = 0.01 * uniform if family.instance["intrinsic_dim"] == 1 else 0.0
-        cells = [f"{r.mean():.0f} / {np.median(r):.0f} / {r.max():.0f}" for r in found.values()]
+        cells = [f"{r.mean():.0f} / {np.median(r):.0f} / {r.max():.0f}" for r in finals.values()]
         lines.append([family.name, *cells[:-1], f"{uniform:.0f}"])
-        for name, r in found.items():
+        for name, r in finals.items():
             over[name].append(max(r.mean() / (1.2 * linear), r.max() / (0.2 * uniform)))
-            ratios[name].append(max(r.mean(), least) / max(found["narrow oracle"].mean(), least))
+            ratios[name].append(max(r.mean(), least) / max(finals["narrow oracle"].mean(), least))
     print(markdown_table(["family", *list(policies)[:-1], "uniform"], lines))
     for name in list(policies)[:-1]:
         middle = np.exp(np.mean(np.log(ratios[name])))

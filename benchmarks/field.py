@@ -48,12 +48,12 @@ BEGIN, END = "<!-- what is proved: begin -->\n", "\n<!-- what is proved: end -->
 
 def finals(results: Results, families: Iterable[str], policy: str) -> list[float]:
     """Mean regret of a policy on each of the families that it has finished as far as the oracle has."""
-    found = []
+    means = []
     for family in families:
         trials = results.replications(family, ORACLE)
         if len(trials) and len(results.replications(family, policy)) == len(trials):
-            found.append(float(results.final(family, policy).mean()))
-    return found
+            means.append(float(results.final(family, policy).mean()))
+    return means
 
 
 def ratios(results: Results, policy: str, oracle: str) -> np.ndarray:
@@ -136,7 +136,7 @@ def measure_cost(path: Path) -> None:
 
 def figure_means(folder: Path) -> dict[str, dict[str, float]]:
     """Mean regret of every policy on each figure that every policy has finished."""
-    paper, found = load(folder / "regret-paper"), {}
+    paper, means = load(folder / "regret-paper"), {}
     sources = {f: (paper, [i for i in paper.instances if i.startswith(f)]) for f in AGAINST_ALPHA}
     if (folder / "curves").exists():
         curves = load(folder / "curves")
@@ -145,8 +145,8 @@ def figure_means(folder: Path) -> dict[str, dict[str, float]]:
         results, families = sources[figure]
         regrets = {name: finals(results, families, name) for name in policies()}
         if families and all(len(values) == len(families) for values in regrets.values()):
-            found[figure] = {name: float(np.mean(values)) for name, values in regrets.items()}
-    return found
+            means[figure] = {name: float(np.mean(values)) for name, values in regrets.items()}
+    return means
 
 
 def print_table(folder: Path) -> None:

@@ -31,12 +31,12 @@ QUICK = {"arms": 40, "dim": 24, "horizon": 60}
 
 def shrunk(study: Study) -> Study:
     """The same study on tiny instances."""
-    told = study.to_dict()
-    told["instances"] = {
+    tables = study.to_dict()
+    tables["instances"] = {
         name: {**spec, **QUICK, "intrinsic_dim": min(spec["intrinsic_dim"], 3 + i)}
-        for i, (name, spec) in enumerate(told["instances"].items())
+        for i, (name, spec) in enumerate(tables["instances"].items())
     }
-    return Study.from_dict(told)
+    return Study.from_dict(tables)
 
 
 def time_figure(study: Study, jobs: int | None, device: str) -> dict[str, Any]:

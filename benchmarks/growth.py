@@ -147,7 +147,7 @@ def point(policy: str, sizes: dict[str, int], device: str) -> dict[str, Any]:
 
 def points(series: Series, device: str) -> list[dict[str, Any]]:
     """Every point of a series."""
-    told = []
+    measurements = []
     for value in series.values:
         sizes = {**series.fixed, series.axis: value}
         if device == "cpu":
@@ -158,14 +158,14 @@ def points(series: Series, device: str) -> list[dict[str, Any]]:
             measured = json.loads(done.stdout)
         else:
             measured = point(series.policy, sizes, device)
-        told.append({series.axis: value, **measured})
-    return told
+        measurements.append({series.axis: value, **measured})
+    return measurements
 
 
-def fitted(series: Series, told: list[dict[str, Any]], quantity: str) -> dict[str, float]:
+def fitted(series: Series, measurements: list[dict[str, Any]], quantity: str) -> dict[str, float]:
     """Exponent of `quantity` over the large sizes, and what it should be."""
     predicted, start = series.cost if quantity == "seconds" else series.memory
-    used = [p for p in told if p[series.axis] >= start]
+    used = [p for p in measurements if p[series.axis] >= start]
     exponent = slope([p[series.axis] for p in used], [p[quantity] for p in used])
     return {"exponent": exponent, "predicted": predicted, "from": start, "to": series.values[-1]}
 
@@ -174,15 +174,15 @@ def measure(every: tuple[Series, ...], device: str) -> dict[str, Any]:
     """Every series in turn."""
     before, rows = load(), []
     for series in every:
-        told = points(series, device)
+        measurements = points(series, device)
         rows.append(
             {
                 "policy": series.policy,
                 "axis": series.axis,
                 "fixed": dict(series.fixed),
-                "points": told,
-                "cost": fitted(series, told, "seconds"),
-                "memory": fitted(series, told, "bytes"),
+                "points": measurements,
+                "cost": fitted(series, measurements, "seconds"),
+                "memory": fitted(series, measurements, "bytes"),
             }
         )
         if sys.stderr.isatty():

@@ -54,10 +54,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what --out of `adadim study regret` was")
     folder = parser.parse_args().folder
-    found = [split for split in SPLITS if (folder / f"regret-{split}").exists()]
-    if not found:
+    splits = [split for split in SPLITS if (folder / f"regret-{split}").exists()]
+    if not splits:
         parser.error(f"{folder} has no results of `adadim study regret`: folders named regret-development and so on")
-    for split in found:
+    for split in splits:
         results = load(folder / f"regret-{split}")
         if NARROW not in {policy for _, policy in results.cells()}:
             parser.error(f"{folder} has no results of {NARROW}; run the comparison with --policy {NARROW} too")

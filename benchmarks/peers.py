@@ -190,13 +190,13 @@ class Coba(Driver):
         actions = [[*action, 0.0] for action in self._actions]
         for arm, reward in self._history:
             learner.learn(None, actions[arm], reward, 1.0)
-        rest = [0.0] * self.features.shape[1]
+        zeros = [0.0] * self.features.shape[1]
         # With ridge 1 and one pull at 1, theta is half the reward there and the width 1 / sqrt(2).
         theta, width = 1.0 + self.radius, self.radius / np.sqrt(2.0)
-        learner.learn(None, [*rest, 1.0], 2.0 * theta, 1.0)
+        learner.learn(None, [*zeros, 1.0], 2.0 * theta, 1.0)
 
         def below(action: list[float], value: float) -> bool:
-            probe = [*rest, float(value / (theta + width if value > 0 else theta - width))]
+            probe = [*zeros, float(value / (theta + width if value > 0 else theta - width))]
             chosen, _ = learner.predict(None, [action, probe])
             return chosen is probe
 

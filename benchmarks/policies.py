@@ -68,17 +68,17 @@ def time_textbook(size: dict[str, Any], variant: Any, name: str) -> dict[str, An
     begun = time.process_time()
     plain = textbook.run(textbook.learner(name, variant, instance, size["intrinsic_dim"]), instance)
     seconds = time.process_time() - begun
-    told: dict[str, Any] = {"textbook_core_seconds": seconds, "textbook_regret": float(plain[-1])}
+    row: dict[str, Any] = {"textbook_core_seconds": seconds, "textbook_regret": float(plain[-1])}
     horizon = size["horizon"]
     policy: Any = paper.policies(variant, intrinsic_dim=size["intrinsic_dim"])[name]
     first = theory.schedule(horizon, 0.5, size["dim"]).iterations[0].stop
     rounds = {"linucb": horizon, "oracle": horizon, "linucb++": first, "linucb++corral": first}.get(name, 0)
     if rounds:
         policy = replace(policy, ties="lowest")
-    own = adadim.simulate(policy, instance, record=horizon).regret[0]
-    apart = np.flatnonzero(np.abs(own - plain) > TOLERANCE * np.maximum(1.0, plain))
-    told |= {"rounds_alike": int(apart[0]) if len(apart) else horizon, "rounds_alike_needed": rounds}
-    return told | {"regret_there": float(own[-1])}
+    library_regret = adadim.simulate(policy, instance, record=horizon).regret[0]
+    apart = np.flatnonzero(np.abs(library_regret - plain) > TOLERANCE * np.maximum(1.0, plain))
+    row |= {"rounds_alike": int(apart[0]) if len(apart) else horizon, "rounds_alike_needed": rounds}
+    return row | {"regret_there": float(library_regret[-1])}
 
 
 def measure(size: dict[str, Any], replications: int, batch: int, repeats: int, plain: bool) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def show(report: dict[str, Any], full: bool) -> None:
     print(f"; making an instance: {report['instance_core_seconds']:.4f} core-seconds\n")
 
     def cells(row: dict[str, Any]) -> list[str]:
-        own = [f"{row['core_seconds']:.4f}", f"{row['core_seconds_median']:.4f}"]
+        seconds = [f"{row['core_seconds']:.4f}", f"{row['core_seconds_median']:.4f}"]
         if "textbook_over_this" not in row:
-            return [*own, "-", "-"]
-        return [*own, f"{row['textbook_core_seconds']:.2f}", f"{row['textbook_over_this']:.0f}"]
+            return [*seconds, "-", "-"]
+        return [*seconds, f"{row['textbook_core_seconds']:.2f}", f"{row['textbook_over_this']:.0f}"]
 
     lines = []
     for row in report["rows"]:

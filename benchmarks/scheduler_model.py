@@ -32,8 +32,8 @@ from adadim.study.store import encoded
 MEASURED = ROOT / "docs" / "measured" / "cpu-cluster.json"
 WORKERS = (10, 100, 1_000, 4_000)
 SECONDS = (0.1, 1.0, 10.0, 60.0)
-AHEAD = 2
-PER_WORKER = 20
+SENT_PER_WORKER = 2  # blocks with the cluster at a time
+BLOCKS_PER_WORKER = 20  # of a run
 WANTED = 0.95
 
 
@@ -89,7 +89,7 @@ def simulate(workers: int, seconds: float, costs: Costs, count: int, seed: int =
     sigma = np.sqrt(np.log1p(costs.spread**2))
     times = np.random.default_rng(seed).lognormal(np.log(seconds) - sigma**2 / 2, sigma, count).tolist()
     client, scheduler = Server(), Server()
-    window, order = AHEAD * workers, itertools.count()
+    window, order = SENT_PER_WORKER * workers, itertools.count()
     events: list[tuple[float, int, str]] = []
     todo, queued, idle, flying, back = deque(times), deque[float](), workers, 0, 0
     arrivals: deque[float] = deque()
@@ -111,18 +111,18 @@ def simulate(workers: int, seconds: float, costs: Costs, count: int, seed: int =
     while events:
         now, _, what = heapq.heappop(events)
         if what == "arrives":
-            known = scheduler.serve(now, costs.scheduler / 2)
+            scheduled = scheduler.serve(now, costs.scheduler / 2)
             queued.append(arrivals.popleft())
             if idle:
                 idle -= 1
-                at(known + costs.worker + queued.popleft(), "computed")
+                at(scheduled + costs.worker + queued.popleft(), "computed")
         elif what == "computed":
-            known = scheduler.serve(now, costs.scheduler / 2 + costs.transfer)
+            scheduled = scheduler.serve(now, costs.scheduler / 2 + costs.transfer)
             if queued:
-                at(known + costs.worker + queued.popleft(), "computed")
+                at(scheduled + costs.worker + queued.popleft(), "computed")
             else:
                 idle += 1
-            at(known, "returns")
+            at(scheduled, "returns")
         else:
             flying -= 1
             back += 1
@@ -148,7 +148,7 @@ def shortest(workers: int, costs: Costs) -> float:
     low, high = 1e-3, 1e3
     while high / low > 1.05:
         middle = float(np.sqrt(low * high))
-        steady = simulate(workers, middle, costs, max(4_000, PER_WORKER * workers))["steady"]
+        steady = simulate(workers, middle, costs, max(4_000, BLOCKS_PER_WORKER * workers))["steady"]
         low, high = (low, middle) if steady >= WANTED else (middle, high)
     return high
 
@@ -213,21 +213,21 @@ def main() -> int:
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
     parser.add_argument("--seconds", type=float, nargs="*", default=SECONDS, help="lengths of blocks")
     options = parser.parse_args()
-    known = measured_costs(options.measured)
+    measured = measured_costs(options.measured)
     costs = Costs(
-        scheduler=(options.scheduler_ms or known["scheduler"]) / 1e3,
-        client=(options.client_ms or known["client"]) / 1e3,
-        worker=(options.worker_ms or known["worker"]) / 1e3,
+        scheduler=(options.scheduler_ms or measured["scheduler"]) / 1e3,
+        client=(options.client_ms or measured["client"]) / 1e3,
+        worker=(options.worker_ms or measured["worker"]) / 1e3,
         result=result_bytes(),
         bandwidth=options.bandwidth,
         spread=options.spread,
     )
     workers = (2, 20) if options.quick else options.workers
-    rows = [simulate(n, s, costs, PER_WORKER * n) for n in workers for s in options.seconds]
+    rows = [simulate(n, s, costs, BLOCKS_PER_WORKER * n) for n in workers for s in options.seconds]
     needed = []
     for n in workers:
         s = shortest(n, costs)
-        per_second = {"messages_per_second": known["messages"] * n / s, "bytes_per_second": costs.result * n / s}
+        per_second = {"messages_per_second": measured["messages"] * n / s, "bytes_per_second": costs.result * n / s}
         needed.append({"workers": n, "seconds": s, **per_second})
     report = {
         "benchmark": "scheduler_model",

@@ -34,7 +34,7 @@ from adadim.study.source import PRESENT
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "made-by.json"
 FAMILY = "sphere-uniform-1/100"  # of the comparison: the one of the fewest rounds that needs no data
-THEN = {"recommended": {"kind": "EvidenceLinUCB"}}  # what a name meant when the tables of docs/comparison were made
+EARLIER_POLICIES = {"recommended": {"kind": "EvidenceLinUCB"}}  # by name, when docs/comparison was made
 QUICK = ("oracle", "linucb++", "greedy", "ucb", "moss", "random")  # policies of the field that take little time
 ROUNDING = 1e-6  # a smaller relative difference is one of rounding
 
@@ -56,14 +56,14 @@ class Table:
 
     def run(self, policies: Iterable[str], trials: int) -> Results:
         """What the present source gives for some policies on the instance."""
-        whole = self.study.to_dict()
+        plan = self.study.to_dict()
         part = {
-            "name": whole["name"],
-            "instances": {self.instance: whole["instances"][self.instance]},
-            "policies": {policy: whole["policies"][policy] for policy in policies},
+            "name": plan["name"],
+            "instances": {self.instance: plan["instances"][self.instance]},
+            "policies": {policy: plan["policies"][policy] for policy in policies},
             "trials": trials,
-            "seed": whole["seed"],
-            "record": whole["record"],
+            "seed": plan["seed"],
+            "record": plan["record"],
         }
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", SetsWarning)
@@ -115,22 +115,22 @@ def compare_field(table: Table) -> list[str]:
 
 def as_made(study: Study) -> Study:
     """The study with the policies that its names meant when its tables were made."""
-    return replace(study, policies={**study.policies, **THEN})
+    return replace(study, policies={**study.policies, **EARLIER_POLICIES})
 
 
 def tables() -> list[Table]:
     """All tables that have such a file beside them."""
-    found = []
+    listed = []
     for figure in paper.FIGURES:
         for variant in paper.VARIANTS:
             study = paper.study(figure, variant)
-            found.append(Table(f"reproduction/{study.name}.csv", study, next(iter(study.instances)), compare_figure))
+            listed.append(Table(f"reproduction/{study.name}.csv", study, next(iter(study.instances)), compare_figure))
     for name in ("regret-vs-oracle", "regret-vs-linucb++"):
         compared = pl.read_csv(DOCS / "comparison" / f"{name}.csv")["policy"].unique(maintain_order=True).to_list()
         study = as_made(comparison.study("development", policy=compared, family=[FAMILY]))
-        found.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
+        listed.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
     study = comparison.study("development", trials=10, family=[FAMILY])
-    return [*found, Table("field.md", study, FAMILY, compare_field)]
+    return [*listed, Table("field.md", study, FAMILY, compare_field)]
 
 
 def differences(table: Table, note: dict[str, Any]) -> list[str]:
@@ -138,21 +138,21 @@ def differences(table: Table, note: dict[str, Any]) -> list[str]:
     if note["source"] == PRESENT.source:
         return []
     noted = {policy: float.fromhex(regret) for policy, regret in note["tables"][table.file].items()}
-    there = [policy for policy in noted if policy in table.study.policies]
-    computed = table.regrets(there)
-    told = [f"{policy}: no longer in the study" for policy in noted if policy not in there]
-    differ = [policy for policy in there if not agree(computed[policy], noted[policy])]
-    return told + [f"{policy}: {computed[policy]}, not {noted[policy]}" for policy in differ]
+    present = [policy for policy in noted if policy in table.study.policies]
+    computed = table.regrets(present)
+    removed = [f"{policy}: no longer in the study" for policy in noted if policy not in present]
+    differ = [policy for policy in present if not agree(computed[policy], noted[policy])]
+    return removed + [f"{policy}: {computed[policy]}, not {noted[policy]}" for policy in differ]
 
 
 def outdated(table: Table) -> str:
     """A sentence that says that a table is out of date and what to do, or nothing."""
     note = json.loads(table.note.read_text(encoding="utf-8"))
-    if not (told := differences(table, note)):
+    if not (differ := differences(table, note)):
         return ""
     return (
         f"docs/{table.file} has the numbers of adadim {note['adadim']}, source {note['source']}, and {PRESENT} gives "
-        f"others (replication 0 of {table.instance}, {'; '.join(told)}): make it again with the command in "
+        f"others (replication 0 of {table.instance}, {'; '.join(differ)}): make it again with the command in "
         f"docs/{note['page']}, then python benchmarks/tables.py --record"
     )
 
@@ -181,9 +181,9 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="compare whole cells too, and note the present source")
     if parser.parse_args().record:
         return record()
-    told = [sentence for table in tables() if (sentence := outdated(table))]
-    print("\n".join(told) or f"every table agrees with {PRESENT}")
-    return int(bool(told))
+    sentences = [sentence for table in tables() if (sentence := outdated(table))]
+    print("\n".join(sentences) or f"every table agrees with {PRESENT}")
+    return int(bool(sentences))
 
 
 if __name__ == "__main__":

@@ -72,27 +72,27 @@ def learner(name: str, variant: str, instance: Any, intrinsic_dim: int, seed: in
     features, spread = np.ascontiguousarray(problem.actions.dense(0)), float(np.ptp(instance.means[0]))
     bonus: Any = "squared" if released else "norm"
     common = (problem.horizon, problem.noise, RIDGE, np.random.default_rng(seed))
-    made: Any
+    algorithm: Any
     if name == "linucb":
-        made = LinUCB(features, *common, bonus, ties="lowest")
-        _by_inverse(made)
+        algorithm = LinUCB(features, *common, bonus, ties="lowest")
+        _by_inverse(algorithm)
     elif name == "oracle":
-        made = LinUCB(features[:, :intrinsic_dim], *common, bonus, ties="lowest")
-        _by_inverse(made)
+        algorithm = LinUCB(features[:, :intrinsic_dim], *common, bonus, ties="lowest")
+        _by_inverse(algorithm)
     elif name == "linucb++":
-        made = _LinUCBPP(features, *common, bonus=bonus, rescale=released, mean_range=spread, ties="lowest")
+        algorithm = _LinUCBPP(features, *common, bonus=bonus, rescale=released, mean_range=spread, ties="lowest")
     elif name == "linucb++corral":
         index: Any = "released" if released else "self_normalised"
-        made = _LinUCBPPCorral(features, *common, bonus=bonus, mean_range=spread, index=index, ties="lowest")
+        algorithm = _LinUCBPPCorral(features, *common, bonus=bonus, mean_range=spread, index=index, ties="lowest")
     else:
-        made = (
+        algorithm = (
             SmoothCorral(features, *common, bonus=bonus)
             if name == "smooth-corral"
             else NestedDynamicBalancing(features, *common, variant="released" if released else "theory", bonus=bonus)
         )
-        for base in made.bases:
+        for base in algorithm.bases:
             _by_inverse(base)
-    return made
+    return algorithm
 
 
 class _Noise:

@@ -70,14 +70,14 @@ def grid(**choices: Iterable[Any]) -> Settings:
 
 WIDE = (1.0, 0.35, 0.2)
 MORE = (1.0, 0.5, 0.35, 0.2)
-WHOLE = {"taper": (0.0, 0.9, 1.75), "intercept": True}
+SEVERAL_TAPERS = {"taper": (0.0, 0.9, 1.75), "intercept": True}
 
 # What is tried of each system, the published setting first. "radius" is the factor on the radius of the bases, "rate" a
 # learning rate in units of 1/sqrt(T), "noises" a width in units of the default's, "phase" a length in units of sqrt(T).
 SYSTEMS: dict[str, Settings] = {
     "recommended": [
-        *(WHOLE | more for more in grid(scale=(0.35, 0.2, 0.5), doubt=(3.0,), probes=(2,))),
-        *(WHOLE | more for more in grid(scale=(0.35, 0.2, 0.5), doubt=(1.0,), probes=(2, 0))),
+        *(SEVERAL_TAPERS | more for more in grid(scale=(0.35, 0.2, 0.5), doubt=(3.0,), probes=(2,))),
+        *(SEVERAL_TAPERS | more for more in grid(scale=(0.35, 0.2, 0.5), doubt=(1.0,), probes=(2, 0))),
         *grid(scale=(0.35, 0.2, 0.5), taper=(1.75,), intercept=(False,), doubt=(1.0,), probes=(0,)),
     ],
     "oracle": grid(ridge=(0.1, 1.0, 0.01), scale=MORE),
@@ -154,46 +154,46 @@ TITLES = {
 
 def policy_of(system: str, setting: dict[str, Any], problem: adadim.Problem, true_dim: int) -> adadim.Policy:
     """A system with a setting, for a problem; only the oracle may look at d*."""
-    given = dict(setting)
+    parameters = dict(setting)
     if system == "oracle":
-        return library.LinUCB(dim=true_dim, **given)
+        return library.LinUCB(dim=true_dim, **parameters)
     policy = compared()[system]
-    if "radius" in given:
-        given["base"] = replace(policy.base, scale=given.pop("radius"))
-    if "rate" in given:
-        given["eta"] = min(given.pop("rate") / math.sqrt(problem.horizon), 1.0)
-    noises = given.pop("noises", None)
+    if "radius" in parameters:
+        parameters["base"] = replace(policy.base, scale=parameters.pop("radius"))
+    if "rate" in parameters:
+        parameters["eta"] = min(parameters.pop("rate") / math.sqrt(problem.horizon), 1.0)
+    noises = parameters.pop("noises", None)
     if noises is not None:
-        given["scale"] = noises * 2 * problem.noise
-    phase = given.pop("phase", None)
+        parameters["scale"] = noises * 2 * problem.noise
+    phase = parameters.pop("phase", None)
     if phase is not None:
         length = math.ceil(phase * math.sqrt(problem.horizon))
-        given |= {"sample": min(length, problem.arms)} if system == "moss" else {"first_phase": length}
-    return replace(policy, **given)
+        parameters |= {"sample": min(length, problem.arms)} if system == "moss" else {"first_phase": length}
+    return replace(policy, **parameters)
 
 
 def groups() -> dict[str, dict[str, dict[str, Any]]]:
     """Families by group and name, as tables of a study: to choose on, held-out, and the paper's configurations."""
     splits = {"development": "development", "held-out": "held-out", "figures": "paper"}
-    found = {
+    families = {
         group: {family.name: dict(family.instance) for family in FAMILIES if family.split == split}
         for group, split in splits.items()
     }
     for figure in ("fig2a", "fig3a"):
-        (found["figures"][figure],) = (dict(table) for table in FIGURES[figure].instances().values())
-    return found
+        (families["figures"][figure],) = (dict(table) for table in FIGURES[figure].instances().values())
+    return families
 
 
 def play(table: dict[str, Any], system: str, setting: dict[str, Any], trials: int) -> list[float]:
     """Final regrets of a setting of a system on a family."""
     warnings.simplefilter("ignore")
-    given = dict(table)
-    made = make_instance(instance_kinds()[given.pop("kind")], given, range(trials), seed=0)
+    parameters = dict(table)
+    instance = make_instance(instance_kinds()[parameters.pop("kind")], parameters, range(trials), seed=0)
     policy: adadim.Policy = library.Random()
     if system != UNIFORM:
-        policy = policy_of(system, setting, made.problem, table["intrinsic_dim"])
+        policy = policy_of(system, setting, instance.problem, table["intrinsic_dim"])
     with threadpool_limits(1):
-        return [float(regret) for regret in adadim.simulate(policy, made, record=1, progress=False).final]
+        return [float(regret) for regret in adadim.simulate(policy, instance, record=1, progress=False).final]
 
 
 class Store:
@@ -209,14 +209,14 @@ class Store:
     def read(self, group: str, family: str, system: str) -> dict[str, list[float]]:
         """What has been played, with the present source; nothing if it was another."""
         path = self.path(group, family, system)
-        found = json.loads(path.read_text()) if path.exists() else {}
-        return found.get("regrets", {}) if found.get("source") == PRESENT.source else {}
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        return stored.get("regrets", {}) if stored.get("source") == PRESENT.source else {}
 
     def add(self, group: str, family: str, system: str, regrets: dict[str, list[float]]) -> None:
         """Keep what was played."""
         path = self.path(group, family, system)
-        whole = {"source": PRESENT.source, "regrets": self.read(group, family, system) | regrets}
-        write_atomic(path, json.dumps(whole).encode())
+        content = {"source": PRESENT.source, "regrets": self.read(group, family, system) | regrets}
+        write_atomic(path, json.dumps(content).encode())
 
     def means(self, group: str, system: str, setting: dict[str, Any]) -> np.ndarray:
         """Mean regret on each family of a group."""
@@ -250,14 +250,14 @@ def run(store: Store, group: str, wanted: Callable[[str], Settings], trials: int
     cost = {"lints": 40, "recommended": 5, "suplinucb": 2}
     tasks.sort(key=lambda task: -cost.get(task[2], 1) * task[1]["horizon"] * task[1].get("dim", 50))
     parallel = Parallel(n_jobs=jobs, return_as="generator")
-    found = parallel(delayed(play)(table, system, setting, trials) for _, table, system, setting in tasks)
-    for k, ((family, _, system, setting), regrets) in enumerate(zip(tasks, found, strict=True), 1):
+    played = parallel(delayed(play)(table, system, setting, trials) for _, table, system, setting in tasks)
+    for k, ((family, _, system, setting), regrets) in enumerate(zip(tasks, played, strict=True), 1):
         store.add(group, family, system, {str(setting): regrets})
         print(f"\r{group}: {k} of {len(tasks)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
 
 
-def said(setting: dict[str, Any], published: dict[str, Any]) -> str:
+def changes_of(setting: dict[str, Any], published: dict[str, Any]) -> str:
     """What a setting changes."""
     changed = [f"{key}={value}" for key, value in setting.items() if published.get(key) != value]
     return f"`{', '.join(changed)}`" if changed else "as published"
@@ -283,7 +283,7 @@ def print_tables(store: Store) -> None:
         figures = [f"{(on_figures(system, setting) / published).mean():.2f}" for setting in pair]
         shares = [store.shares("held-out", system, setting) for setting in pair]
         held_out = [" / ".join(f"{middle(share / oracle):.2f}" for oracle in oracles) for share in shares]
-        rows.append([TITLES[system], *figures, *held_out, said(pair[1], settings[0])])
+        rows.append([TITLES[system], *figures, *held_out, changes_of(pair[1], settings[0])])
     heads = ["figures, published", "figures, tuned", "held-out, published", "held-out, tuned", "tuned setting"]
     print(markdown_table(["system", *heads], rows))
 
@@ -339,7 +339,7 @@ def draw_figure_2b(store: Store, path: Path) -> None:
 def print_settings(store: Store) -> None:
     """Every setting by the number that chooses."""
     rows = [
-        [system, said(setting, settings[0]), f"{100 * middle(store.shares('development', system, setting)):.1f}%"]
+        [system, changes_of(setting, settings[0]), f"{100 * middle(store.shares('development', system, setting)):.1f}%"]
         for system, settings in SYSTEMS.items()
         for setting in settings
     ]

@@ -48,8 +48,8 @@ print(json.dumps(times))
 
 def play(source: Path, size: dict[str, float], policies: Sequence[str], replications: int) -> dict[str, float]:
     """Core-seconds per replication of each policy with the adadim of one folder, in a process of its own."""
-    given = [json.dumps(part) for part in (size, QUICK, policies)]
-    command = [sys.executable, "-c", PLAYER, *given, str(replications)]
+    words = [json.dumps(part) for part in (size, QUICK, policies)]
+    command = [sys.executable, "-c", PLAYER, *words, str(replications)]
     environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:

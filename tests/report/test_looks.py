@@ -60,7 +60,7 @@ def test_policies_of_a_kind_share_its_colour_and_differ_in_line():
 
 
 def test_plugins_extend_the_registry(monkeypatch):
-    monkeypatch.setattr(looks, "_OWN", {})
+    monkeypatch.setattr(looks, "_REGISTERED", {})
     by_name = looks.look_of("Mine")
     taken = {(look.colour, look.marker) for look in looks.LOOKS.values()}
     for name in map(str, range(200)):

@@ -49,7 +49,7 @@ def test_blocks_together_never_take_more_than_there_is():
     memory, now, most = clusters.Memory(capacity=10), [], []
 
     def block(needed):
-        with memory.taken(needed, "block"):
+        with memory.reserved(needed, "block"):
             now.append(needed)
             most.append(sum(now))
             time.sleep(0.002)
@@ -151,7 +151,7 @@ def test_options_that_do_not_go_together(client, tmp_path):
 
 
 def test_nobody_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "CONNECT", 0.3)
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     with pytest.raises(RunError, match=r"cluster tcp://127\.0\.0\.1:1: no scheduler answers there"):
         run(one_instance(), tmp_path, cluster="tcp://127.0.0.1:1")
     with InThreads() as client, pytest.raises(RunError, match=r"the cluster at \S+ has no workers"):

@@ -88,7 +88,7 @@ def test_what_others_compute_or_have_computed_is_left_alone(torch, tmp_path, sim
         outcomes = {unit.cell.instance: outcome for unit, outcome in computing}
     finally:
         holder.communicate("done\n")
-    assert outcomes == {"easy": "found", "hard": "busy", "loud": "busy", "ball": "computed"}
+    assert outcomes == {"easy": "stored", "hard": "busy", "loud": "busy", "ball": "computed"}
     assert [len(rows) for _, rows in simulated] == [5]
     ((unit, outcome),) = engines.GpuEngine(store, "cpu", 50).compute([units["hard"]])
     assert (unit, outcome) == (units["hard"], "computed")

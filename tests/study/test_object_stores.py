@@ -105,7 +105,7 @@ def test_processes_write_to_s3(place, tmp_path):
 CHILD = """
 import pathlib, sys, time
 from adadim.study import Study, claims, engines, run
-claims.LEASE, claims.BEAT = 2.0, 0.3
+claims.LEASE_SECONDS, claims.HEARTBEAT_SECONDS = 2.0, 0.3
 real, count, at_work, deadline = engines.simulate, 0, pathlib.Path(sys.argv[4]), time.monotonic() + 90
 def counted(policy, instance, **options):
     global count
@@ -152,7 +152,7 @@ def test_two_runs_at_once_share_the_work(place, tmp_path):
 
 @on_s3
 def test_a_client_killed_in_the_middle_leaves_nothing_half_written(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "LEASE", 1.0)
+    monkeypatch.setattr(claims, "LEASE_SECONDS", 1.0)
     study = six_cells(trials=4)
     for round_ in range(2):
         (child,) = begun(tmp_path, study, place, [1])
@@ -165,7 +165,7 @@ def test_a_client_killed_in_the_middle_leaves_nothing_half_written(place, tmp_pa
         found = status(place)  # reads every block, and raises if one is not whole
         assert before + 3 <= found.done < found.total
     assert left_over(place) != []  # of the killed
-    monkeypatch.setattr("adadim.study.claims.REMOTE_POLL", 0.2)
+    monkeypatch.setattr("adadim.study.claims.REMOTE_POLL_SECONDS", 0.2)
     run(study, place, jobs=1, batch=1)
     run(study, tmp_path / "here", jobs=1, batch=1)
     assert stored(place) == contents(tmp_path / "here")
@@ -192,14 +192,14 @@ def test_a_claim_keeps_other_runs_off_until_it_ends():
 
 
 def test_a_dead_run_claims_nothing(monkeypatch):
-    monkeypatch.setattr(claims, "BEAT", 60.0)
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 60.0)
     folder, cell = Url(f"memory://{secrets.token_hex(4)}"), "0" * 20
     silent, other = Leases(folder), Leases(folder)
     with silent.registered(), silent.hold(cell, (0, 4)) as own:
         assert own
         with other.hold(cell, (0, 4)) as own:
             assert not own
-        monkeypatch.setattr(claims, "LEASE", 0.01)
+        monkeypatch.setattr(claims, "LEASE_SECONDS", 0.01)
         time.sleep(0.05)
         with other.hold(cell, (0, 4)) as own:
             assert own

@@ -43,8 +43,8 @@ def holder(folder):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks and signals")
 def test_a_run_says_for_whom_it_waits(folder, holder, monkeypatch):
-    monkeypatch.setattr(claims, "SPEAK_AFTER", 0.3)
-    monkeypatch.setattr(claims, "SPEAK_EVERY", 0.4)
+    monkeypatch.setattr(claims, "WARN_AFTER_SECONDS", 0.3)
+    monkeypatch.setattr(claims, "WARN_EVERY_SECONDS", 0.4)
     os.kill(holder.pid, signal.SIGSTOP)
     said = []
 

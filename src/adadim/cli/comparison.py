@@ -136,7 +136,7 @@ def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     headings = ("policy", "worst", "where", "median", *(("worst/++", "median/++") if with_published else ()))
     lines = []
     for policy in plan.policies:
-        used = [relative_to[policy, name] for name in (ORACLE, PUBLISHED) if name == ORACLE or with_published]
-        first, *rest = (f"{x:.2f}" for s in used for x in (s.worst, s.median))
-        lines.append([policy, first, used[0].worst_family, *rest])
+        shown = [relative_to[policy, name] for name in (ORACLE, PUBLISHED) if name == ORACLE or with_published]
+        worst, *others = (f"{x:.2f}" for s in shown for x in (s.worst, s.median))
+        lines.append([policy, worst, shown[0].worst_family, *others])
     return kit.compact_table(title, headings, lines, wraps="where")

@@ -21,10 +21,10 @@ from adadim.core.files import write_atomic
 from adadim.core.frames import Table
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension
-from adadim.dimension import dimension as how_many
+from adadim.dimension import dimension as dimension_of
 from adadim.errors import EvaluationWarning, InvalidValueError
 from adadim.play.evaluation import Evaluation
-from adadim.play.evaluation import evaluate as judge
+from adadim.play.evaluation import evaluate as evaluate_policy
 from adadim.play.logs import read_log
 from adadim.policies.base import Policy
 from adadim.policies.linear.evidence import recommended
@@ -62,7 +62,7 @@ def dimension(
     else:
         names = [name.strip() for name in features.split(",")]
     rewards = table.numbers(reward)
-    answer = how_many(table.matrix(names), rewards, levels=_levels(levels), ridge=ridge)
+    answer = dimension_of(table.matrix(names), rewards, levels=_levels(levels), ridge=ridge)
     if out_file is not None:
         _draw(answer, out_file)
     if as_json:
@@ -149,16 +149,17 @@ def evaluate(
     Example: adadim evaluate trial.csv --arm drug --reward cd4 --propensity uniform --features age,weight
     """
     plugins = kit.load_plugins(plugin)
-    wanted = {text: _policy(text, plugins) for text in policy or ["recommended"]}
+    policies = {text: _policy(text, plugins) for text in policy or ["recommended"]}
     columns = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     log = read_log(file, arm=arm, reward=reward, propensity=_number(propensity), features=columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)  # they are shown with the results
-        judged = {text: judge(one, log, noise=noise, warmup=warmup, seed=seed) for text, one in wanted.items()}
+        options: dict[str, Any] = {"noise": noise, "warmup": warmup, "seed": seed}
+        results = {text: evaluate_policy(candidate, log, **options) for text, candidate in policies.items()}
     if as_json:
-        typer.echo(json.dumps({text: _entry(result) for text, result in judged.items()}, indent=2, allow_nan=False))
+        typer.echo(json.dumps({text: _entry(result) for text, result in results.items()}, indent=2, allow_nan=False))
         return
-    for text, result in judged.items():
+    for text, result in results.items():
         _show(text, result)
 
 
@@ -180,7 +181,7 @@ def _show(name: str, result: Evaluation) -> None:
 
 
 def _entry(result: Evaluation) -> dict[str, Any]:
-    """An evaluation as JSON has it, which knows neither NaN nor infinity."""
+    """An evaluation as plain data for JSON, which has neither NaN nor infinity."""
     estimates = {key: finite_or_none(asdict(e)) for key, e in {**result.estimates, "logged": result.logged}.items()}
     names = ("rows", "matched", "effective", "mean_weight", "level", "warnings")
     return estimates | {name: getattr(result, name) for name in names}
@@ -195,7 +196,7 @@ def _number(text: str | None) -> str | float | None:
 
 
 def _policy(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], Policy]:
-    """What a policy written as in Python means; nothing is executed, values are plain numbers and strings."""
+    """The policy that is written as in Python; nothing is executed, values are plain numbers and strings."""
     if text.strip() == "recommended":
         return recommended
     kinds = study.policy_kinds(plugins)

@@ -123,7 +123,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Turn errors that a person can mend into one line and an exit code."""
+    """Turn errors that the user can mend into one line and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -153,7 +153,7 @@ def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:
 
 
 def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dict[str, Any]:
-    """Policies named on the command line, by what was written; one told something of an instance is a table."""
+    """Policies of the command line, by the text that names them; one with a value from the instance (@) is a table."""
     policies: dict[str, Any] = {text: policy_table(parse_policy(text), "policy", plugins) for text in written or []}
     for text, table in policies.items():
         if not any(isinstance(value, str) and value.startswith("@") for value in table.values()):
@@ -162,7 +162,7 @@ def read_policies(written: Sequence[str] | None, plugins: dict[str, Any]) -> dic
 
 
 def band_of(choice: WhichBand) -> Band:
-    """What was chosen as shading, as `adadim.report.draw` takes it."""
+    """The chosen shading as `adadim.report.draw` takes it."""
     return "ci" if choice == WhichBand.ci else "std"
 
 
@@ -192,7 +192,7 @@ def run_studies(
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Show what a study warns of in a line each, without the line of code."""
+    """Show each warning of a study in one line, without the line of code."""
     console = stderr()
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)

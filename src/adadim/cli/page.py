@@ -76,8 +76,8 @@ def report(
     """
     places = [place for folder in folders for place in kit.study_folders(folder, levels=2)]
     # A folder may be named twice, in two ways.
-    once = {place.resolve() if isinstance(place, Path) else place: place for place in places}
-    studies = [load(place) for place in once.values()]
+    distinct = {place.resolve() if isinstance(place, Path) else place: place for place in places}
+    studies = [load(place) for place in distinct.values()]
     blocks = [*_claims(studies), *_comparison(studies)]
     heading = title or (title_of(studies[0]) if len(studies) == 1 else "adadim results")
     reruns = {results.name: command for results in studies if (command := _rerun(results))}
@@ -95,13 +95,13 @@ def _rerun(results: Results) -> list[str]:
             names, families = list(results.policies), list(results.instances)
             plan = comparison.study(labels["split"], trials, seed, names, families)
             policies = " ".join(f"--policy {shlex.quote(name)}" for name in names)
-            whole = families == [family.name for family in comparison.FAMILIES if family.split == labels["split"]]
-            groups = [labels["split"]] if whole else families
+            all_families = [family.name for family in comparison.FAMILIES if family.split == labels["split"]]
+            groups = [labels["split"]] if families == all_families else families
             chosen = f"study regret {' '.join(f'--families {shlex.quote(name)}' for name in groups)} {policies}"
         else:
             return []
         stored = Study.from_dict(results.study)
-    except (AdadimError, KeyError):  # varied, or with policies from a plugin: its TOML file says it all
+    except (AdadimError, KeyError):  # varied, or with policies from a plugin: the page has its TOML file
         return []
     same = all(getattr(stored, key) == getattr(plan, key) for key in ("instances", "policies", "record", "only"))
     return [f"adadim {chosen} --trials {trials} --seed {seed}"] if same else []
@@ -127,7 +127,7 @@ def _claims(studies: Sequence[Results]) -> list[Claims]:
     cells = [[row[name] for name in CLAIM_COLUMNS] for row in rows]
     columns = list(CLAIM_COLUMNS.values())
     statistics = Table("The statistics behind the verdicts", text, columns, cells, "verdict", VERDICTS)
-    claims = [(*key, found) for key, found in listed.items()]
+    claims = [(*key, cases) for key, cases in listed.items()]
     return [Claims("The paper's claims", [f"{len(verdicts)} verdicts: {tally}."], claims, statistics)]
 
 
@@ -140,17 +140,17 @@ def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
     families = list(dict.fromkeys((row.split, row.family) for row in rows))
     policies = list(dict.fromkeys(row.policy for row in rows))
     references = list(dict.fromkeys(row.reference for row in rows))
-    at = {id(row): (families.index((row.split, row.family)), policies.index(row.policy)) for row in rows}
+    position = {id(row): (families.index((row.split, row.family)), policies.index(row.policy)) for row in rows}
     text = [
         "Mean regret of a policy on a family of problems, divided by that of the reference on the same instances with "
         "the same noise: blue is better than the reference, red worse. Names end in d*/d; a dash means that the "
         "reference loses nothing. Click a policy to sort by it."
     ]
     ratios = {
-        name: {at[id(row)]: (row.value, row.low, row.high) for row in rows if row.reference == name}
+        name: {position[id(row)]: (row.value, row.low, row.high) for row in rows if row.reference == name}
         for name in references
     }
-    regrets = {at[id(row)]: row.regret for row in rows}
+    regrets = {position[id(row)]: row.regret for row in rows}
     cells = [
         (
             *(s.split, s.policy, s.reference, s.median, s.median_low, s.median_high),
@@ -158,8 +158,8 @@ def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:
         )
         for s in comparison.policy_summaries(parts)
     ]
-    below = ["Every policy over all families of a group. Below 1 means less regret than the reference."]
+    summary_text = ["Every policy over all families of a group. Below 1 means less regret than the reference."]
     return [
         HeatMap("The comparison", text, families, policies, ratios, regrets),
-        Table("The comparison, summarised", below, SUMMARY_COLUMNS, cells, choose="relative to"),
+        Table("The comparison, summarised", summary_text, SUMMARY_COLUMNS, cells, choose="relative to"),
     ]

@@ -31,7 +31,7 @@ What = StrEnum("What", [*FIGURES, "all", *field.TABLES])  # type: ignore[misc]
 WhichFigure = StrEnum("WhichFigure", list(FIGURES))  # type: ignore[misc]
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 
-# The one place in which the command's default is chosen and said; `plan.policies` is the one for Python.
+# The default of the commands; that of Python is in `plan.policies`.
 VARIANT = WhichVariant.released
 ChosenVariant = Annotated[
     WhichVariant,
@@ -209,7 +209,7 @@ def footnote(
     plans = [analysis.footnote_study(v, horizons, trials, seed) for v in variants]
     studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
     points = {v: analysis.footnote_points(results) for v, results in studies.items()}
-    ends = {v: analysis.overtaking(line) for v, line in points.items()}
+    crossings = {v: analysis.overtaking(line) for v, line in points.items()}
     at_paper_size = studies.values() if HORIZON in horizons else ()
     verdicts = [analysis.footnote_claim(results) for results in at_paper_size]
     table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
@@ -225,7 +225,7 @@ def footnote(
             numbers = (str(p.horizon), str(p.dim), str(p.intrinsic_dim), f"{p.half:.4g}", f"{p.footnote:.4g}")
             rows.append([*numbers, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}"])
         kit.stdout().print(kit.compact_table(title, headings, rows, wraps="T", least=5))
-        where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in ends[v].items())
+        where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in crossings[v].items())
         kit.say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(verdicts)
 
@@ -258,7 +258,7 @@ def _variants(variant: WhichVariant) -> list[Variant]:
 
 
 def _changes(settings: Sequence[str] | None) -> dict[str, Any]:
-    """Values given as KEY=VALUE."""
+    """Changes by key, from texts KEY=VALUE."""
     changes: dict[str, Any] = {}
     for text in settings or []:
         key, equals, value = (part.strip() for part in text.partition("="))
@@ -276,7 +276,7 @@ def _varied(study: Study) -> bool:
 
 
 def _results(folder: str | Place) -> list[Results]:
-    """Results of the paper's studies, as they are, among those in a folder."""
+    """Results of the paper's unvaried studies in a folder."""
     stored = [load(path) for path in kit.study_folders(folder)]
     for results, figure, variant in itertools.product(stored, FIGURES, VARIANTS):
         if results.name == study_name(figure, variant) and not results.labels:
@@ -288,7 +288,7 @@ def _results(folder: str | Place) -> list[Results]:
 
 
 def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
-    """Judge the paper's claims on its studies in a folder, unless those just run are varied, and say what next."""
+    """Judge the paper's claims on its studies in a folder, unless those just run are varied; then suggest commands."""
     verdicts: list[Verdict] = []
     if not _varied(plans[0]):
         verdicts = analysis.claims(_results(out))
@@ -300,27 +300,27 @@ def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
         kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
     else:
         kit.say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
-    _say_what_next(plans[0], out)
+    _suggest_commands(plans[0], out)
 
 
-def _say_what_next(study: Study, folder: Place) -> None:
-    """Commands that can be typed as they are printed."""
+def _suggest_commands(study: Study, folder: Place) -> None:
+    """Print commands to type next, each exactly as it can be typed."""
     adadim, quoted = kit.typed_as(), shlex.quote(str(folder))
     variant = "" if study.labels["variant"] == VARIANT else f" --variant {study.labels['variant']}"
     where = "" if folder == Path("results") else f" --out {quoted}"
-    again, rest = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
+    again, options = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
     lines = [
         (f"{adadim} status {quoted}", "what is there"),
         (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
-        (f"{again} {study.trials} --policy recommended{rest}", "with the recommended policy"),
-        (f"{again} {study.trials} --set noise=0.5{rest}", "with more noise"),
+        (f"{again} {study.trials} --policy recommended{options}", "with the recommended policy"),
+        (f"{again} {study.trials} --set noise=0.5{options}", "with more noise"),
         (
             f"{adadim} show {study.labels['figure']}{variant} > mine.toml",
             f"the study, to edit; then: {adadim} run mine.toml",
         ),
     ]
     if study.trials < PAPER_TRIALS:
-        more = f"{again} {PAPER_TRIALS}{rest}"
+        more = f"{again} {PAPER_TRIALS}{options}"
         lines.insert(1, (more, "as many trials as the paper; keeps those that are there"))
     kit.say(f"The picture is {folder / 'figures' / study.name}.png. Next, type one of:")
     for line, why in lines:
@@ -330,7 +330,7 @@ def _say_what_next(study: Study, folder: Place) -> None:
 def _claims_table(verdicts: Iterable[Verdict]) -> Table:
     """A row per claim: unit of the statistic, then verdict, statistic and 95% interval for each variant."""
     header, *rows = analysis.claims_table(
-        verdicts, lambda v: f"[{kit.VERDICT_COLOURS[v.verdict]}]{escape(analysis.entry(v))}[/]"
+        verdicts, lambda v: f"[{kit.VERDICT_COLOURS[v.verdict]}]{escape(analysis.verdict_text(v))}[/]"
     )
     caption = "verdict: statistic [95% interval by bootstrap], in the unit given; positive means that the claim is true"
     table = Table(*(header[:2] + header[3:]), title="The paper's claims", caption=caption, show_lines=True)
@@ -341,7 +341,7 @@ def _claims_table(verdicts: Iterable[Verdict]) -> Table:
 
 def _say_verdicts(verdicts: Iterable[Verdict]) -> None:
     for v in analysis.corrected(verdicts):
-        kit.say(f"{v.claim}, {v.variant}: {analysis.entry(v)} ({v.statistic}; {v.unit})")
+        kit.say(f"{v.claim}, {v.variant}: {analysis.verdict_text(v)} ({v.statistic}; {v.unit})")
 
 
 def _show_rows(name: str, rows: Sequence[field.Row]) -> None:

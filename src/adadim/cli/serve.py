@@ -100,15 +100,15 @@ def copy(
 
     Example: adadim copy shop.db postgresql://shop@db.example/bandits --name shop
 
-    The copy goes on where the agent was when the copying began: same numbers of decisions, same model. Stop those
-    who ask and tell the agent first; what they write meanwhile is not in the copy.
+    The copy goes on where the agent was when the copying began: same numbers of decisions, same model. Stop all
+    processes that use the agent first; what they write meanwhile is not in the copy.
     """
-    here, there = full_address(source, name, optional=True), full_address(target, name, optional=True)
-    copy_agent(here, there)
-    with Agent.open(there) as agent:
+    original, copied = (full_address(address, name, optional=True) for address in (source, target))
+    copy_agent(original, copied)
+    with Agent.open(copied) as agent:
         status = agent.status()
     numbers = f"{status['decisions']:,} decisions with {status['rewards']:,} rewards"
-    kit.say(f"copied {shown_address(here)} to {shown_address(there)}: {numbers}")
+    kit.say(f"copied {shown_address(original)} to {shown_address(copied)}: {numbers}")
 
 
 def backup(

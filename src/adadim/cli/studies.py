@@ -111,7 +111,7 @@ def run(
 
     Example: adadim run study.toml --plugin my_policy.py
     """
-    plan = _read(file, plugin, trials)
+    plan = _read_study(file, plugin, trials)
     if dry_run:
         kit.say(plan.to_toml())
         return
@@ -132,8 +132,8 @@ def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
-        told = ("name", "done", "total", "complete", "current")
-        entries = [{key: getattr(s, key) for key in told} | {"cells": list(map(asdict, s.cells))} for s in statuses]
+        keys = ("name", "done", "total", "complete", "current")
+        entries = [{key: getattr(s, key) for key in keys} | {"cells": list(map(asdict, s.cells))} for s in statuses]
         for entry, s in zip(entries, statuses, strict=True):
             entry["made_by"] = [{**by._asdict(), "blocks": blocks} for by, blocks in s.made_by.items()]
         typer.echo(json.dumps(entries, indent=2))
@@ -193,19 +193,18 @@ def list_policies(
 
     Example: adadim policies LinUCB++
     """
-    kinds = study.policy_kinds()
     if name is not None:
-        entry = _described(name)
+        entry = _policy_entry(name)
         typer.echo(json.dumps(entry, indent=2)) if as_json else _show_policy(entry)
         return
     rows = []
-    for kind_name, kind in kinds.items():
-        first = (inspect.getdoc(kind) or "").split("\n")[0]
-        shown = [
+    for kind_name, kind in study.policy_kinds().items():
+        summary = (inspect.getdoc(kind) or "").split("\n")[0]
+        parameters = [
             str(p).split(": ")[0] + (f"={p.default!r}" if isinstance(p.default, int | float | str | None) else "")
             for p in inspect.signature(kind).parameters.values()
         ]
-        rows.append({"name": kind_name, "what": first, "parameters": shown})
+        rows.append({"name": kind_name, "what": summary, "parameters": parameters})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -215,8 +214,8 @@ def list_policies(
     kit.stdout().print(table)
 
 
-def _described(name: str) -> dict[str, Any]:
-    """What the docstring of a policy says, in parts; `name` is a kind, or what figures call it."""
+def _policy_entry(name: str) -> dict[str, Any]:
+    """The parts of a policy's docstring, and its parameters; `name` is its kind, or a name that figures give it."""
     kinds = study.policy_kinds()
     table = with_kind(parse_policy(name), kinds)
     kind = kinds.get(table["kind"])
@@ -238,7 +237,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def _default(field: Field[Any]) -> str:
-    """The usual value of a parameter as it is written in Python; none where it must be given."""
+    """The default of a parameter as it is written in Python; empty where the parameter is required."""
     if field.default_factory is not MISSING:
         table = to_table(field.default_factory(), defaults=False)
         return f"{table.pop('kind')}({', '.join(f'{key}={value!r}' for key, value in table.items())})"
@@ -270,8 +269,8 @@ def _show_policy(entry: Mapping[str, Any]) -> None:
     kit.say(f"{kit.typed_as()} reproduce fig2a --trials 4 --policy {shlex.quote(entry['written'])}")
 
 
-def _read(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:
-    """The study in a file, checked, with another number of trials if one is given."""
+def _read_study(file: Path, plugin: list[Path] | None, trials: int | None) -> study.Study:
+    """Read and check the study in a file; `trials`, if not None, replaces its number of trials."""
     plugins = kit.load_plugins(plugin)
     plan = study.Study.from_toml(file, plugins=plugins)
     if trials is not None:
@@ -298,8 +297,8 @@ def new_policy(
         raise InvalidValueError(f"NAME must be a name that Python takes for a class, such as MyPolicy, got {name!r}")
     if name in {**study.policy_kinds(), **study.instance_kinds()} or name == "adadim":
         raise InvalidValueError(f"adadim has a {name} of its own; give yours another name")
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # LinUCBMine: lin_ucb_mine.py
-    file = out_file or Path(f"{parted.lower()}.py")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # LinUCBMine: lin_ucb_mine.py
+    file = out_file or Path(f"{words.lower()}.py")
     if file.suffix != ".py":
         raise InvalidValueError(f"--out must end in .py, got {file}")
     if file.exists():

@@ -17,8 +17,8 @@ from adadim.cli import kit
 from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
 
-BATCH = 32  # these problems are small: many replications in lock step share the interpreter's overhead
-NAME = 13  # least width of the column with policies
+BATCH = 32  # replications: these problems are small, and many in lock step share the interpreter's overhead
+NAME_WIDTH = 13  # of the column with policies, at least
 
 Betas = Annotated[list[float] | None, typer.Option("--beta", min=0.5, help="A beta in [0.5, 1); may be repeated.")]
 Deltas = Annotated[
@@ -58,7 +58,7 @@ def frontier(
 
     Example: adadim frontier --beta 0.5 --beta 0.75
     """
-    betas, tapers = beta or analysis.BETAS, taper or ()
+    betas, tapers = beta or analysis.FRONTIER_BETAS, taper or ()
     table = tradeoff.frontier(betas, tapers=tapers)
     paths = report.save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
     if as_json:
@@ -144,7 +144,7 @@ def rates(
 
     Example: adadim rates --trials 8 --horizon 64 --horizon 256 --horizon 1024
     """
-    plugins, betas = kit.load_plugins(plugin), beta or list(plan.BETAS)
+    plugins, betas = kit.load_plugins(plugin), beta or list(plan.RATE_BETAS)
     policies = tradeoff.rate_policies(betas, plan.CORRAL_BETAS if corral_beta is None else corral_beta, scale)
     policies |= kit.read_policies(policy, plugins)
     options: dict[str, Any] = {"horizons": horizon or plan.HORIZONS, "alphas": plan.ALPHAS if alpha is None else alpha}
@@ -168,7 +168,8 @@ def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
         numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
         lines.append([row.policy, *numbers, interval, kit.coloured(row.verdict)])
-    return kit.compact_table("Lower bound: the mean hard regret is at least the bound", headings, lines, "policy", NAME)
+    title = "Lower bound: the mean hard regret is at least the bound"
+    return kit.compact_table(title, headings, lines, "policy", NAME_WIDTH)
 
 
 def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
@@ -179,4 +180,4 @@ def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:
         theory, points = "-" if e.theory is None else f"{e.theory:g}", len(e.horizons) + len(e.saturated)
         counted, saturated = f"{len(e.horizons)} of {points}", " ".join(map(str, e.saturated))
         lines.append([e.policy, f"{e.alpha:g}", *rate, theory, counted, saturated])
-    return kit.compact_table("Measured rates", headings, lines, "policy", NAME)
+    return kit.compact_table("Measured rates", headings, lines, "policy", NAME_WIDTH)

@@ -11,10 +11,10 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 
-FEWEST = 6
+FEWEST_TRIALS = 6
 """Trials from which an interval means something: with fewer, chance alone makes all agree too often (2^-5 > 0.025)."""
 
-RESAMPLES, SHARES = 4000, 2000
+RESAMPLES, WEIGHT_RESAMPLES = 4000, 2000
 
 
 def resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -24,12 +24,12 @@ def resamples(trials: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def generator() -> np.random.Generator:
-    """Fresh source of the draws."""
+    """A new generator of the draws."""
     return np.random.default_rng(20220328)
 
 
-def shares(draw: np.random.Generator, count: int, times: int = SHARES) -> FloatArray:
-    """Share of each of `count` things in each of 2000 resamples, or as many as given."""
+def shares(draw: np.random.Generator, count: int, times: int = WEIGHT_RESAMPLES) -> FloatArray:
+    """Share of each of `count` trials (or targets) in each of `times` resamples, (times, count)."""
     return np.asarray(draw.multinomial(count, np.full(count, 1 / count), size=times) / count)
 
 
@@ -52,7 +52,7 @@ def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     from scipy.special import ndtr, stdtrit  # here, since it takes a while to load and most commands draw nothing
 
     quantile = float(stdtrit(trials - 1, 0.975))
-    if trials < FEWEST:
+    if trials < FEWEST_TRIALS:
         half = quantile * values.std(axis=0, ddof=1) / np.sqrt(trials)
         return mean - half, mean + half
     tail = float(ndtr(-quantile * np.sqrt(trials / (trials - 1))))

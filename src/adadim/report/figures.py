@@ -25,7 +25,7 @@ from adadim.theory import hardness
 Band = Literal["ci", "std"]
 """Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
 
-# What a caption says of the instances, where they share it.
+# Parameters that a caption has, where all instances share them, and their signs.
 SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
 
 COLUMNS = 3
@@ -52,7 +52,7 @@ def summary(results: Results) -> pl.DataFrame:
     ['instance', 'policy', 'time', 'trials', 'mean', 'std', 'ci_low', 'ci_high']
     """
     parts = []
-    for instance, policy in _present(results):
+    for instance, policy in _finished_cells(results):
         times, regret = results.curves(instance, policy)
         mean, std = _statistics(regret)
         half = 1.96 * std / np.sqrt(len(regret))
@@ -72,7 +72,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     for instances), ``axes`` (``x`` and ``y``) and ``looks`` (name to colour, marker and line, see `register_look`).
     """
     one_of(band, "band", ("ci", "std"))
-    cells = _present(results)
+    cells = _finished_cells(results)
     instances = [name for name in results.instances if name in {instance for instance, _ in cells}]
     against_alpha = _same_but_for_dim(results, instances)
     left_out = 0 if against_alpha else max(0, len(instances) - MOST_PANELS)
@@ -94,28 +94,28 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
                     axis.set_title(name_of(results, "panels", instance), fontsize=9, parse_math=False)
         _add_legend(figure, axes[:panels], results)
         trials = [len(results.final(*cell)) for cell in cells]
-        said = [what_was_run(results, instances), _shading(trials, band)]
+        lines = [what_was_run(results, instances), _shading(trials, band)]
         if left_out:
-            said.append(f"the first {panels} of {panels + left_out} instances (the CSV file has all)")
-        heading(figure, title, "\n".join(filter(None, said)))
+            lines.append(f"the first {panels} of {panels + left_out} instances (the CSV file has all)")
+        heading(figure, title, "\n".join(filter(None, lines)))
     return figure
 
 
 def what_was_run(results: Results, instances: Sequence[str]) -> str:
-    """Sizes that the instances share, noise, and the variant: what the caption of a figure says; perhaps nothing."""
+    """Sizes and noise that the instances share, and the variant, for the caption of a figure; perhaps empty."""
     settings = [results.parameters(name) for name in instances]
-    said = []
+    parts = []
     for key, sign in SIZES.items():
         values = {json.dumps(p[key]) for p in settings if key in p}
         if len(values) == 1 and all(key in p for p in settings) and values != {"null"}:
-            said.append(f"{sign} = {settings[0][key]}")
+            parts.append(f"{sign} = {settings[0][key]}")
     if settings and all(p.get("expressive") is True for p in settings):
-        said.append("expressive")
+        parts.append("expressive")
     variant = results.labels.get("variant")
-    return ", ".join([*said, *([variant] if isinstance(variant, str) else [])])
+    return ", ".join([*parts, *([variant] if isinstance(variant, str) else [])])
 
 
-def _present(results: Results) -> list[tuple[str, str]]:
+def _finished_cells(results: Results) -> list[tuple[str, str]]:
     """The cells with at least one trial."""
     cells = [cell for cell in results.cells() if len(results.final(*cell))]
     if not cells:
@@ -133,8 +133,8 @@ def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells:
         drawn = [np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band)]
         every = max(1, len(x) // 8)
         # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
-        first = (i + 1) * every // (len(results.policies) + 1)
-        _add_line(axis, looks[policy], policy, x, drawn, markevery=(first, every), markersize=4)
+        first_marked = (i + 1) * every // (len(results.policies) + 1)
+        _add_line(axis, looks[policy], policy, x, drawn, markevery=(first_marked, every), markersize=4)
     axis.set_xlabel(name_of(results, "axes", "x", "round $t$"))
     axis.set_ylabel(name_of(results, "axes", "y", "cumulative regret (reward units)"))
     tidy(axis, from_zero=True)
@@ -197,12 +197,12 @@ def _shading(trials: Sequence[int], band: Band) -> str:
 def _same_but_for_dim(results: Results, instances: Sequence[str]) -> bool:
     """Whether several instances differ in their intrinsic dimension and in nothing else."""
     settings = [results.parameters(name) for name in instances]
-    rest = [{k: v for k, v in p.items() if k != "intrinsic_dim"} for p in settings]
+    others = [{k: v for k, v in p.items() if k != "intrinsic_dim"} for p in settings]
     dims = {p.get("intrinsic_dim") for p in settings}
     if len(results.cells()) < len(results.instances) * len(results.policies) or None in dims:
         return False
-    alike = 1 < len(dims) == len(settings) and all(r == rest[0] for r in rest)
-    return alike and rest[0].get("horizon", 0) > 1  # alpha is there for those only
+    alike = 1 < len(dims) == len(settings) and all(parameters == others[0] for parameters in others)
+    return alike and others[0].get("horizon", 0) > 1  # alpha is defined for these only
 
 
 def _statistics(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -222,7 +222,7 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> 
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
     The numbers are a table, or results, whose `summary` is written (which says what interval it has). The bytes depend
-    on figure and numbers alone: no dates go in. Each file is written whole or not at all.
+    on figure and numbers alone: the files hold no dates. Each file is written completely or not at all.
     """
     stem = as_place(stem, "stem")
     contents = {kind: picture(figure, kind) for kind in FORMATS}

@@ -88,11 +88,11 @@ COMMON = tuple(LOOKS)[:14]
 # Names of policies (`adadim.policies.names`) that have the look of their kind; the others have one of their own.
 COMMON_NAMES = ("recommended", "evidence", "tapered", "LinUCB Oracle", "LinUCB, told", "LinUCB++ with Corral")
 
-_OWN: dict[str, Look] = {}
+_REGISTERED: dict[str, Look] = {}
 
 
 def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> None:
-    """Give a policy of your own a look for life, by the name of its class; call it in the file that defines it.
+    """Give a policy of your own a fixed look, by the name of its class; call it in the file that defines it.
 
     The colour is written #RRGGBB; the marker is one of matplotlib's one-letter ones, the line "-", "--", "-." or ":".
 
@@ -106,13 +106,13 @@ def register_look(kind: str, colour: str, marker: str, line: str = SOLID) -> Non
         raise InvalidValueError(
             f"{kind} has a look already, which is the same in every figure; register a policy of your own"
         )
-    _OWN[kind] = Look(colour, marker, line)
+    _REGISTERED[kind] = Look(colour, marker, line)
 
 
 def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
-    """Under what a policy has its look: its kind, or `ORACLE`; variants after released code share that of the original.
+    """The key of a policy's look: its kind, or `ORACLE`; variants after released code share that of the original.
 
-    Where only a name is known, that is read: the kind in other letters, perhaps with a number or a word after it.
+    A name alone is read as the kind in other letters, perhaps with a number or a word after it.
 
     >>> key_of("LinUCB++ 0.5"), key_of("smooth-corral"), key_of("MyPolicy:width=0.5"), key_of("LinUCBMine")
     ('LinUCBPlusPlus', 'SmoothCorral', 'MyPolicy', 'LinUCBMine')
@@ -128,8 +128,8 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
 
 
 def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
-    """Look of what `key_of` gives for matplotlib; after turn 0, the first of a kind, with other lines and markers."""
-    look = LOOKS.get(key) or _OWN.get(key) or _by_name(key)
+    """The look of a key (see `key_of`) for matplotlib; after turn 0, with other lines and markers."""
+    look = LOOKS.get(key) or _REGISTERED.get(key) or _by_name(key)
     looks = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "linewidth": width}
     if turn:
         looks["linestyle"] = LINES[(LINES.index(look.line) + turn) % len(LINES)]
@@ -138,11 +138,11 @@ def look_of(key: str, turn: int = 0, width: float = 1.4) -> dict[str, Any]:
 
 
 def looks_of(
-    policies: Mapping[str, Policy | Mapping[str, Any] | str], own: Any = None, width: float = 1.4
+    policies: Mapping[str, Policy | Mapping[str, Any] | str], chosen: Any = None, width: float = 1.4
 ) -> dict[str, dict[str, Any]]:
     """Looks of the policies of one figure, by their names in it, from policies, their tables in a study or their kinds.
 
-    `own` is a study's ``labels["looks"]``: name to a table of colour, marker and line that replaces the policy's look.
+    `chosen` is a study's ``labels["looks"]``: name to a table of colour, marker and line that replaces a policy's look.
     """
     turns: dict[str, int] = {}
     looks = {}
@@ -150,11 +150,11 @@ def looks_of(
         key = key_of(policy)
         turn = turns[key] = turns.get(key, -1) + 1
         looks[name] = look_of(key, turn, width)
-        if isinstance(own, Mapping) and name in own:
+        if isinstance(chosen, Mapping) and name in chosen:
             try:
-                look = Look(**own[name])
+                look = Look(**chosen[name])
             except TypeError as error:
-                text = f"must be a table of colour, marker and line, got {shown(own[name])}"
+                text = f"must be a table of colour, marker and line, got {shown(chosen[name])}"
                 raise InvalidValueError(f"labels.looks.{name}: {text}") from error
             looks[name] |= {"color": look.colour, "marker": look.marker, "linestyle": look.line}
     return looks
@@ -162,14 +162,14 @@ def looks_of(
 
 def _by_common_name(name: str) -> str:
     """Kind that a name such as "LinUCB++ 0.5" or "linucb++released" stands for; the name itself if it is none."""
-    first = name.partition(":")[0]
-    if first.isidentifier() and first not in COMMON_NAMES:
+    name = name.partition(":")[0]  # without parameters
+    if name.isidentifier() and name not in COMMON_NAMES:
         lower = {kind.lower(): kind for kind in LOOKS}
-        return lower.get(first, first) if first.islower() else first
-    letters = _letters(first)
+        return lower.get(name, name) if name.islower() else name
+    letters = _letters(name)
     names = {_letters(kind): kind for kind in LOOKS} | {_letters(key): key_of(NAMES[key]) for key in COMMON_NAMES}
     matching = [written for written in names if letters.startswith(written)]
-    return names[max(matching, key=len)] if matching else first
+    return names[max(matching, key=len)] if matching else name
 
 
 def _letters(name: str) -> str:

@@ -16,17 +16,17 @@ from typing import Any
 
 @contextlib.contextmanager
 def _no_backend() -> Iterator[None]:
-    wanted = os.environ.pop("MPLBACKEND", None)
+    backend = os.environ.pop("MPLBACKEND", None)
     try:
         yield
-        if wanted:
+        if backend:
             import matplotlib
 
-            with contextlib.suppress(ValueError):  # as a reader's own pyplot would find it
-                matplotlib.rcParams["backend"] = wanted
+            with contextlib.suppress(ValueError):  # what the caller's own pyplot would have set
+                matplotlib.rcParams["backend"] = backend
     finally:
-        if wanted is not None:
-            os.environ["MPLBACKEND"] = wanted
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
 
 
 with _no_backend():
@@ -73,8 +73,8 @@ def figure_style() -> contextlib.AbstractContextManager[None]:
 
 
 def heading(figure: Figure, title: str | None, caption: str) -> None:
-    """Above a figure its title, if it has one, and what was run, in as many lines as its width needs."""
-    width = max(40, int(figure.get_figwidth() * 72 / 5.4))  # points to a letter
+    """Write the title, if there is one, and the caption above a figure, in as many lines as its width needs."""
+    width = max(40, int(figure.get_figwidth() * 72 / 5.4))  # letters, of 5.4 points each
     lines = [*([title] if title else []), *caption.split("\n")]
     wrapped = [textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False) for line in lines]
     figure.suptitle("\n".join(wrapped), fontsize=9, parse_math=False)

@@ -15,10 +15,10 @@ def title(results: Results) -> str:
 
 
 def name_of(results: Results, group: str, name: str, otherwise: str | None = None) -> str:
-    """What a policy, an instance ("panels") or one of the "axes" is called: its label, else `otherwise` or its name."""
-    names = results.labels.get(group)
-    written = names.get(name) if isinstance(names, dict) else None
-    return written if isinstance(written, str) else otherwise or name
+    """The label of a policy, an instance ("panels") or one of the "axes"; without one, `otherwise` or its name."""
+    labels = results.labels.get(group)
+    text = labels.get(name) if isinstance(labels, dict) else None
+    return text if isinstance(text, str) else otherwise or name
 
 
 def policy_label(results: Results, policy: str) -> str:

@@ -1,4 +1,4 @@
-"""Studies: what to run (`Study`), who runs it (`run`, with an example), and where results are (`load`, `status`)."""
+"""Studies: what to run (`Study`), running it (`run`, with an example), and its results (`load`, `status`)."""
 
 from adadim.errors import RunError, StoreError, StudyError
 from adadim.study.cells import Cell, Unit

@@ -33,8 +33,8 @@ MOST_NAMES = 3  # of instances that a warning lists
 Span = tuple[int, int]
 """Replications from the first number to one before the second."""
 
-UnitStatus = Literal["computed", "found", "busy"]
-"""What became of a unit: computed now, found stored, or being computed by another process."""
+UnitStatus = Literal["computed", "stored", "busy"]
+"""What became of a unit: computed now, stored before, or being computed by another process."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Unit:
 
 
 class Probe(NamedTuple):
-    """The problem of one replication, with few arms where the generator allows it, and how many arms the whole has."""
+    """The problem of one replication, built with few arms where the generator allows it, and its full sizes."""
 
     problem: Problem
     arms: int
@@ -129,38 +129,38 @@ class Probe(NamedTuple):
 def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
     """Build one replication, which shows whether the parameters fit; with `shrink` one of two arms.
 
-    That asks for a generator whose instances have as many arms as asked for, or so many per level, as adadim's are.
+    To `shrink`, the instances must have as many arms as the parameter says, or so many per level, as adadim's have.
     """
     wanted: Any = params.get("arms")
-    small = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
+    built = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
     try:
-        instance = make_instance(generator, {**params, "arms": small} if "arms" in params else params, [0], seed)
+        instance = make_instance(generator, {**params, "arms": built} if "arms" in params else params, [0], seed)
     except (TypeError, ValueError, MemoryError, OverflowError) as error:
         raise StudyError(f"{where}: {error}") from error
     if not isinstance(instance, Instance | ContextInstance):
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
     problem = instance.problem
-    arms = problem.arms if small == wanted else problem.arms * int(wanted) // PROBE_ARMS
+    arms = problem.arms if built == wanted else problem.arms * int(wanted) // PROBE_ARMS
     base_arms = arms if problem.contextual else arms // len(problem.actions.levels)
     return Probe(problem, arms, base_arms, instance.delay)
 
 
 def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
-    where: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
+    instances: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
-        learner = _started(cell, probes[cell.instance])
+        learner = _start(cell, probes[cell.instance])
         kind = type(cell.policy_object).__name__
-        names = where.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
+        names = instances.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")
-    for (policy, kind, need, sets), names in where.items():
+    for (policy, kind, need, sets), names in instances.items():
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lacking = sets_lacking(kind, need, sets, ", ".join(names[:MOST_NAMES]) + more)
         warn_about_sets(lacking and f"policies.{policy}: {lacking}")
 
 
-def _started(cell: Cell, probe: Probe) -> Learner:
-    """A learner on the problem of a probe, or else on that of the whole instance."""
+def _start(cell: Cell, probe: Probe) -> Learner:
+    """Start a learner on the problem of a probe, or else on that of the full instance."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

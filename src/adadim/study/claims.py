@@ -1,14 +1,14 @@
-"""Who works in a results folder: rights to compute blocks, and the runs that are under way.
+"""Which runs are under way in a results folder, and which blocks each of them may compute.
 
 On disks (`Locks`), a process that computes a block holds a lock on the range of bytes of ``blocks/.lock`` that belongs
 to the block. An empty file ``blocks/.run PROCESS MACHINE`` stands for each run.
 
 In object stores there are no locks (`Leases`). A run puts an object ``runs/RUN`` and writes it anew every few seconds.
-For a block that it is going to compute it puts ``claims/CELL/START-STOP-RUN``, and then looks who else claims a part of
-the block: if a run that is alive does, it takes its own claim back. Each looks after it has put, and stores list what
-was put before, so never do both go on. A run whose object has not changed for `LEASE` seconds is dead, and its claims
-count for nothing. The seconds are those of whoever looks, so clocks need not agree. Should a run that was taken for
-dead wake up, a block is computed twice, with the same bytes.
+For a block that it is going to compute it puts ``claims/CELL/START-STOP-RUN``, and then lists the other claims on a
+part of the block: if one of them belongs to a run that is alive, it takes its own claim back. Each run lists claims
+after it has put its own, and stores list what was put before, so two runs never both go on. A run whose object has not
+changed for `LEASE_SECONDS` is dead, and its claims count for nothing. Each run measures these seconds by its own clock,
+so clocks need not agree. Should a run that was taken for dead wake up, a block is computed twice, with the same bytes.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ if sys.platform != "win32":
 Block = tuple[str, Span]
 """Identifier of a cell, and some of its replications."""
 
-SPEAK_AFTER, SPEAK_EVERY = 3.0, 60.0  # seconds
-POLL, REMOTE_POLL = 0.2, 2.0  # seconds between looks at what another run is computing
+WARN_AFTER_SECONDS, WARN_EVERY_SECONDS = 3.0, 60.0  # of waiting for another run
+POLL_SECONDS, REMOTE_POLL_SECONDS = 0.2, 2.0  # between looks at what another run is computing
 # A cell has 2^20 bytes of the lock file, chosen by its hash; should two cells share them, one waits for the other.
 LOCK_BITS = 20
-RUN = re.compile(r"\.run ([0-9]{1,9}) (.+)")  # process and machine
-LEASE, BEAT = 30.0, 5.0  # seconds
-PAUSE = 1.0  # seconds in which another run, having seen a claim of ours, takes back its own
-CLAIM = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
+RUN_NAME = re.compile(r"\.run ([0-9]{1,9}) (.+)")  # process and machine
+LEASE_SECONDS, HEARTBEAT_SECONDS = 30.0, 5.0
+WITHDRAW_SECONDS = 1.0  # in which another run that has listed our claim takes back its own
+CLAIM_NAME = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
 
 
 class Claims(ABC):
-    """What the runs in a results folder know of each other, and which blocks this process may compute."""
+    """The other runs in a results folder, and the blocks that this process has claimed."""
 
-    poll = POLL
+    poll_seconds = POLL_SECONDS
 
     def __init__(self, folder: Place) -> None:
         self.folder = folder
         self.held: dict[Block, int] = {}  # each with the handle that its lock is on, if it is a lock
-        self._spoken = 0.0  # seconds waited when a wait was last told of
+        self._warned_seconds = 0.0  # how long this wait had lasted when it was last warned of
 
     @abstractmethod
     def take(self, wanted: Sequence[Block]) -> list[bool]:
-        """Claim blocks; False for those of which another process is computing a part. Claims end with the process."""
+        """Claim blocks; gives False for those of which another process computes a part. Claims end with the process."""
 
     @abstractmethod
     def _release(self, block: Block, handle: int) -> None:
@@ -71,11 +71,11 @@ class Claims(ABC):
 
     @abstractmethod
     def registered(self) -> contextlib.AbstractContextManager[None]:
-        """Be listed among the runs."""
+        """List this run among those under way, until the end."""
 
     @abstractmethod
     def others(self) -> list[str]:
-        """The other runs that are under way; what dead ones left is removed."""
+        """The other runs that are under way, as text; removes what dead runs have left."""
 
     @contextlib.contextmanager
     def hold(self, cell: str, span: Span) -> Iterator[bool]:
@@ -92,15 +92,15 @@ class Claims(ABC):
                 with contextlib.suppress(StoreError):
                     self._release(block, self.held.pop(block))
 
-    def waiting(self, seconds: float) -> None:
-        """Say now and then for whom this run waits, having waited for so long."""
-        if seconds < self._spoken:  # another wait
-            self._spoken = 0.0
-        if seconds >= (self._spoken + SPEAK_EVERY if self._spoken else SPEAK_AFTER):
-            self._spoken = seconds
-            whom = " and ".join(self.others()) or "another process"
+    def warn_of_waiting(self, seconds: float) -> None:
+        """Warn now and then that this run has been waiting for other runs, for so many seconds by now."""
+        if seconds < self._warned_seconds:  # another wait
+            self._warned_seconds = 0.0
+        if seconds >= (self._warned_seconds + WARN_EVERY_SECONDS if self._warned_seconds else WARN_AFTER_SECONDS):
+            self._warned_seconds = seconds
+            others = " and ".join(self.others()) or "another process"
             warnings.warn(
-                f"{self.folder}: waiting since {seconds:.0f} s for {whom}, which works in this folder; "
+                f"{self.folder}: waiting since {seconds:.0f} s for {others}, which works in this folder; "
                 "this run goes on when that one is done or ends",
                 StoreWarning,
                 stacklevel=4,
@@ -134,24 +134,24 @@ class Locks(Claims):
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
-        listed = self._listed
+        run_file = self._run_file
         self.others()
         try:
-            listed.touch()
+            run_file.touch()
         except OSError as error:
-            raise explained(error, listed, StoreError) from error
+            raise explained(error, run_file, StoreError) from error
         try:
             yield
         finally:
             with contextlib.suppress(OSError):
-                listed.unlink()
+                run_file.unlink()
 
     def others(self) -> list[str]:
         alive = []
         for name in files.names(self.path.parent, StoreError):
-            if not name.startswith(".run ") or name == self._listed.name:
+            if not name.startswith(".run ") or name == self._run_file.name:
                 continue
-            run = RUN.fullmatch(name)
+            run = RUN_NAME.fullmatch(name)
             if run and is_alive(run[1], run[2]):
                 alive.append(f"process {run[1]} on {run[2]}{_stopped(run[1], run[2])}")
                 continue
@@ -161,14 +161,14 @@ class Locks(Claims):
         return alive
 
     @property
-    def _listed(self) -> Path:
+    def _run_file(self) -> Path:
         return self.path.with_name(f".run {os.getpid()} {socket.gethostname()}")
 
 
 _guard = threading.Lock()
 _users: Counter[int] = Counter()
-"""Handles of lock files, and how many use each. Closing any handle of a file gives up every lock that the process has
-on it, so a file that is open is not opened again, and closed when the last one has done."""
+"""Handles of lock files, and how many claims use each. Closing any handle of a file gives up every lock that the
+process has on it, so an open file is not opened again, and is closed after its last use."""
 
 
 def _open(path: Path) -> int:
@@ -177,9 +177,9 @@ def _open(path: Path) -> int:
         return -1
     with _guard:
         try:
-            there = os.stat(path) if path.exists() else None
-            same = (handle for handle in _users if there and os.path.samestat(there, os.fstat(handle)))
-            handle = next(same, -1)
+            existing = os.stat(path) if path.exists() else None
+            opened = (handle for handle in _users if existing and os.path.samestat(existing, os.fstat(handle)))
+            handle = next(opened, -1)
             if handle < 0:
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -205,7 +205,7 @@ def _lock(handle: int, block: Block, unlock: bool = False) -> None:
 
 
 def is_alive(number: str, host: str) -> bool:
-    """Whether a process may be there; of other machines nothing is known."""
+    """Whether a process may be running; one of another machine always may."""
     if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
         return True
     try:
@@ -228,7 +228,7 @@ def _remove_shared(number: str) -> None:
 
 
 def _stopped(number: str, host: str) -> str:
-    """A note if the process is stopped, which Linux tells."""
+    """A note if the process is stopped, as far as /proc says so; else empty."""
     if host != socket.gethostname():
         return ""
     try:
@@ -238,8 +238,9 @@ def _stopped(number: str, host: str) -> str:
     return f" (which is stopped: kill -CONT {number} lets it go on)" if state == "T" else ""
 
 
-_seen: dict[Url, tuple[bytes, float]] = {}
-"""Objects of other runs: what they held, and since when; for all `Leases` that a worker process is sent one by one."""
+_run_contents: dict[Url, tuple[bytes, float]] = {}
+"""Objects of other runs: their content, and when it was first read. All `Leases` of a process share it, since a worker
+process gets a new one with each unit."""
 
 
 class Leases(Claims):
@@ -247,7 +248,7 @@ class Leases(Claims):
 
     def __init__(self, folder: Url) -> None:
         super().__init__(folder)
-        self.url, self.poll, self.run = folder, REMOTE_POLL, secrets.token_hex(8)
+        self.url, self.poll_seconds, self.run = folder, REMOTE_POLL_SECONDS, secrets.token_hex(8)
 
     def take(self, wanted: Sequence[Block]) -> list[bool]:
         rivals = self._rivals(wanted)
@@ -255,11 +256,12 @@ class Leases(Claims):
         files.write_objects({self._object(block): b"" for block in free}, StoreError)
         self.held |= dict.fromkeys(free, -1)
         rivals |= self._rivals(free)
-        # Two runs that meet would both give way: the one of the lower number looks again when the other has done so.
-        met = [block for block in free if rivals[block] and min(rivals[block]) > self.run]
-        if met:
-            time.sleep(PAUSE)
-            rivals |= self._rivals(met)
+        # Two runs that claim a block at once would both withdraw: the one of the lower number lists the claims again
+        # when the other has withdrawn.
+        contested = [block for block in free if rivals[block] and min(rivals[block]) > self.run]
+        if contested:
+            time.sleep(WITHDRAW_SECONDS)
+            rivals |= self._rivals(contested)
         self.drop(*(block for block in free if rivals[block]))
         return [block in self.held for block in wanted]
 
@@ -268,18 +270,18 @@ class Leases(Claims):
 
     @contextlib.contextmanager
     def registered(self) -> Iterator[None]:
-        """Be listed among the runs, and alive, until this ends."""
-        listed, ended = self.url / "runs" / self.run, threading.Event()
+        """List this run among those under way, and keep it alive, until the end."""
+        run_object, ended = self.url / "runs" / self.run, threading.Event()
         text = f"process {os.getpid()} on {socket.gethostname()}"
 
         def beat() -> None:
             count = 0
-            while not ended.wait(BEAT):
+            while not ended.wait(HEARTBEAT_SECONDS):
                 count += 1
                 with contextlib.suppress(StoreError):  # the network may come back
-                    files.write_atomic(listed, f"{text}, {count}\n".encode(), StoreError)
+                    files.write_atomic(run_object, f"{text}, {count}\n".encode(), StoreError)
 
-        files.write_atomic(listed, f"{text}, 0\n".encode(), StoreError)
+        files.write_atomic(run_object, f"{text}, 0\n".encode(), StoreError)
         thread = threading.Thread(target=beat, name="adadim-alive", daemon=True)
         thread.start()
         try:
@@ -288,7 +290,7 @@ class Leases(Claims):
             ended.set()
             thread.join()
             with contextlib.suppress(StoreError):
-                files.remove(listed, StoreError)
+                files.remove(run_object, StoreError)
 
     def others(self) -> list[str]:
         runs = [run for run in files.names(self.url / "runs", StoreError) if run != self.run]
@@ -300,14 +302,14 @@ class Leases(Claims):
         return self.url / "claims" / cell / f"{start:06d}-{stop:06d}-{self.run}"
 
     def _rivals(self, blocks: Sequence[Block]) -> dict[Block, set[str]]:
-        """Other runs, alive, that claim a part of each block; what the dead left is removed."""
+        """Other runs, alive, that claim a part of each block; removes the claims of dead runs."""
         claims: dict[str, list[tuple[int, int, str]]] = {}
         living: dict[str, bool] = {}
         for cell in {cell for cell, _ in blocks}:
             folder = self.url / "claims" / cell
             claims[cell] = []
             for name in files.names(folder, StoreError):
-                match = CLAIM.fullmatch(name)
+                match = CLAIM_NAME.fullmatch(name)
                 if match is None or match[3] == self.run:
                     continue
                 if match[3] not in living:
@@ -322,19 +324,19 @@ class Leases(Claims):
         }
 
     def _content_if_alive(self, run: str) -> bytes | None:
-        """What the object of a run holds, if it is there and has changed lately; if it has not, it is removed."""
-        listed = self.url / "runs" / run
+        """The content of a run's object, if there is one that has changed lately; one that has not is removed."""
+        run_object = self.url / "runs" / run
         try:
-            content = files.read(listed, StoreError)
+            content = files.read(run_object, StoreError)
         except StoreError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            _seen.pop(listed, None)
+            _run_contents.pop(run_object, None)
             return None
-        before, since = _seen.get(listed, (b"", 0.0))
+        before, since = _run_contents.get(run_object, (b"", 0.0))
         if content != before:
-            _seen[listed] = (content, time.monotonic())
-        elif time.monotonic() - since > LEASE:
-            files.remove(listed, StoreError)
+            _run_contents[run_object] = (content, time.monotonic())
+        elif time.monotonic() - since > LEASE_SECONDS:
+            files.remove(run_object, StoreError)
             return None
         return content

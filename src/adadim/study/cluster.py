@@ -2,8 +2,8 @@
 
 Blocks go out as tasks, twice as many as the workers can do at a time, so that several clients can share a folder. A
 cell travels pickled, with classes and functions of the user's own by value, and is unpacked only where the versions are
-the client's. What comes back is stored by this process, or has been stored by the worker; the claims are held here. A
-worker that dies takes nothing with it but what it was computing: Dask gives that to another.
+the client's. What comes back is stored by this process, or has been stored by the worker; this process holds the
+claims. When a worker dies, Dask gives the blocks that it was computing to another; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the
 LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
-CONNECT = 20.0  # seconds to reach a scheduler, and to see a first worker
-COUNT = 5.0  # seconds between looks at how many workers there are
-SPEAK = 30.0  # seconds without workers after which that is said, again and again
-AHEAD = 2  # blocks sent out for each that can be computed now: the next one is there when a worker has finished
-QUEUED = 2.0  # seconds of work to have with the cluster at least: sending out a block at a time costs more
+CONNECT_SECONDS = 20.0  # to reach a scheduler, and to see a first worker
+COUNT_SECONDS = 5.0  # between two counts of the workers
+WARN_SECONDS = 30.0  # without workers before a warning, and between two warnings
+BLOCKS_PER_SLOT = 2  # sent out for each that can be computed now: the next one is there when a worker has finished
+QUEUED_SECONDS = 2.0  # of work to have with the cluster at least: sending out a block at a time costs more
 
 
 @contextmanager
 def connected(cluster: str | Client) -> Iterator[Client]:
-    """A client of a cluster, given as in `run`: that client itself, or one for as long as this lasts."""
+    """A client of a cluster, which is named as in `run`; one that is made here is closed in the end."""
     if isinstance(cluster, Client) and not cluster.asynchronous:
         yield cluster
     elif isinstance(cluster, str) and (local := LOCAL.fullmatch(cluster)):
@@ -68,7 +68,7 @@ def connected(cluster: str | Client) -> Iterator[Client]:
             yield client
     elif isinstance(cluster, str) and ADDRESS.fullmatch(cluster):
         try:
-            client = Client(cluster, timeout=CONNECT, set_as_default=False)
+            client = Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise RunError(f"cluster {cluster}: no scheduler answers there ({error})") from error
         with client:
@@ -102,21 +102,21 @@ class Cluster(Engine):
             self._check_memory(workers)
         self._slots = {address: fact.gpus if device != "cpu" else fact.threads for address, fact in workers.items()}
         self.jobs = sum(self._slots.values())
-        # `plan` divides memory between jobs; what is known here is the memory for one.
+        # `plan` divides memory between jobs; workers say how much there is for one.
         self.memory = self.jobs * min(fact.memory / fact.threads for fact in workers.values())
         self._packed: dict[str, bytes] = {}
-        self._made = self._begun = self._counted = time.monotonic()
-        self._done = self._replications = 0
+        self._created_at = self._compute_began_at = self._counted_at = time.monotonic()
+        self._blocks_done = self._replications_done = 0
 
     def pace(self) -> str:
-        rate = self._replications / max(time.monotonic() - self._made, 1.0)
+        rate = self._replications_done / max(time.monotonic() - self._created_at, 1.0)
         return f"{len(self._slots)} workers, {rate:.3g} trials/s"
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         if self.folder is not None:
             self._check_shared()
         waiting, running, killed = deque(units), dict[Future, Unit](), None
-        self._begun, self._done = time.monotonic(), 0
+        self._compute_began_at, self._blocks_done = time.monotonic(), 0
         done = distributed.as_completed(loop=self.client.loop)
         try:
             while waiting or running:
@@ -137,11 +137,11 @@ class Cluster(Engine):
                             self.store.write(unit, result)
                         self.store.claims.drop(unit.block)
                         future.release()
-                        self._done += 1
+                        self._blocks_done += 1
                         if isinstance(result, distributed.KilledWorker):
                             killed = result
                         else:
-                            self._replications += unit.stop - unit.start
+                            self._replications_done += unit.stop - unit.start
                             yield unit, "computed"
         finally:
             if running:  # stopped early: nothing of this run stays with the cluster
@@ -168,8 +168,8 @@ class Cluster(Engine):
         )
 
     def _results(self, futures: Sequence[Future], running: Mapping[Future, Unit]) -> Iterator[tuple[Future, Any]]:
-        """Futures with what they gave: bytes, None, or that worker after worker died of it."""
-        # One that was done a moment ago may be lost by now, with its worker: gathering waits until it is done again.
+        """Futures with their results: bytes, None, or the error if worker after worker died of it."""
+        # A result may have been lost with its worker since: gathering waits until it is computed again.
         good = [future for future in futures if future.status not in ("error", "cancelled")]
         results = dict(zip(good, self._gathered(good), strict=True))
         for future in futures:
@@ -196,61 +196,61 @@ class Cluster(Engine):
 
     def _next(self, done: Any) -> list[Future]:
         """Futures that are done, as soon as there are some."""
-        begun = spoken = time.monotonic()
+        begun = warned = time.monotonic()
         pause = 0.001
         while not done.has_ready():
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
             self._count()
             if self._slots:
-                begun = spoken = time.monotonic()
-            elif time.monotonic() - spoken > SPEAK:
-                spoken = time.monotonic()
+                begun = warned = time.monotonic()
+            elif time.monotonic() - warned > WARN_SECONDS:
+                warned = time.monotonic()
                 message = (
-                    f"the cluster has had no workers for {spoken - begun:.0f} s; this run goes on when it has some"
+                    f"the cluster has had no workers for {warned - begun:.0f} s; this run goes on when it has some"
                 )
                 warnings.warn(message, StoreWarning, stacklevel=5)
         ready: list[Future] = done.next_batch(block=True)
         return ready
 
     def _count(self) -> None:
-        """See now and then how many workers there are."""
-        if time.monotonic() - self._counted > COUNT:
+        """Count the workers, if the last count was a while ago."""
+        if time.monotonic() - self._counted_at > COUNT_SECONDS:
             now = self.client.nthreads()
             self._slots = now if self.device == "cpu" else {name: self._slots.get(name, 1) for name in now}
-            self._counted = time.monotonic()
+            self._counted_at = time.monotonic()
             cluster = self.client.cluster
             if isinstance(cluster, distributed.LocalCluster) and len(cluster.workers) < len(cluster.worker_spec):
-                cluster.scale(len(cluster.worker_spec))  # starts again who was given up, having been away for long
+                cluster.scale(len(cluster.worker_spec))  # starts again workers that Dask gave up
 
     def _window(self) -> int:
         """How many blocks to have with the cluster now."""
         self._count()
-        rate = self._done / max(time.monotonic() - self._begun, 1.0)
-        return max(2, AHEAD * sum(self._slots.values()), int(QUEUED * rate))
+        rate = self._blocks_done / max(time.monotonic() - self._compute_began_at, 1.0)
+        return max(2, BLOCKS_PER_SLOT * sum(self._slots.values()), int(QUEUED_SECONDS * rate))
 
     def _workers(self, folder: Place | None = None) -> dict[str, Facts]:
         """What every worker says about itself; raises unless all have what this process has."""
         try:
-            self.client.wait_for_workers(1, timeout=CONNECT)
+            self.client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except (TimeoutError, distributed.TimeoutError) as error:
             raise RunError(f"the cluster at {self.client.scheduler.address} has no workers") from error
         workers: dict[str, Facts] = {}
-        for address, said in self.client.run(facts, folder, on_error="return").items():
-            if isinstance(said, OSError):  # it is dying
+        for address, answer in self.client.run(facts, folder, on_error="return").items():
+            if isinstance(answer, OSError):  # the worker is ending
                 continue
-            if isinstance(said, BaseException):
-                raise RunError(f"worker {address} cannot run adadim {versions()['adadim']}: {said}") from said
-            if reason := disagreement(said.versions, versions()):
+            if isinstance(answer, BaseException):
+                raise RunError(f"worker {address} cannot run adadim {versions()['adadim']}: {answer}") from answer
+            if reason := disagreement(answer.versions, versions()):
                 raise RunError(f"worker {address} has {reason}; install the same on both")
-            workers[address] = said
+            workers[address] = answer
         if not workers:
             raise RunError(f"the workers of the cluster at {self.client.scheduler.address} do not answer")
         return workers
 
     def _check_shared(self) -> None:
         for address, fact in self._workers(self.folder).items():
-            if not fact.sees:
+            if not fact.sees_folder:
                 raise RunError(f"worker {address} does not see {self.folder}; leave out 'shared', or mount it there")
 
     def _check_memory(self, workers: Mapping[str, Facts]) -> None:
@@ -274,21 +274,21 @@ class Facts:
     memory: float  # bytes that it may use
     threads: int  # tasks that it does at the same time
     gpus: int  # how many it offers, as Dask's resource GPU
-    sees: bool  # whether the results folder asked for is there
+    sees_folder: bool  # whether the results folder in question is there
 
 
 def perform(
-    packed: bytes, span: Span, wanted: dict[str, str], device: str, folder: Place | None = None
+    packed: bytes, span: Span, client_versions: dict[str, str], device: str, folder: Place | None = None
 ) -> bytes | None:
     """Compute replications of a cell: gives the file of the block, or writes it to a results folder and gives None."""
-    if reason := disagreement(versions(), wanted):
+    if reason := disagreement(versions(), client_versions):
         raise RunError(f"a worker has {reason}; install the same on both")
     unit = Unit(_unpacked(packed), *span)
     store = None if folder is None else Store(folder)
-    if store is not None and exists(store.path(*unit.block)):  # whoever wrote it died before telling
+    if store is not None and exists(store.path(*unit.block)):  # by a worker that died before it reported it
         return None
     if device == "cpu":
-        with _memory().taken((unit.stop - unit.start) * unit.cell.replication_bytes, unit):
+        with _memory().reserved((unit.stop - unit.start) * unit.cell.replication_bytes, unit):
             regret = regret_of(unit, unit.make)
     else:
         regret = device_regret(unit, check_device(device))
@@ -302,36 +302,36 @@ def perform(
 def facts(folder: Place | None = None, dask_worker: Any = None) -> Facts:
     """What a worker says about itself, and whether it sees a results folder; Dask passes the worker."""
     state = dask_worker.state
-    sees = folder is None or exists(Store(folder).manifest)
-    return Facts(versions(), _limit(dask_worker), state.nthreads, int(state.total_resources.get("GPU", 0)), sees)
+    sees_folder = folder is None or exists(Store(folder).manifest)
+    return Facts(versions(), _limit(dask_worker), state.nthreads, int(state.total_resources.get("GPU", 0)), sees_folder)
 
 
 def dask_setup(worker: Any) -> None:
-    """What Dask calls first in a worker that `cluster` has started: it leaves Ctrl-C to the client."""
+    """Leave Ctrl-C to the client; Dask calls this first in a worker that `connected` has started."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def free_gpu(device: str) -> tuple[int, int]:
-    """Bytes of this worker's GPU that are free, and all."""
+    """Bytes of this worker's GPU: free, and in all."""
     return gpu_memory(check_device(device))
 
 
 @cache
 def versions() -> dict[str, str]:
-    """What decides the bytes of a block, besides the study: this package, to the letter, and what it computes with."""
+    """What decides the bytes of a block, besides the study: the source of this package, and what it computes with."""
     source = digest_of(PACKAGE.rglob("*.py"), PACKAGE)
     installed = {name: version(name) for name in DECIDING}
     python = ".".join(platform.python_version_tuple()[:2])
     return {"adadim": version("adadim"), "source": source, "Python": python, **installed}
 
 
-def disagreement(there: dict[str, str], here: dict[str, str]) -> str:
+def disagreement(worker: dict[str, str], client: dict[str, str]) -> str:
     """How the versions of a worker differ from the client's, as text; empty if they do not."""
-    for name, wanted in here.items():
-        if there.get(name) != wanted:
+    for name, version_here in client.items():
+        if worker.get(name) != version_here:
             if name == "source":
-                return f"another adadim {there['adadim']} than the client (its source files differ)"
-            return f"{name} {there.get(name, '(none)')}, and the client {name} {wanted}"
+                return f"another adadim {worker['adadim']} than the client (its source files differ)"
+            return f"{name} {worker.get(name, '(none)')}, and the client {name} {version_here}"
     return ""
 
 
@@ -343,15 +343,15 @@ def _unpacked(packed: bytes) -> Cell:
 
 @dataclass
 class Memory:
-    """Bytes of a worker that running blocks may take together; who finds too little waits."""
+    """Bytes of a worker that running blocks may take together; a block waits until there is enough for it."""
 
     capacity: float
     used: float = 0.0
     changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
     @contextmanager
-    def taken(self, needed: float, what: object) -> Iterator[None]:
-        """Have so many bytes, as soon as others have given back enough."""
+    def reserved(self, needed: float, what: object) -> Iterator[None]:
+        """Reserve so many bytes, as soon as other blocks have released enough."""
         if needed > self.capacity:
             raise RunError(
                 f"{what}: needs about {needed / GIB:.3g} GiB, and blocks on this worker may take "
@@ -369,13 +369,13 @@ class Memory:
 
 
 _memories: dict[str, Memory] = {}
-_making = threading.Lock()
+_memories_lock = threading.Lock()
 
 
 def _memory() -> Memory:
-    """That of the worker whose thread this is."""
+    """The memory of the worker in whose thread this runs."""
     worker = distributed.get_worker()
-    with _making:
+    with _memories_lock:
         return _memories.setdefault(worker.address, Memory(SHARE * _limit(worker)))
 
 

@@ -1,8 +1,8 @@
-"""Who computes units and stores what comes of it: this process, several through joblib, or a GPU.
+"""Engines, which compute units and store the results: this process, several through joblib, or a GPU.
 
 Worker processes import nothing that their parent could not: Python would put the current folder first on the path of
 each. They end with their parent, however it ends, and leave Ctrl-C to it. A GPU has hundreds of replications in lock
-step: units that differ in their instance alone run together, whatever d* they have, since it is no slower for it.
+step: units that differ in their instance alone run together, whatever d* they have, which makes it no slower.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from adadim.policies.assumptions import without_warning_about_sets
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded
 
-WATCH = 0.5  # seconds between looks at whether the parent lives
+WATCH_SECONDS = 0.5  # between looks at whether the parent lives
 SHARE = 0.5  # of the memory of a machine or worker, for all units together
 GPU_SHARE = 0.8  # of a GPU's free memory
 CHUNK = 8  # replications of an instance for a GPU that one thread makes
-REPORT = 0.25  # seconds between two reports of rounds played
+REPORT_SECONDS = 0.25  # between two reports of rounds played
 
 InstanceKey = tuple[str, int, int]
 """Name of an instance, its first replication and the one after the last."""
 
 
 class Engine:
-    """Who computes the units of a study: processes here, a GPU, or a cluster (`cluster`)."""
+    """Computes the units of a study: by processes of this machine, a GPU, or a cluster (`cluster`)."""
 
     jobs = 1  # units computed at the same time
     batch: int | None = None  # largest number of replications in a unit, if it is not for `executor.plan` to choose
@@ -117,7 +117,7 @@ def reporter(folder: Path | None, unit: Unit) -> Report:
 
     def report(done: int, horizon: int) -> None:
         nonlocal written
-        if (now := time.monotonic()) - written < REPORT:
+        if (now := time.monotonic()) - written < REPORT_SECONDS:
             return
         written = now
         with contextlib.suppress(OSError):  # the folder may be gone, or that of another machine
@@ -152,24 +152,24 @@ def _failures_explained(unit: Unit, device: str = "", count: int = 0) -> Iterato
         raise RunError(f"{where}: {type(error).__name__}: {error}{hint}") from error
 
 
-_last: tuple[str, Instance] | None = None
+_last_instance: tuple[str, Instance] | None = None
 
 
 def _instance(unit: Unit) -> Instance:
-    """The unit's instance, which the unit before it often has used too."""
-    global _last
+    """The unit's instance, which is kept, since the next unit often has the same."""
+    global _last_instance
     key = f"{unit.cell.identity['instance']} {unit.cell.seed} {unit.start} {unit.stop}"
-    if _last is None or _last[0] != key:
-        _last = None  # frees the memory before the next one is built
-        _last = key, unit.make()
-    return _last[1]
+    if _last_instance is None or _last_instance[0] != key:
+        _last_instance = None  # frees the memory before the next one is built
+        _last_instance = key, unit.make()
+    return _last_instance[1]
 
 
 _watching: set[int] = set()
 
 
 def begin(parent: int) -> None:
-    """What a worker does first: end when the process `parent` does, and let that one see to Ctrl-C."""
+    """Make a worker end when the process `parent` does, and leave Ctrl-C to that one; called first in each worker."""
     if os.getpid() == parent or parent in _watching:
         return
     _watching.add(parent)
@@ -182,13 +182,13 @@ def begin(parent: int) -> None:
 def _watch(parent: int) -> None:
     """End this process when it has another parent than `parent`: that one is gone."""
     while os.getppid() == parent:
-        time.sleep(WATCH)
+        time.sleep(WATCH_SECONDS)
     os._exit(1)
 
 
 @contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """A variable that processes started meanwhile inherit."""
+    """Set an environment variable for processes that are started meanwhile."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -202,7 +202,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait: processes started meanwhile never see it, and so die of it nowhere in their imports."""
+    """Hold Ctrl-C back: processes started meanwhile inherit that, so none is interrupted during its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -214,7 +214,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def gpu_memory(device: str) -> tuple[int, int]:
-    """Bytes of a GPU's memory that are free, and all."""
+    """Bytes of a GPU's memory: free, and in all."""
     import torch
 
     free, total = torch.cuda.mem_get_info(torch.device(device))
@@ -227,7 +227,7 @@ def device_regret(unit: Unit, device: str) -> Any:
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
-    """Replications of the largest cell that fit on a GPU in lock step; one elsewhere has `memory` free, and in all."""
+    """Replications of the largest cell that fit on a GPU in lock step; `memory` is as from `gpu_memory`."""
     free, total = gpu_memory(device) if memory is None else memory
     largest = max(cells, key=lambda cell: cell.replication_bytes)
     fit = int(GPU_SHARE * free / largest.replication_bytes)
@@ -247,51 +247,54 @@ def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | N
 class GpuEngine(Engine):
     """A GPU of this machine, with at most `batch` replications in lock step."""
 
+    batch: int
+
     def __init__(self, store: Store, device: str, batch: int) -> None:
         self.store, self.device, self.batch = store, device, batch
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
-        for together in _batches(units, self.batch):
-            made: dict[InstanceKey, Instance] = {}
-            for of_one_policy in _grouped(together, lambda unit: (str(unit.cell.identity["policy"]), unit.cell.times)):
-                claimed = self.store.claim(of_one_policy)
+        for batch_units in _batches(units, self.batch):
+            instances: dict[InstanceKey, Instance] = {}
+            for policy_units in _grouped(batch_units, lambda u: (str(u.cell.identity["policy"]), u.cell.times)):
+                claimed = self.store.claim(policy_units)
                 wanted = [unit for unit, status in claimed if status is None]
                 try:
                     yield from ((unit, status) for unit, status in claimed if status is not None)
-                    for group in _joinable(wanted, made, self.device):
-                        regret = _regret_on(self.device, group, made)
+                    for group in _joinable(wanted, instances, self.device):
+                        regret = _regret_on(self.device, group, instances)
                         for unit in group:
-                            here, regret = regret[: unit.stop - unit.start], regret[unit.stop - unit.start :]
-                            self.store.write(unit, encoded(unit, here))
+                            count = unit.stop - unit.start
+                            self.store.write(unit, encoded(unit, regret[:count]))
+                            regret = regret[count:]
                             yield unit, "computed"
                 finally:
                     self.store.claims.drop(*(unit.block for unit in wanted))
 
 
-def _regret_on(device: str, group: Sequence[Unit], made: Mapping[InstanceKey, Instance]) -> Any:
+def _regret_on(device: str, group: Sequence[Unit], instances: Mapping[InstanceKey, Instance]) -> Any:
     """Regret of all replications of the group, one unit after the other."""
     count = sum(unit.stop - unit.start for unit in group)
-    instances = [made[_instance_key(unit)] for unit in group]
-    return regret_of(group[0], lambda: Instance.join(instances), device=device, count=count)
+    joined = [instances[_instance_key(unit)] for unit in group]
+    return regret_of(group[0], lambda: Instance.join(joined), device=device, count=count)
 
 
 def _instance_key(unit: Unit) -> InstanceKey:
     return unit.cell.instance, unit.start, unit.stop
 
 
-def _batches(units: Iterable[Unit], batch: int | None) -> Iterator[list[Unit]]:
+def _batches(units: Iterable[Unit], batch: int) -> Iterator[list[Unit]]:
     """Units on equally large instances, in batches of at most so many replications."""
     for of_one_size in _grouped(units, lambda unit: (unit.cell.arms, unit.cell.dim, unit.cell.horizon)):
-        together: list[Unit] = []
+        batch_units: list[Unit] = []
         replications = 0
         for on_same_instance in _grouped(of_one_size, _instance_key):
             count = on_same_instance[0].stop - on_same_instance[0].start
-            if together and replications + count > (batch or math.inf):
-                yield together
-                together, replications = [], 0
-            together += on_same_instance
+            if batch_units and replications + count > batch:
+                yield batch_units
+                batch_units, replications = [], 0
+            batch_units += on_same_instance
             replications += count
-        yield together
+        yield batch_units
 
 
 def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[list[Unit]]:
@@ -302,15 +305,15 @@ def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[lis
     return list(groups.values())
 
 
-def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: str) -> list[list[Unit]]:
-    """Units whose instances can run together; instances not yet in `made` are put there."""
+def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance], device: str) -> list[list[Unit]]:
+    """Units whose instances can run together; makes those that are not yet in `instances`."""
     groups: list[list[Unit]] = []
     for unit in units:
-        if _instance_key(unit) not in made:
+        if _instance_key(unit) not in instances:
             with _failures_explained(unit, device, sum(x.stop - x.start for x in units)):
-                made[_instance_key(unit)] = _instance_on(device, unit)
+                instances[_instance_key(unit)] = _instance_on(device, unit)
         for group in groups:
-            if made[_instance_key(unit)].joins(made[_instance_key(group[0])]):
+            if instances[_instance_key(unit)].joins(instances[_instance_key(group[0])]):
                 group.append(unit)
                 break
         else:
@@ -320,9 +323,9 @@ def _joinable(units: Sequence[Unit], made: dict[InstanceKey, Instance], device: 
 
 def _instance_on(device: str, unit: Unit) -> Any:
     """The unit's instance on the device, made by all cores."""
-    whole = range(unit.start, unit.stop)
+    replications = range(unit.start, unit.stop)
     with one_thread, ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        chunks = (whole[at : at + CHUNK] for at in range(0, len(whole), CHUNK))
+        chunks = (replications[at : at + CHUNK] for at in range(0, len(replications), CHUNK))
         parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
     if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
         return unit.make().to(device)

@@ -27,7 +27,7 @@ from adadim.core.files import Place
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
 from adadim.study.claims import is_alive
-from adadim.study.engines import REPORT, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
+from adadim.study.engines import REPORT_SECONDS, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
 from adadim.study.results import Results
 from adadim.study.store import Store, missing
 from adadim.study.study import Study
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
-BATCH = 25  # the Python of a step is shared by so many; more would gain little and hold matrices for longer
+BATCH = 25  # replications that share the interpreter's overhead; more would gain little and hold matrices for longer
 
 # Locks on files keep processes apart, not the threads of one process: those take turns in a folder.
 _FOLDER_LOCKS: dict[str, threading.Lock] = {}
@@ -173,8 +173,8 @@ def batch_size(cell: Cell, jobs: int = 1, memory: float | None = None) -> int:
     >>> batch_size(study.cells[0], jobs=2)
     25
     """
-    have = machine_bytes() if memory is None else memory
-    return max(1, min(BATCH, int(SHARE * have / jobs / cell.replication_bytes)))
+    available = machine_bytes() if memory is None else memory
+    return max(1, min(BATCH, int(SHARE * available / jobs / cell.replication_bytes)))
 
 
 def plan(
@@ -198,7 +198,7 @@ def plan(
 def _compute_missing(
     study: Study, store: Store, engine: Engine, progress: Progress, note: Callable[[list[Unit]], list[Unit]] = list
 ) -> None:
-    """Compute units until nothing is missing, also what others compute; `note` hears of each plan and gives it back."""
+    """Compute units until nothing is missing, also of what others compute; `note` is given each plan and returns it."""
 
     def planned() -> list[Unit]:
         return note(plan(study, store.index(), engine.jobs, engine.batch, engine.memory))
@@ -227,8 +227,8 @@ def _compute_missing(
                     "with fewer jobs or a smaller batch"
                 ) from failure
         elif stuck:  # others are computing all that is left
-            store.claims.waiting(time.monotonic() - since)
-            time.sleep(store.claims.poll)
+            store.claims.warn_of_waiting(time.monotonic() - since)
+            time.sleep(store.claims.poll_seconds)
         if not stuck:
             since = time.monotonic()
         units = left
@@ -294,7 +294,7 @@ class RoundCount:
         self._bar.update(self.played(), self._total, self._pace())
 
     def _watch(self) -> None:
-        while not self._over.wait(REPORT):
+        while not self._over.wait(REPORT_SECONDS):
             self._show()
 
 

@@ -27,9 +27,9 @@ Plugins = Mapping[str, Any]
 
 SUPPLIED = ("replications", "seed")  # what a study decides for all of its instances at once
 
-# Parameters that generators have had since later than results have been filed: at these values they are not named, so
-# that results of before are found again.
-LATER: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
+# Parameters that generators got after results had been stored: at these values they are left out of a cell's identity,
+# so that older results are found again.
+LATER_PARAMETERS: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
     >>> policy_kinds()["LinUCB"](dim=3)
     LinUCB(ridge=0.1, bonus='norm', dim=3, ...)
     """
-    return policies.kinds() | {name: value for name, value in (plugins or {}).items() if _usable(value)}
+    return policies.kinds() | {name: value for name, value in (plugins or {}).items() if _is_policy(value)}
 
 
 def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
@@ -63,7 +63,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     ['anisotropic', 'ball', 'biased_arms', 'clicks', 'contexts', 'everyday', 'growing', 'interval', ...]
     """
     library = {name: getattr(instances, name) for name in instances.__all__}
-    return {name: value for name, value in {**library, **(plugins or {})}.items() if _generates(value)}
+    return {name: value for name, value in {**library, **(plugins or {})}.items() if _is_generator(value)}
 
 
 def load_plugin(path: str | Path) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
         for key, value in vars(module).items()
         if not key.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
-        and (_usable(value) or _generates(value))
+        and (_is_policy(value) or _is_generator(value))
     }
     if not defined:
         raise StudyError(
@@ -135,7 +135,7 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
 def check_plugins(plugins: Plugins) -> None:
     """Raise unless every plugin is a policy class or a generator, under a name adadim does not use."""
     for name, value in plugins.items():
-        if not (_usable(value) or _generates(value)):
+        if not (_is_policy(value) or _is_generator(value)):
             raise StudyError(
                 f"plugins.{name}: neither a policy class nor a function that makes instances (one with a parameter "
                 f"'replications'), but {value!r}"
@@ -151,15 +151,15 @@ def check_plugins(plugins: Plugins) -> None:
                     )
 
 
-def _usable(value: Any) -> bool:
+def _is_policy(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Policy) and not inspect.isabstract(value)
 
 
-def _generates(value: Any) -> bool:
+def _is_generator(value: Any) -> bool:
     if not inspect.isfunction(value):
         return False
-    takes = inspect.signature(value).parameters
-    return "replications" in takes and "frame" not in takes  # a study is a text file, which holds no table
+    parameters = inspect.signature(value).parameters
+    return "replications" in parameters and "frame" not in parameters  # a study is a text file, which holds no table
 
 
 def to_spec(policy: Policy) -> Table:

@@ -2,7 +2,7 @@
 
 It is over the bytes of those files, in order of their names, with lines ended by a newline: the same on every machine,
 from a checkout or a wheel. A comment changes it as a formula does; whether numbers changed too, it cannot say. For the
-tables in docs/ `benchmarks/tables.py` finds out, by computing some of each again.
+tables in docs/ `benchmarks/tables.py` checks that, by computing some of each again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1]
 ROOMS = ("core/", "instances/", "models/", "play/", "policies/", "theory.py")
 # What only shows, stores or evaluates from logs; all else in these rooms counts.
-WITHOUT = (
+EXCLUDED = (
     "core/display.py",
     "core/files.py",
     "core/on_demand.py",
@@ -40,8 +40,8 @@ class MadeBy(NamedTuple):
     source: str | None
 
     def __str__(self) -> str:
-        told = "which did not record its source" if self.source is None else f"source {self.source}"
-        return f"adadim {self.version}, {told}"
+        source = "which did not record its source" if self.source is None else f"source {self.source}"
+        return f"adadim {self.version}, {source}"
 
     @property
     def current(self) -> bool:
@@ -61,7 +61,7 @@ def digest_of(files: Iterable[Path], folder: Path) -> str:
 def source_files(package: Path = PACKAGE) -> list[Path]:
     """The files that can change a number."""
     rooms = (file.relative_to(package).as_posix() for file in package.rglob("*.py"))
-    return [package / name for name in rooms if name.startswith(ROOMS) and name not in WITHOUT]
+    return [package / name for name in rooms if name.startswith(ROOMS) and name not in EXCLUDED]
 
 
 # Taken when the rooms have just been imported: a file that is edited while a study runs does not count.

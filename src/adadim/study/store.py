@@ -45,10 +45,10 @@ RESTORE = "move it away and run the study again, which writes a new one and keep
 REMOVE = "delete it, and running the study again computes it anew"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
-KEY = "adadim"
+METADATA_KEY = "adadim"
 DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
-OURS = b'"block": "'
-BLANK = b'"digest": "' + b"0" * 64 + b'"'
+BLOCK_MARK = b'"block": "'  # in the metadata of every block
+BLANK_DIGEST = b'"digest": "' + b"0" * 64 + b'"'
 ROUNDING = 1e-9  # regret sums differences that are at least 0; less than this below 0 is rounding
 
 
@@ -70,7 +70,7 @@ class Store:
 
     @property
     def key(self) -> str:
-        """What is the same for two names of one folder."""
+        """A text that is the same for all names of one folder."""
         return str(self.folder if isinstance(self.folder, Url) else self.folder.resolve())
 
     def prepare(self, study: Study) -> None:
@@ -87,12 +87,12 @@ class Store:
 
         Blocks that another source computed are removed too if `fresh`, stay if `keep`, and are refused otherwise.
         """
-        damaged, made = self._survey(study)
-        other = {block: by for block, by in made.items() if not by.current}
+        damaged, made_by = self._survey(study)
+        other = {block: by for block, by in made_by.items() if not by.current}
         if other and not fresh and not keep:
             makers = "; ".join(sorted({str(by) for by in other.values()}))
             raise StoreError(
-                f"{self.folder}: {len(other)} of {len(made)} blocks were computed by another source than this "
+                f"{self.folder}: {len(other)} of {len(made_by)} blocks were computed by another source than this "
                 f"({PRESENT}): {makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep "
                 "(keep=True) uses them as they are"
             )
@@ -134,7 +134,7 @@ class Store:
         return spans
 
     def _block_of(self, name: str) -> Block:
-        """Cell and replications that the name of a block says."""
+        """Cell and replications of a block, from the name of its file."""
         if match := BLOCK.fullmatch(name):
             cell, span = match[1], _span(match)
             if span[0] < span[1] <= LARGEST and name == self.path(cell, span).name:
@@ -147,12 +147,12 @@ class Store:
         return self.blocks / f"{cell}-{span[0]:06d}-{span[1]:06d}.parquet"
 
     def read_block(self, cell: str, span: Span) -> tuple[FloatArray, MadeBy]:
-        """Regret of a block and who computed it, see `decode_block`."""
+        """Regret of a block, and which source computed it; see `decode_block`."""
         path = self.path(cell, span)
         return decode_block(path, read(path, StoreError), span)
 
     def write(self, unit: Unit, data: bytes) -> None:
-        """Store the file of a unit, see `encoded`, whole or not at all."""
+        """Store the file of a unit (see `encoded`), completely or not at all."""
         path = self.path(unit.cell.id, unit.span)
         check_digest(path, data)
         write_atomic(path, data, StoreError)
@@ -173,25 +173,25 @@ class Store:
         claimed: list[tuple[Unit, UnitStatus | None]] = []
         for unit, held in zip(units, taken, strict=True):
             status: UnitStatus | None = "busy"
-            if held and not (there := int(present[unit.cell.id][unit.start : unit.stop].sum())):
+            if held and not (count := int(present[unit.cell.id][unit.start : unit.stop].sum())):
                 status = None
             elif held:
-                status = "found" if there == unit.stop - unit.start else "busy"
+                status = "stored" if count == unit.stop - unit.start else "busy"
                 self.claims.drop(unit.block)
             claimed.append((unit, status))
         return claimed
 
     def _survey(self, study: Study) -> tuple[dict[Block, str], dict[Block, MadeBy]]:
-        """The blocks of a study: what is wrong with those that are damaged, and who made the others."""
-        damaged, made = {}, {}
+        """The blocks of a study: what is wrong with those that are damaged, and which source computed the others."""
+        damaged, made_by = {}, {}
         stored = self.index()
         for cell in {cell.id for cell in study.cells}:
             for span in stored.get(cell, []):
                 try:
-                    made[cell, span] = self.read_block(cell, span)[1]
+                    made_by[cell, span] = self.read_block(cell, span)[1]
                 except DamagedBlockError as error:
                     damaged[cell, span] = str(error).partition(";")[0]
-        return damaged, made
+        return damaged, made_by
 
     def _remove(self, block: Block) -> None:
         """Remove a block, unless another process is at work on it."""
@@ -350,29 +350,29 @@ def encoded(unit: Unit, regret: FloatArray) -> bytes:
     meta = {**made_by, "block": unit.id, "cell": unit.cell.identity, "digest": "0" * 64}
     buffer = io.BytesIO()
     frame, text = _frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)
-    _without_panic(Path(unit.id), lambda: frame.write_parquet(buffer, metadata={KEY: text}))
+    _without_panic(Path(unit.id), lambda: frame.write_parquet(buffer, metadata={METADATA_KEY: text}))
     blank = buffer.getvalue()
-    if blank.count(BLANK) != 1:
+    if blank.count(BLANK_DIGEST) != 1:
         raise StoreError(f"block {unit.id}: polars {pl.__version__} writes metadata in a way that adadim does not know")
-    return blank.replace(BLANK, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
+    return blank.replace(BLANK_DIGEST, b'"digest": "' + hashlib.sha256(blank).hexdigest().encode() + b'"')
 
 
 def check_digest(path: Place, data: bytes) -> None:
     """Raise unless a block's file is as it was written."""
     digests = DIGEST.findall(data)
     if len(digests) != 1:
-        if data[:4] == data[-4:] == b"PAR1" and OURS not in data:
+        if data[:4] == data[-4:] == b"PAR1" and BLOCK_MARK not in data:
             raise StoreError(f"{path}: a Parquet file that adadim did not write; move it out of this folder")
         raise _damaged(path, "it is cut or overwritten")
-    if hashlib.sha256(DIGEST.sub(BLANK, data)).hexdigest().encode() != digests[0]:
+    if hashlib.sha256(DIGEST.sub(BLANK_DIGEST, data)).hexdigest().encode() != digests[0]:
         raise _damaged(path, "its content does not agree with its digest")
 
 
 def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, MadeBy]:
-    """Regret in a block's file, (replications, record points), and its maker; raises unless it is what it is called."""
+    """Regret in a block's file, (replications, record points), and its source; raises unless they fit its name."""
     check_digest(path, data)
     written = _without_panic(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
-    meta = check_metadata(_parse(written.get(KEY, ""), path, REMOVE), path)
+    meta = check_metadata(_parse(written.get(METADATA_KEY, ""), path, REMOVE), path)
     if meta["block"] != path.stem:
         raise StoreError(f"{path}: holds {meta['block']!r}, so it was renamed; delete it, and run the study again")
     times = meta["cell"]["times"]
@@ -391,14 +391,14 @@ def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, Made
 
 
 def _impossible(regret: FloatArray) -> str:
-    """What is wrong with some regret, or nothing."""
+    """What is wrong with some regret; empty if nothing is."""
     if not np.isfinite(regret).all():
         return "some regret is NaN or infinite"
     return "some regret is negative" if (regret < -ROUNDING).any() else ""
 
 
 def _without_panic(path: Place, action: Any) -> Any:
-    """What `action` gives; the panics of polars, which are no `Exception`, become ours like its errors."""
+    """The result of `action`; errors of polars and its panics, which are no `Exception`, become `DamagedBlockError`."""
     try:
         return action()
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:

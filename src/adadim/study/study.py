@@ -20,7 +20,7 @@ from adadim.play.simulate import RECORDED_ROUNDS, record_points
 from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
-    LATER,
+    LATER_PARAMETERS,
     SUPPLIED,
     Generator,
     Plugins,
@@ -39,7 +39,7 @@ MOST_POINTS = 1_000_000  # of record
 
 @dataclass(frozen=True)
 class Study:
-    """Which policies to run on which instances, how often, and when to look.
+    """Which policies to run on which instances, how often, and at which rounds to record the regret.
 
     Construction checks what can be checked without running anything: names, kinds, keys, hyper-parameters. `check` also
     builds a small instance of each kind and starts the policies on it. Either raises a `StudyError` that names the key
@@ -196,8 +196,8 @@ class Study:
         Warns
         -----
         SetsWarning
-            The guarantee of a policy needs action sets of another law than those it is to run on. Said once, here; a
-            run says nothing more of it.
+            The guarantee of a policy needs action sets of another law than those it is to run on. A run does not repeat
+            this warning.
 
         Examples
         --------
@@ -238,13 +238,13 @@ class Study:
 
     @cached_property
     def _generators(self) -> dict[str, Generator]:
-        """What makes each instance."""
+        """The generator of each instance."""
         kinds = instance_kinds(self.plugins)
         return {name: kinds[table["kind"]] for name, table in self.instances.items()}
 
     @cached_property
     def _parameters(self) -> dict[str, dict[str, Any]]:
-        """What makes each instance is called with, defaults included."""
+        """The arguments that the generator of each instance is called with, defaults included."""
         complete = {name: codec.parameters_of(self._generators[name]) | table for name, table in self.instances.items()}
         return {name: {k: v for k, v in p.items() if k not in ("kind", *SUPPLIED)} for name, p in complete.items()}
 
@@ -254,29 +254,29 @@ class Study:
     def _cell(self, instance: str, policy: str) -> Cell:
         kind, probe = self.instances[instance]["kind"], self._probes[instance]
         generator, params = self._generators[instance], self._parameters[instance]
-        later = {} if kind in self.plugins else LATER
-        filed = {key: value for key, value in params.items() if key not in later or value != later[key]}
-        written = {"kind": kind, "params": identity(filed, f"instances.{instance}")}
+        later = {} if kind in self.plugins else LATER_PARAMETERS
+        deciding = {key: value for key, value in params.items() if key not in later or value != later[key]}
+        instance_identity = {"kind": kind, "params": identity(deciding, f"instances.{instance}")}
         if kind in self.plugins:
-            written["source"] = codec.source_digest(generator)
+            instance_identity["source"] = codec.source_digest(generator)
         try:
             times = tuple(record_points(self.record, probe.problem.horizon).tolist())
         except ValueError as error:
             raise StudyError(f"record: {error}, on instance {instance!r}") from error
-        built = self._build(policy, instance)
-        whole = {
+        policy_object = self._build(policy, instance)
+        cell_identity = {
             "format": FORMAT,
-            "instance": written,
-            "policy": identity(built, f"policies.{policy}"),
+            "instance": instance_identity,
+            "policy": identity(policy_object, f"policies.{policy}"),
             "seed": self.seed,
             "times": list(times),
         }
         return Cell(
-            id=digest(whole),
+            id=digest(cell_identity),
             instance=instance,
             policy=policy,
-            identity=whole,
-            policy_object=built,
+            identity=cell_identity,
+            policy_object=policy_object,
             times=times,
             seed=self.seed,
             base_arms=probe.base_arms,

@@ -17,7 +17,7 @@ NAMES = {
     "LinUCB++ with Corral": "linucb++corral",
     "LinUCB++": "linucb++",
 }
-EVERYONE = ("oracle", *NAMES.values())
+ALL_POLICIES = ("oracle", *NAMES.values())
 
 
 def noise(trials, *names):
@@ -51,7 +51,7 @@ def world(figure, trials=TRIALS, means=None, spreads=None, late=0.0, late_noise=
     times = np.arange(1, points + 1) * 2500 // points
     regret = {}
     for d in shown.dims:
-        for policy in EVERYONE:
+        for policy in ALL_POLICIES:
             mean, spread = level(figure, d, policy), 0.1 if policy == "linucb++" else 1.0
             for key in (policy, (policy, d)):
                 mean, spread = (means or {}).get(key, mean), (spreads or {}).get(key, spread)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up_figures import CLAIM, EVERYONE, RIVALS, TRIALS, judge, level, noise, row, world
+from made_up_figures import ALL_POLICIES, CLAIM, RIVALS, TRIALS, judge, level, noise, row, world
 
 from adadim import paper
 
@@ -31,7 +31,7 @@ def least(parts):
 
 
 def test_the_interval_of_a_smallest_difference():
-    spreads = dict.fromkeys(EVERYONE, 3.0)
+    spreads = dict.fromkeys(ALL_POLICIES, 3.0)
     near = {("linucb", d): level("fig2b", d, "linucb++") + 1 + d / 10 for d in paper.FIGURES["fig2b"].dims}
     made = world("fig2b", means=near, spreads=spreads)
     found = row(judge({"fig2b": made}), "LinUCB++ has less regret than LinUCB at every alpha", "fig2b")
@@ -59,7 +59,7 @@ def test_the_interval_of_a_smallest_spread():
 
 def test_ties_at_every_alpha_are_undecided():
     # The smallest of seven differences that are 0 in truth is negative in most samples, and more so in a resample.
-    spreads = dict.fromkeys(EVERYONE, 3.0)
+    spreads = dict.fromkeys(ALL_POLICIES, 3.0)
     ties = {("linucb", d): level("fig2b", d, "linucb++") for d in paper.FIGURES["fig2b"].dims}
     claim = "LinUCB++ has less regret than LinUCB at every alpha"
     made = world("fig2b", means=ties, spreads=spreads)

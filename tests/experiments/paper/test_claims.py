@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_figures import CLAIM, EVERYONE, NAMES, TRIALS, judge, level, row, world
+from made_up_figures import ALL_POLICIES, CLAIM, NAMES, TRIALS, judge, level, row, world
 
 from adadim import LinUCB, paper
-from adadim.experiments.paper.analysis import corrected, correction_note, entry
+from adadim.experiments.paper.analysis import corrected, correction_note, verdict_text
 from adadim.report import bootstrap
 from adadim.study import StoreError, Study, load, run
 from made_up_results import MadeUpResults
@@ -29,7 +29,7 @@ def changes(figure, claim):
     dims = paper.FIGURES[figure].dims
     rival = next((NAMES[name] for name in sorted(NAMES, key=len, reverse=True) if name in claim[9:]), None)
     last = dims[-1]
-    wide = dict.fromkeys(EVERYONE, 3.0)
+    wide = dict.fromkeys(ALL_POLICIES, 3.0)
     ours = level(figure, last, "linucb++")
     if re.match(r"LinUCB\+\+ has less regret than .* at d\*", claim):
         return figure, {"means": {rival: ours - 5}}, {"means": {rival: ours}, "spreads": wide}
@@ -44,8 +44,8 @@ def changes(figure, claim):
     if "almost flat" in claim:
         return figure, {"late": 0.5}, {"late": 0.1, "late_noise": 0.05}
     if "same order" in claim:
-        upside_down = {policy: 100 - level(figure, 12, policy) for policy in EVERYONE}
-        ties = {policy: 20 if level(figure, 12, policy) < 45 else 60 for policy in EVERYONE}
+        upside_down = {policy: 100 - level(figure, 12, policy) for policy in ALL_POLICIES}
+        ties = {policy: 20 if level(figure, 12, policy) < 45 else 60 for policy in ALL_POLICIES}
         return figure, {"means": upside_down}, {"means": ties, "spreads": wide}
     if "falls behind" in claim:
         rival = NAMES[re.search("set (.*) falls", claim)[1]]
@@ -238,8 +238,8 @@ def test_holms_correction_by_hand():
     assert [v.survives for v in corrected(by_p[:1])] == [True]
     assert not corrected([replace(made, p=0.001, verdict="undecided")])[0].survives
     weak = corrected(by_p)[0]
-    assert entry(weak).startswith("holds*: ")
-    assert entry(corrected(by_p)[1]).startswith("holds: ")
+    assert verdict_text(weak).startswith("holds*: ")
+    assert verdict_text(corrected(by_p)[1]).startswith("holds: ")
     assert "2 (fig2a theory, " in correction_note(corrected(by_p))
 
 

@@ -9,7 +9,7 @@ from tradeoff_cases import small_rates
 
 from adadim import instances
 from adadim.experiments import tradeoff
-from adadim.experiments.tradeoff.plan import EVERYTHING
+from adadim.experiments.tradeoff.plan import ALL_FEATURES
 from adadim.study import StoreError, Study, load, run
 from adadim.theory import lower_bound_family
 
@@ -24,7 +24,7 @@ def test_rates_study_is_what_it_says():
         "Smooth Corral 0.75",
         "LinUCB",
         "oracle",
-        "oracle" + EVERYTHING,
+        "oracle" + ALL_FEATURES,
         "random",
     ]
     horizons = set()
@@ -49,7 +49,7 @@ def test_rates_study_is_what_it_says():
     for (instance, policy), cell in {(c.instance, c.policy): c for c in plan.cells}.items():
         if policy == "oracle":
             assert cell.policy_object.dim == plan.instances[instance]["intrinsic_dim"]
-        if policy == "oracle" + EVERYTHING:
+        if policy == "oracle" + ALL_FEATURES:
             assert cell.policy_object.dim is None
             assert "hidden" in instance
 

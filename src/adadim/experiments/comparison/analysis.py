@@ -16,12 +16,12 @@ import polars as pl
 
 from adadim.core.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
-NOTHING = 1e-9  # regret that is rounding
-NAMED = 3  # losses that a table lists by name
+ROUNDING = 1e-9  # a regret below is none
+MOST_NAMED = 3  # losses that a table lists by name
 NAN = float("nan")
 
 
@@ -128,22 +128,21 @@ def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, F
 
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
     """Ratio of means, its interval and its resamples."""
-    if theirs[0] <= NOTHING:
+    if theirs[0] <= ROUNDING:
         return NAN, NAN, NAN, np.full(len(ours), NAN)
     # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
-    sample: FloatArray = ours / np.maximum(theirs, NOTHING)
-    low, high = interval(sample[1:]) if trials >= FEWEST else (NAN, NAN)
+    sample: FloatArray = ours / np.maximum(theirs, ROUNDING)
+    low, high = interval(sample[1:]) if trials >= FEWEST_TRIALS else (NAN, NAN)
     return float(sample[0]), low, high, sample
 
 
 def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
-    first = group[0][0]
-    about = (first.split, first.policy, first.reference)
+    about = (group[0][0].split, group[0][0].policy, group[0][0].reference)
     rows = [row for row, _ in group if np.isfinite(row.value)]
     if not rows:
         return PolicySummary(*about, 0, NAN, NAN, NAN, NAN, NAN, NAN, "", NAN, ())
     medians = np.median([sample for row, sample in group if row in rows], axis=0)
-    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= FEWEST else (NAN, NAN)
+    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= FEWEST_TRIALS else (NAN, NAN)
     worst, *_ = order = sorted(rows, key=lambda row: -row.value)
     median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
     unlucky = float(np.average([row.unlucky for row in rows], weights=[row.trials for row in rows]))
@@ -161,14 +160,14 @@ def comparison_markdown(rows: Sequence[Ratio], summaries: Sequence[PolicySummary
         policies = list(dict.fromkeys(row.policy for row in shown))
         lines = []
         for family, group in itertools.groupby(shown, lambda row: row.family):
-            found = {row.policy: ratio_text(row.value) for row in group}
-            lines.append([family, *(found.get(policy, "") for policy in policies)])
+            texts = {row.policy: ratio_text(row.value) for row in group}
+            lines.append([family, *(texts.get(policy, "") for policy in policies)])
         parts.append(markdown_table(["mean regret / oracle's", *policies], lines))
     return "\n".join(parts)
 
 
 def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
-    """Header and a row per policy: the references next to each other."""
+    """Header, and a row per policy with the columns of each reference."""
     used = {s.reference for s in summaries}
     names = {key: name for key, name in ((ORACLE, "oracle"), (PUBLISHED, "LinUCB++")) if key in used}
     header = ["policy"]
@@ -180,7 +179,7 @@ def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
         for reference in names:
             s = next(s for s in summaries if (s.policy, s.reference) == (policy, reference))
             worst, median = (s.worst, s.worst_low, s.worst_high), (s.median, s.median_low, s.median_high)
-            named = [*s.losses[:NAMED], *(["..."] if len(s.losses) > NAMED else [])]
+            named = [*s.losses[:MOST_NAMED], *(["..."] if len(s.losses) > MOST_NAMED else [])]
             losses = f"{len(s.losses)} of {s.families}{': ' if named else ''}{', '.join(named)}"
             unlucky = "–" if np.isnan(s.unlucky) else f"{100 * s.unlucky:.0f}%"
             line += [_interval(*worst), s.worst_family, _interval(*median), unlucky, losses]

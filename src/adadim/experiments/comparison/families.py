@@ -86,41 +86,37 @@ def _data(data: str, dims: Dims, **sizes: Any) -> Named:
 
 def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
     """Member of the lower-bound family at alpha = 1/2, where d = sqrt(T)."""
-    known = {"alpha": 0.5, "delta": delta, "target": target, "intrinsic_dim": dims[0]}
-    return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **known}
+    member = {"alpha": 0.5, "delta": delta, "target": target, "intrinsic_dim": dims[0]}
+    return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **member}
 
 
-def _contexts(law: str, theta: str, dims: Dims, clicks: str = "", **sizes: Any) -> Named:
-    """Features drawn anew each round."""
+def _contexts(law: str, theta: str, dims: Dims, **sizes: Any) -> Named:
+    """Features drawn anew each round; clicks have Bernoulli rewards."""
+    clicks = "clicks-" if sizes.get("rewards") == "bernoulli" else ""
     return _family(f"contexts-{clicks}{law}-{theta}", "contexts", dims, **sizes, law=law, theta=theta)
 
 
-def _context_clicks(law: str, theta: str, dims: Dims, **sizes: Any) -> Named:
-    """Features drawn anew each round, and Bernoulli rewards."""
-    return _contexts(law, theta, dims, clicks="clicks-", rewards="bernoulli", **sizes)
-
-
 def _late(family: Named, never: float = 0.0, **law: Any) -> Named:
-    """The same with rewards that come late."""
+    """A family with rewards that come late."""
     name, instance = family
     when = "-".join(str(value) for value in law.values() if value != "uniform")  # from 200 to 2000: 200-2000
     return f"late-{when}-{name}", {**instance, "delay": {**law, "never": never}}
 
 
 def _everyday(law: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
-    """Problems as users have them: named by law, first and last feature that matters, constant, and what it is."""
+    """Problems as users have them; the name has law, constant, first and last feature that matter, and features."""
     kind = "rounds" if more.get("per_round") else "everyday"
     constant = f"-constant{more['constant']:+g}{'' if more.get('column') else '-hidden'}" if "constant" in more else ""
     name = f"{kind}-{law}{constant}-{more.get('first', 1)}to{dims[0]}/{dims[1]}"
-    known = {"arms": arms, "horizon": horizon, "noise": noise, "law": law, **more}
-    return name, {"kind": "everyday", "dim": dims[1], "intrinsic_dim": dims[0], **known}
+    sizes = {"dim": dims[1], "intrinsic_dim": dims[0], "arms": arms, "horizon": horizon}
+    return name, {"kind": "everyday", **sizes, "noise": noise, "law": law, **more}
 
 
 def _labels(data: str, covariates: int, arms: int, horizon: int) -> Named:
-    """Labels of a real table to guess, by its first components. Nobody knows d*: the oracle has all features."""
+    """Labels of a real table to guess, by its first components; d* is unknown, so the oracle has all features."""
     dim = 1 + arms * (1 + covariates)
-    known = {"data": data, "covariates": covariates, "intrinsic_dim": dim, "horizon": horizon}
-    return f"{data}-{dim}/{dim}", {"kind": "labelled", **known}
+    sizes = {"covariates": covariates, "intrinsic_dim": dim, "horizon": horizon}
+    return f"{data}-{dim}/{dim}", {"kind": "labelled", "data": data, **sizes}
 
 
 DEVELOPMENT = (
@@ -203,6 +199,7 @@ CONTEXTS_HELD_OUT = (
     _labels("yeast", 30, arms=14, horizon=2417),
 )
 
+CLICKS: dict[str, Any] = {"rewards": "bernoulli"}
 SLOW: dict[str, Any] = {"law": "uniform", "least": 200, "most": 2000, "never": 0.1}
 
 LATE_DEVELOPMENT = (
@@ -218,7 +215,7 @@ LATE_DEVELOPMENT = (
     _late(_contexts("gaussian", "uniform", (4, 50), arms=20, horizon=4000, noise=0.1), rounds=1000),
     _late(_contexts("correlated", "flip", (10, 60), arms=10, horizon=3000, noise=0.1), rounds=100, never=0.1),
     _late(_contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), law="geometric", mean=500),
-    _late(_context_clicks("gaussian", "uniform", (5, 30), arms=20, horizon=12_000), **SLOW),
+    _late(_contexts("gaussian", "uniform", (5, 30), **CLICKS, arms=20, horizon=12_000), **SLOW),
 )
 
 LATE_HELD_OUT = (
@@ -229,7 +226,7 @@ LATE_HELD_OUT = (
     _late(_contexts("sphere", "decay", (30, 30), arms=40, horizon=4000, noise=0.3), rounds=100),
     _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=12_000, noise=0.3), **SLOW),
     _late(_contexts("repeated", "heavy", (30, 30), arms=10, horizon=3000, noise=0.3), rounds=1000),
-    _late(_context_clicks("sphere", "decay", (8, 24), arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
+    _late(_contexts("sphere", "decay", (8, 24), **CLICKS, arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
 )
 
 ROUNDS: dict[str, Any] = {"per_round": True}

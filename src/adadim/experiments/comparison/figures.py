@@ -1,4 +1,4 @@
-"""The comparison as a summary that can be read from afar, and as a heat map of everything."""
+"""The comparison as a summary with a line for each policy, and as a heat map of all ratios."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
     shown = [row for row in rows if row.reference == reference and row.policy != reference and row.split == split]
     values: dict[str, FloatArray] = {}
     for policy in dict.fromkeys(row.policy for row in shown):
-        found = np.array([row.value for row in shown if row.policy == policy])
-        if np.isfinite(found).any():
-            values[policy] = found[np.isfinite(found)]
+        finite = [row.value for row in shown if row.policy == policy and np.isfinite(row.value)]
+        if finite:
+            values[policy] = np.array(finite)
     order = sorted(values, key=lambda policy: float(np.median(values[policy])))
     looks = looks_of({policy: policy for policy in values})
-    families = max((len(found) for found in values.values()), default=0)
+    count = max((len(ratios) for ratios in values.values()), default=0)
     with figure_style():
         figure = Figure(figsize=(7.6, 0.27 * len(order) + 1.5), layout="constrained")
         axis = figure.subplots()
@@ -61,7 +61,7 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
         axis.set_yticks(range(len(order)), order, fontsize=9)
         axis.set_xlabel(f"mean regret / that of {reference}   (left is better; large mark: median over families)")
         tidy(axis)
-        heading(figure, None, f"{families} {split} families of problems, {_trials(shown)}, same instances and noise")
+        heading(figure, None, f"{count} {split} families of problems, {_trials(shown)}, same instances and noise")
     return figure
 
 
@@ -105,15 +105,15 @@ def _grid(rows: Sequence[Ratio], policies: Sequence[str]) -> tuple[list[str], Fl
         values[families.index(row.family), policies.index(row.policy)] = row.value
     extra = np.full((2, len(policies)), np.nan)
     for j, column in enumerate(values.T):
-        if (known := column[np.isfinite(column)]).size:
-            extra[:, j] = np.median(known), known.max()
+        if (finite := column[np.isfinite(column)]).size:
+            extra[:, j] = np.median(finite), finite.max()
     return [*map(_label, families), "median", "worst"], np.vstack([values, extra])
 
 
 def _label(family: str) -> str:
-    """Name of a family and what it does not say; d* and d are in the name."""
-    known = {f.name: f.instance for f in families.FAMILIES}.get(family, {})
-    sizes = [f"{sign} {known[key]:g}" for key, sign in (("horizon", "T"), ("noise", "σ")) if key in known]
+    """Name of a family, which has d* and d, with its horizon and noise."""
+    instance = {f.name: f.instance for f in families.FAMILIES}.get(family, {})
+    sizes = [f"{sign} {instance[key]:g}" for key, sign in (("horizon", "T"), ("noise", "σ")) if key in instance]
     return ", ".join([family, *sizes])
 
 

@@ -23,7 +23,7 @@ from adadim.study import Study, from_spec, to_spec
 T = TypeVar("T")
 
 ORACLE, PUBLISHED = "oracle", "linucb++"
-"""The policies that all others are measured against: LinUCB told d*, and the paper's Algorithm 1."""
+"""The references, which all other policies are compared with: LinUCB told d*, and the paper's Algorithm 1."""
 COMPARED = (
     f"{ORACLE} {PUBLISHED} recommended evidence two-prior prefix prefix-thompson narrow-oracle tapered linucb++reuse "
     "linucb greedy lints linucb++corral smooth-corral corral dynamic-balancing bound-balancing regret-balancing "
@@ -33,8 +33,8 @@ COMPARED = (
 """Policies in the order of the comparison, by names that `policies.names` knows."""
 NOT_COMPARED = {
     "Single": "an adapter for policies of the reader's own, not a policy",
-    "ReleasedLinUCB": "a base of the released Dynamic Balancing, of which the figures of the paper tell",
-    "ReleasedDynamicBalancing": "the figures of the paper tell of it",
+    "ReleasedLinUCB": "a base of the released Dynamic Balancing, which is in the figures of the paper",
+    "ReleasedDynamicBalancing": "it is in the figures of the paper",
     "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
 """Policies of the library that the comparison does not run, and why."""
@@ -95,11 +95,11 @@ def study(
     ['oracle', 'linucb++', 'tapered']
     """
     one_of(split, "split", SPLITS)
-    known = policies()
-    policy = None if policy is None else [_key_of(name, known) for name in policy]
+    every = policies()
+    policy = None if policy is None else [_key_of(name, every) for name in policy]
     chosen = _chosen({f.name: f for f in families.FAMILIES if f.split == split}, family, "family")
     fixed = [f.name for f in chosen.values() if not f.contextual]
-    available, needs = known, []
+    available, needs = every, []
     if split in LATE:
         needs.append((takes_late_rewards, "rewards come late"))
     if not fixed:
@@ -107,11 +107,11 @@ def study(
     for can_play, where in needs:
         available = {name: p for name, p in available.items() if can_play(p)}
         for name in policy or ():
-            if name in known and name not in available:
+            if name in every and name not in available:
                 raise StudyError(f"policy: {name!r} cannot play where {where}")
     wanted = None if policy is None else {ORACLE, PUBLISHED, *policy} & ({*available, *policy})
     for name in candidates or {}:
-        if name in known:
+        if name in every:
             raise StudyError(f"candidates.{name}: there is a policy of that name already; give it another")
     compared = _chosen(available, wanted, "policy")
     mixed = 0 < len(fixed) < len(chosen)
@@ -146,13 +146,13 @@ def takes_late_rewards(policy: Any) -> bool:
         return not isinstance(policy, Policy) or policy.start(problem).takes_late_rewards
 
 
-def _key_of(name: str, known: Mapping[str, Any]) -> str:
-    """Under what the comparison has a policy that may be called otherwise: by its kind, or as in other figures."""
-    if name in known:
+def _key_of(name: str, keys: Collection[str]) -> str:
+    """The comparison's name of a policy that may be named otherwise, by its kind or as in other figures."""
+    if name in keys:
         return name
     kinds = library.kinds()
-    meant = with_kind({"kind": name}, kinds)
-    return next((key for key in known if with_kind({"kind": key}, kinds) == meant), name)
+    table = with_kind({"kind": name}, kinds)
+    return next((key for key in keys if with_kind({"kind": key}, kinds) == table), name)
 
 
 def _chosen(table: dict[str, T], names: Collection[str] | None, what: str) -> dict[str, T]:

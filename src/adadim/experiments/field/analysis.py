@@ -16,7 +16,7 @@ from typing import Literal
 from adadim.core.arrays import FloatArray
 from adadim.experiments.field.learners import sphere_experiment
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
-from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
@@ -61,7 +61,7 @@ def rows(results: Iterable[Results]) -> list[Row]:
 
 
 def sphere_rows(name: str, trials: int, seed: int = 0, horizon: int | None = None) -> list[Row]:
-    """The rows of a table whose arms are a whole sphere, which are run here and now (seconds)."""
+    """The rows of a table whose arms are all points of a sphere; runs them, which takes seconds."""
     table, judged = TABLES[name], []
     for entry in table.on_sphere:
         experiment, variant, master = entry.policy.split("-", 2)
@@ -83,22 +83,22 @@ def rows_markdown(rows: Iterable[Row]) -> str:
 
 
 def z_text(row: Row) -> str:
-    """z of a row with its sign, or nothing."""
+    """z of a row with its sign; empty where there is none."""
     return "" if row.z is None else f"{row.z:+.1f}"
 
 
 def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
-    trials, wanted = len(final), table.source_horizon(entry.instance)
+    trials, source_horizon = len(final), table.source_horizon(entry.instance)
     ours, low, high = float(final.mean()), -math.inf, math.inf
     verdict: Agreement = "undecided"
     z = None
     if trials > 1:
         low, high = interval(final[resamples(trials)[1:]].mean(axis=1))
-    if horizon != wanted:
+    if horizon != source_horizon:
         verdict = "other horizon"
     elif trials > 1:
         z = (ours - entry.value) / math.hypot(float(final.std(ddof=1)) / math.sqrt(trials), entry.error / 2)
-        if trials >= FEWEST:
+        if trials >= FEWEST_TRIALS:
             verdict = "agrees" if abs(ours - entry.value) <= math.hypot((high - low) / 2, entry.error) else "differs"
     about = (table.name, table.source, entry.instance, entry.policy, entry.value, entry.error)
-    return Row(*about, ours, low, high, z, verdict, horizon, wanted, trials, entry.remark)
+    return Row(*about, ours, low, high, z, verdict, horizon, source_horizon, trials, entry.remark)

@@ -39,7 +39,7 @@ class Table:
     """The experiments of one source: the paper, as many trials as it has, and what a `Study` takes.
 
     `reported` are the source's numbers, `horizons` its rounds by instance, where they are not those run by default.
-    `on_sphere` are numbers of "d3rb24" where arms are the whole sphere; they are no part of the study.
+    `on_sphere` are numbers of "d3rb24" where arms are all points of the sphere; the study does not run these.
     """
 
     name: str
@@ -107,15 +107,15 @@ def sampler(dim: int, factor: float) -> Policy:
 
 
 def _d3rb24() -> Table:
-    ten = {"kind": "sphere_rounds", "arms": 10, "noise": 1.0}
+    common = {"kind": "sphere_rounds", "arms": 10, "noise": 1.0}
     leading = np.arange(5) / np.linalg.norm(np.arange(5))
-    four = {**ten, "theta": [float(i) for i in range(10)], "horizon": 1000}
-    six = {**ten, "theta": [*leading.tolist(), *[0.0] * 10], "horizon": 20_000}
+    exp4 = {**common, "theta": [float(i) for i in range(10)], "horizon": 1000}
+    exp6 = {**common, "theta": [*leading.tolist(), *[0.0] * 10], "horizon": 20_000}
     groups = {  # instance: its table, and the bases
-        "exp4-released": ({**four, "noise_mean": 1.0}, [sampler(10, c) for c in CONFIDENCE]),
-        "exp4-printed": (four, [sampler(10, c) for c in CONFIDENCE]),
-        "exp6-released": ({**six, "noise_mean": 1.0}, [sampler(d, float(d)) for d in NESTED]),
-        "exp6-printed": (six, [sampler(d, 2.0) for d in NESTED]),
+        "exp4-released": ({**exp4, "noise_mean": 1.0}, [sampler(10, c) for c in CONFIDENCE]),
+        "exp4-printed": (exp4, [sampler(10, c) for c in CONFIDENCE]),
+        "exp6-released": ({**exp6, "noise_mean": 1.0}, [sampler(d, float(d)) for d in NESTED]),
+        "exp6-printed": (exp6, [sampler(d, 2.0) for d in NESTED]),
     }
     printed = "the algorithm and the noise as the paper has them, against a number that its code made"
     released = "made with the authors' code: noise of mean 1, masters that divide by sqrt(n)"
@@ -129,22 +129,22 @@ def _d3rb24() -> Table:
     }
 
     def published(experiment: str, values: Sequence[int], errors: Sequence[int], remark: str) -> list[Reported]:
-        """Numbers of the seven masters, beside the released variant of all and the printed one of two."""
-        two = ("d3rb", "ed2rb")
-        numbers = dict(zip((*two, *others), zip(values, errors, strict=True), strict=True))
-        remarks = {"released": dict.fromkeys(two, remark) | others, "printed": dict.fromkeys(two, printed)}
+        """Numbers of the seven masters: for the released variant of all, and for the printed one of two."""
+        balancing = ("d3rb", "ed2rb")
+        numbers = dict(zip((*balancing, *others), zip(values, errors, strict=True), strict=True))
+        remarks = {"released": dict.fromkeys(balancing, remark) | others, "printed": dict.fromkeys(balancing, printed)}
         return [
-            Reported(f"{experiment}-{variant}", f"{experiment}-{variant}-{name}", *numbers[name], said)
+            Reported(f"{experiment}-{variant}", f"{experiment}-{variant}-{name}", *numbers[name], text)
             for variant, by_name in remarks.items()
-            for name, said in by_name.items()
+            for name, text in by_name.items()
         ]
 
-    four_values = (411, 406, 1632, 1073, 1644, 991, 1086), (100, 94, 30, 184, 160, 298, 70)
-    five_values = (1733, 1556, 3166, 4223, 3932, 3385, 3315), (230, 198, 26, 40, 16, 306, 20)
-    six_values = (2347, 2365, 5294, 6258, 5718, 4778, 5742), (102, 96, 44, 38, 50, 506, 46)
+    exp4_values = (411, 406, 1632, 1073, 1644, 991, 1086), (100, 94, 30, 184, 160, 298, 70)
+    exp5_values = (1733, 1556, 3166, 4223, 3932, 3385, 3315), (230, 198, 26, 40, 16, 306, 20)
+    exp6_values = (2347, 2365, 5294, 6258, 5718, 4778, 5742), (102, 96, 44, 38, 50, 506, 46)
     reported = [
-        *published("exp4", *four_values, released),
-        *published("exp6", *six_values, scaled),
+        *published("exp4", *exp4_values, released),
+        *published("exp6", *exp6_values, scaled),
         *(
             Reported("exp6-released", f"exp6-released-dim-{d}", value, error, "authors' stored runs")
             for d, value, error in ((2, 7334, 183), (5, 763, 28), (10, 3898, 25), (15, 6495, 17))
@@ -161,7 +161,7 @@ def _d3rb24() -> Table:
     stored = "a later run of the authors, stored beside their code"
     on_sphere = [
         *(Reported("exp3-released", f"exp3-released-{name}", *numbers, stored) for name, numbers in later.items()),
-        *published("exp5", *five_values, scaled),
+        *published("exp5", *exp5_values, scaled),
     ]
     policies: dict[str, Policy] = {f"exp6-released-dim-{d}": sampler(d, float(d)) for d in NESTED}
     for instance, (_, bases) in groups.items():

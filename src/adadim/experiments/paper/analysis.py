@@ -35,7 +35,7 @@ from adadim.core.checks import one_of, require
 from adadim.experiments.paper.plan import FIGURES, HORIZON, LABELS, VARIANTS, Variant, policies
 from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
-from adadim.report.bootstrap import FEWEST, interval, resamples
+from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results, Study, to_spec
 from adadim.theory import hardness, pareto_rate, recommended_beta
@@ -56,8 +56,8 @@ ROUNDS = 1500
 OURS, BALANCING = "linucb++", "dynamic-balancing"
 CORRALS = ("smooth-corral", BALANCING, "linucb++corral")
 RIVALS = ("linucb", *CORRALS)
-EVERYONE = (*RIVALS, OURS, "oracle")
-REGRET, SHARE = "reward", "ratio"  # units
+ALL_POLICIES = (*RIVALS, OURS, "oracle")
+REGRET_UNIT, RATIO_UNIT = "reward", "ratio"
 
 # Sentences of the paper about its experiments that no statistic of these figures can be true or false of.
 NOT_TESTABLE = (
@@ -122,20 +122,20 @@ def corrected(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return verdicts
 
 
-def entry(verdict: Verdict) -> str:
+def verdict_text(verdict: Verdict) -> str:
     """Verdict, statistic and 95% interval as text; a star says that the verdict does not survive the correction."""
     star = "*" if verdict.verdict != "undecided" and not verdict.survives else ""
     return f"{verdict.verdict}{star}: {verdict.value:.3g} [{verdict.low:.3g}, {verdict.high:.3g}]"
 
 
-def claims_table(verdicts: Iterable[Verdict], entry: Callable[[Verdict], str] = entry) -> list[list[str]]:
-    """The verdicts as a table for people, header first: a row per claim, a column per variant, filled by `entry`."""
+def claims_table(verdicts: Iterable[Verdict], text: Callable[[Verdict], str] = verdict_text) -> list[list[str]]:
+    """The verdicts as a table for people, header first: a row per claim, a column per variant, filled by `text`."""
     verdicts = list(verdicts)
     variants = sorted({v.variant for v in verdicts})
     rows = [["figure", "claim", "statistic (positive: true)", "unit", *variants]]
     for key, group in itertools.groupby(verdicts, lambda v: (v.figure, v.claim, v.statistic, v.unit)):
-        entries = {v.variant: entry(v) for v in group}
-        rows.append([*key, *(entries.get(variant, "") for variant in variants)])
+        texts = {v.variant: text(v) for v in group}
+        rows.append([*key, *(texts.get(variant, "") for variant in variants)])
     return rows
 
 
@@ -167,7 +167,7 @@ def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, t
     high = float(np.quantile(parts[1:], 1 - 0.025 / parts.shape[1], axis=0).min())
     verdict: Literal["holds", "does not hold", "undecided"] = "undecided"
     p = 1.0
-    if trials >= FEWEST:
+    if trials >= FEWEST_TRIALS:
         p = _p_value(parts[1:])
         verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
     return Verdict(*about, float(parts[0].min()), low, high, verdict, trials, p)
@@ -287,14 +287,14 @@ def _less_regret(figure: str) -> Iterator[Claim]:
     for rival in RIVALS:
         text = f"LinUCB++ has less regret than {LABELS[rival]} at {at}"
         statistic = f"mean regret of {LABELS[rival]} minus that of LinUCB++{smallest}"
-        yield Claim(text, (figure,), statistic, REGRET, _difference(figure, rival, OURS))
+        yield Claim(text, (figure,), statistic, REGRET_UNIT, _difference(figure, rival, OURS))
 
 
 def _only_the_oracle(figure: str) -> Claim:
     parts = [_difference(figure, OURS, "oracle"), *(_difference(figure, rival, OURS) for rival in RIVALS)]
     text = f"The oracle, and only it, has less regret than LinUCB++ at d* = {FIGURES[figure].dims[0]}"
     statistic = "the smaller of: LinUCB++ minus oracle; best other minus LinUCB++"
-    return Claim(text, (figure,), statistic, REGRET, lambda s: np.hstack([part(s) for part in parts]))
+    return Claim(text, (figure,), statistic, REGRET_UNIT, lambda s: np.hstack([part(s) for part in parts]))
 
 
 def _spread(others: tuple[str, ...], whose: str) -> Claim:
@@ -304,7 +304,7 @@ def _spread(others: tuple[str, ...], whose: str) -> Claim:
     def compute(s: Sample) -> FloatArray:
         return np.hstack([s.stds("fig2a", other) - s.stds("fig2a", OURS) for other in others])
 
-    return Claim(text, ("fig2a",), statistic, REGRET, compute)
+    return Claim(text, ("fig2a",), statistic, REGRET_UNIT, compute)
 
 
 def _flat(when: str, part: slice) -> Claim:
@@ -314,7 +314,7 @@ def _flat(when: str, part: slice) -> Claim:
     def compute(s: Sample) -> FloatArray:
         return FLAT - s.slope("fig2a", OURS, part) / s.slope("fig2a", OURS, slice(0, 21))
 
-    return Claim(text, ("fig2a",), statistic, SHARE, compute)
+    return Claim(text, ("fig2a",), statistic, RATIO_UNIT, compute)
 
 
 def _about_expressive_sets() -> Iterator[Claim]:
@@ -322,10 +322,10 @@ def _about_expressive_sets() -> Iterator[Claim]:
 
     def correlation(s: Sample) -> FloatArray:
         ranks = [
-            np.argsort(np.argsort([s.means(figure, policy)[:, 0] for policy in EVERYONE], axis=0), axis=0)
+            np.argsort(np.argsort([s.means(figure, policy)[:, 0] for policy in ALL_POLICIES], axis=0), axis=0)
             for figure in ("fig3a", "fig2a")
         ]
-        n = len(EVERYONE)
+        n = len(ALL_POLICIES)
         return np.asarray(1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(axis=0) / (n * (n**2 - 1)))
 
     def as_well(s: Sample) -> FloatArray:
@@ -339,12 +339,12 @@ def _about_expressive_sets() -> Iterator[Claim]:
     dim = FIGURES["fig2a"].dims[0]
     text = f"Without an expressive action set LinUCB++ does as well as with, relative to LinUCB, at d* = {dim}"
     statistic = f"{COMPARABLE} minus (regret of LinUCB++ / that of LinUCB without, minus the same with)"
-    yield Claim(text, ("fig2a", "fig3a"), statistic, SHARE, as_well)
+    yield Claim(text, ("fig2a", "fig3a"), statistic, RATIO_UNIT, as_well)
 
 
 def _same_shape(axis: str, by: str, figures: tuple[str, str], curve: Callable[[Sample, str, str], FloatArray]) -> Claim:
     def compute(s: Sample) -> FloatArray:
-        pairs = ([curve(s, figure, policy) for figure in figures] for policy in EVERYONE)
+        pairs = ([curve(s, figure, policy) for figure in figures] for policy in ALL_POLICIES)
         return SHAPE - np.stack([np.abs(first - second).max(axis=-1) for first, second in pairs], axis=-1)
 
     text = f"With an expressive action set the curves over {axis} have the shape they have without"
@@ -352,7 +352,7 @@ def _same_shape(axis: str, by: str, figures: tuple[str, str], curve: Callable[[S
         f"{SHAPE} minus the largest difference over {axis} of the two curves, each divided by its {by}, largest over "
         "the six policies"
     )
-    return Claim(text, figures, statistic, SHARE, compute)
+    return Claim(text, figures, statistic, RATIO_UNIT, compute)
 
 
 def _about_growth() -> Iterator[Claim]:
@@ -372,7 +372,7 @@ def _about_growth() -> Iterator[Claim]:
     for policy in CORRALS:
         text = f"With an expressive action set {LABELS[policy]} falls behind LinUCB at the largest alpha"
         statistic = f"mean regret of {LABELS[policy]} minus that of LinUCB at d* = {FIGURES['fig3b'].dims[-1]}"
-        yield Claim(text, ("fig3b",), statistic, REGRET, functools.partial(last, policy=policy))
+        yield Claim(text, ("fig3b",), statistic, REGRET_UNIT, functools.partial(last, policy=policy))
     for policy in (*CORRALS, OURS):
         text = f"The regret of {LABELS[policy]} grows faster in alpha with an expressive action set than without"
         statistic = "slope of the mean regret in alpha with, minus without"
@@ -387,10 +387,10 @@ def _about_decaying_theta() -> Iterator[Claim]:
 
     text = "With decaying theta Dynamic Balancing and LinUCB++ have comparable regret on average"
     statistic = f"{COMPARABLE} minus |regret of Dynamic Balancing / that of LinUCB++ - 1|, both averaged over alpha"
-    yield Claim(text, ("fig4a",), statistic, SHARE, comparable)
+    yield Claim(text, ("fig4a",), statistic, RATIO_UNIT, comparable)
     text = "With decaying theta Dynamic Balancing has the larger spread over trials"
     statistic = "standard deviation of Dynamic Balancing minus that of LinUCB++, smallest over alpha"
-    yield Claim(text, ("fig4a",), statistic, REGRET, lambda s: s.stds("fig4a", BALANCING) - s.stds("fig4a", OURS))
+    yield Claim(text, ("fig4a",), statistic, REGRET_UNIT, lambda s: s.stds("fig4a", BALANCING) - s.stds("fig4a", OURS))
 
 
 @dataclass(frozen=True)
@@ -438,13 +438,13 @@ def footnote_study(
 
 
 def footnote_points(results: Results) -> list[FootnotePoint]:
-    """What a study made by `footnote_study` found, a point for each horizon."""
+    """The results of a study made by `footnote_study`, a point for each horizon."""
     points = []
     for name in results.instances:
-        half, footnote = _both(results, name)
+        half, footnote = _finals_at_both_betas(results, name)
         sizes = label(results, "instances", name)
         low = high = float("nan")
-        if len(half) >= FEWEST:
+        if len(half) >= FEWEST_TRIALS:
             index = resamples(len(half))[1:]
             low, high = interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
         means = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))
@@ -453,7 +453,7 @@ def footnote_points(results: Results) -> list[FootnotePoint]:
     return points
 
 
-def _both(results: Results, name: str) -> list[FloatArray]:
+def _finals_at_both_betas(results: Results, name: str) -> list[FloatArray]:
     """Final regret at both betas, in the trials that both have finished."""
     numbers = results.common_trials([(name, HALF), (name, FOOTNOTE)])
     return [results.final(name, policy, trials=numbers) for policy in (HALF, FOOTNOTE)]
@@ -461,22 +461,22 @@ def _both(results: Results, name: str) -> list[FloatArray]:
 
 def footnote_claim(results: Results) -> Verdict:
     """Verdict on the footnote at the paper's size."""
-    half, footnote = _both(results, f"T={HORIZON}")
+    half, footnote = _finals_at_both_betas(results, f"T={HORIZON}")
     about = (
         "If alpha is known, beta = (1 + alpha)/2 gives LinUCB++ less regret than beta = 0.5 at d* = 12",
         "fig2a",
         "5, footnote",
         label(results, "variant"),
         "mean regret at beta = 0.5 minus that at 0.66",
-        "reward",
+        REGRET_UNIT,
     )
     return verdict_of(about, (half - footnote)[resamples(len(half))].mean(axis=1), len(half))
 
 
 def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
-    """Horizons at which the footnote's beta would overtake 0.5, were two lines right.
+    """Horizons at which the footnote's beta would overtake 0.5, according to two lines of ln(ratio) in ln T.
 
-    "measured" is the least-squares line of ln(ratio) in ln T, "theory" falls from the ratio nearest to T = 2500.
+    "measured" is their least-squares line; "theory" starts at the ratio nearest to T = 2500 and falls as theory says.
     """
     x = np.log([point.horizon for point in points])
     y = np.log([point.ratio for point in points])
@@ -484,9 +484,9 @@ def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
     if len(points) > 1:
         slope, offset = np.polyfit(x, y, 1)
         measured = math.exp(-offset / slope) if slope < 0 else math.inf
-    first = min(points, key=lambda point: abs(math.log(point.horizon / HORIZON)))
+    nearest = min(points, key=lambda point: abs(math.log(point.horizon / HORIZON)))
     gained = pareto_rate(ALPHA, 0.5) - pareto_rate(ALPHA, recommended_beta(ALPHA))
-    return {"measured": measured, "theory": first.horizon * first.ratio ** (1 / gained)}
+    return {"measured": measured, "theory": nearest.horizon * nearest.ratio ** (1 / gained)}
 
 
 def learned_claim(variant: Variant = "theory", trials: int = 20, seed: int = 0) -> tuple[Verdict, FloatArray]:
@@ -502,14 +502,14 @@ def learned_claim(variant: Variant = "theory", trials: int = 20, seed: int = 0) 
         "5",
         variant,
         f"{LEARNED} minus |estimate - theta| / |theta|, mean over trials; the estimate by ridge {RIDGE} on 12 features",
-        "ratio",
+        RATIO_UNIT,
     )
     return verdict_of(about, LEARNED - errors[resamples(trials)].mean(axis=1), trials), errors
 
 
 def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, seed: int = 0) -> FloatArray:
     """Relative distance of the estimate from theta in each replication, after so many rounds, by `dim` features."""
-    problem, everyone = instance.problem, instance.everyone
+    problem, rows = instance.problem, instance.everyone
     learner = policy.start(problem, seed=seed)
     noise = instance.noise_streams(seed).source(problem.horizon, normal=True)
     features = np.asarray(problem.actions.dense_batch())[:, :, :dim]
@@ -518,9 +518,9 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
     design = np.tile(RIDGE * np.eye(dim), (len(problem), 1, 1))
     sums = np.zeros((len(problem), dim))
     for _ in range(rounds):
-        arms, memo = learner.choose(everyone)
-        rewards = instance.pull(arms, noise, everyone)
-        learner.absorb(arms, rewards, everyone, memo)
+        arms, memo = learner.choose(rows)
+        rewards = instance.pull(arms, noise, rows)
+        learner.absorb(arms, rewards, rows, memo)
         pulled = features[ids, arms]
         design += pulled[:, :, None] * pulled[:, None, :]
         sums += rewards[:, None] * pulled

@@ -35,7 +35,7 @@ PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
 DIM = "intrinsic_dim"
-LONGEST = 80  # characters of a varied study's name
+LONGEST_NAME = 80  # characters of a varied study's name, without its hash
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, 
     >>> plan.name, len(plan.cells)
     ('fig2b-theory', 42)
     """
-    shown = FIGURES[one_of(figure, "figure", tuple(FIGURES))]
-    instances = shown.instances()
-    chosen: dict[str, Any] = dict(policies(variant, expressive=shown.expressive))
+    paper_figure = FIGURES[one_of(figure, "figure", tuple(FIGURES))]
+    instances = paper_figure.instances()
+    chosen: dict[str, Any] = dict(policies(variant, expressive=paper_figure.expressive))
     chosen["oracle"] = {**to_spec(replace(chosen["oracle"], dim=1)), "dim": "@intrinsic_dim"}
     return Study(
         name=study_name(figure, variant),
@@ -100,9 +100,9 @@ def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, 
         policies=chosen,
         trials=trials,
         seed=seed,
-        record=100 if shown.curves else 10,
+        record=100 if paper_figure.curves else 10,
         labels={
-            "title": f"{shown.title} ({variant})",
+            "title": f"{paper_figure.title} ({variant})",
             "experiment": EXPERIMENT,
             "figure": figure,
             "variant": variant,
@@ -126,8 +126,8 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
         "theory" follows the paper's text. "released" follows the authors' released code where it departs from it:
         squared bonus everywhere; arms rescaled in LinUCB++; the index of UCB on mixture-arms; and in Dynamic Balancing
         the upper reference, the unguarded width, ties among inactive bases and a uniform first pull of each base.
-        Functions take the text unless told; the commands `reproduce` and `show` take the code, which made the paper's
-        figures. Either way the study's label "variant" says which it is.
+        Functions take "theory" by default; the commands `reproduce` and `show` take "released", since that code made
+        the paper's figures. The study's label "variant" says which it is.
     intrinsic_dim, expressive
         d*, which only the oracle knows, and whether the action set is closed under truncation: learners in d_i features
         then use only the arms that are zero after them.
@@ -145,8 +145,8 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
     linucbpp, balancing = LinUCBPlusPlus(beta=0.5, expressive=expressive), DynamicBalancing(base=base)
     if released:
         linucbpp = ReleasedLinUCBPlusPlus(beta=0.5, bonus=bonus, expressive=expressive)
-        first = ReleasedLinUCB(ridge=0.1, bonus=bonus, only_supported=expressive)
-        balancing = ReleasedDynamicBalancing(base=first, reference="upper")
+        released_base = ReleasedLinUCB(ridge=0.1, bonus=bonus, only_supported=expressive)
+        balancing = ReleasedDynamicBalancing(base=released_base, reference="upper")
     return {
         "linucb": LinUCB(ridge=0.1, bonus=bonus),
         "oracle": LinUCB(ridge=0.1, bonus=bonus, dim=intrinsic_dim),
@@ -165,13 +165,13 @@ def vary(
     policies: Mapping[str, Any] | None = None,
     plugins: Mapping[str, Any] | None = None,
 ) -> Study:
-    """What `adadim.paper.study` gives with some values changed and policies added, under a name of its own.
+    """A study of `adadim.paper.study` with some values changed and policies added, under a name of its own.
 
     Parameters
     ----------
     changes : mapping
         ``"noise"`` and the like change a parameter of every instance; ``"intrinsic_dim"`` may be a list, which makes an
-        instance of each; ``"record"`` says when to look; ``"linucb++.beta"`` changes a hyper-parameter of one policy.
+        instance of each; ``"record"`` sets the record points; ``"linucb++.beta"`` a hyper-parameter of one policy.
     policies, plugins : mapping, optional
         Policies to add, by name, and classes of your own that they use, see `adadim.study.load_plugin`.
 
@@ -208,10 +208,10 @@ def vary(
             raise StudyError(f"policies: the study has a policy {name!r} already; choose another name")
         tables["policies"][name] = policy
     texts = {k: v if isinstance(v, str) else json.dumps(v, separators=(",", ":")) for k, v in changes.items()}
-    said = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
-    tables["name"] = _name(plan.name, said)
-    title = f"{plan.labels['title']}, varied: {', '.join(said)}"
-    labels = {"title": title, "experiment": VARIED, "changes": said, "instances": _described(tables["instances"])}
+    written = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
+    tables["name"] = _varied_name(plan.name, written)
+    title = f"{plan.labels['title']}, varied: {', '.join(written)}"
+    labels = {"title": title, "experiment": VARIED, "changes": written, "instances": _described(tables["instances"])}
     tables["labels"] |= labels
     return Study.from_dict(tables, plugins={**plan.plugins, **(plugins or {})})
 
@@ -226,15 +226,15 @@ def unvaried(results: Results) -> bool:
     labels = results.labels
     if labels.get("experiment") != EXPERIMENT or labels.get("variant") not in VARIANTS:
         return False
-    wanted = study(labels["figure"], labels["variant"], trials=results.trials).to_dict()
-    as_stored = json.loads(json.dumps(wanted))
+    unchanged = study(labels["figure"], labels["variant"], trials=results.trials).to_dict()
+    as_stored = json.loads(json.dumps(unchanged))
     return all(results.study[key] == as_stored[key] for key in ("instances", "policies", "record"))
 
 
-def _name(name: str, said: list[str]) -> str:
-    """Name of a varied study, which is also that of its folder: no longer than a folder's may be, and no two alike."""
-    whole = "_".join([name, *said])
-    safe = re.sub(r"[^A-Za-z0-9=.,+\[\]_-]", "-", whole)
-    if safe == whole and len(safe) <= LONGEST:
+def _varied_name(name: str, changes: list[str]) -> str:
+    """Name of a varied study and of its folder: not too long for a folder, and different for different changes."""
+    full = "_".join([name, *changes])
+    safe = re.sub(r"[^A-Za-z0-9=.,+\[\]_-]", "-", full)
+    if safe == full and len(safe) <= LONGEST_NAME:
         return safe
-    return f"{safe[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return f"{safe[:LONGEST_NAME]}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"

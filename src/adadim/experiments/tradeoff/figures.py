@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from adadim.core.checks import require
-from adadim.experiments.tradeoff.analysis import BETAS, BoundCheck, RateEstimate, bound_at, frontier
+from adadim.experiments.tradeoff.analysis import FRONTIER_BETAS, BoundCheck, RateEstimate, bound_at, frontier
+from adadim.experiments.tradeoff.plan import RATE_BETAS
 from adadim.report.looks import ORACLE, look_of, looks_of
 from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
@@ -23,10 +24,9 @@ EXACT = {
 }
 EXACT_NAMES = {"uniform": "uniform at random", "always a_0": "always $a_0$"}
 LOWEST, HIGHEST = 0.35, 1.08  # rates that the picture shows
-RATE_BETAS = (0.5, 0.6, 0.75)
 
 
-def draw_frontier(betas: Sequence[float] = BETAS, tapers: Sequence[float] = ()) -> Figure:
+def draw_frontier(betas: Sequence[float] = FRONTIER_BETAS, tapers: Sequence[float] = ()) -> Figure:
     """Draw the paper's Figure 1: rates against the hardness level alpha, for betas and tapers as in `frontier`.
 
     Examples
@@ -143,9 +143,9 @@ def _add_rates(axis: Axes, rows: Sequence[RateEstimate], shift: float, policy: s
 def _add_curves(
     axis: Axes, betas: Sequence[float], tapers: Sequence[float], width: float, like_policies: bool = False
 ) -> None:
-    """Curves of the frontier; if asked in the colour and line of LinUCB++ at each beta, and of the oracle."""
-    told = look_of(ORACLE)["color"] if like_policies else BLUE
-    looks: dict[str, Any] = {"linestyle": "--", "color": told, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
+    """Curves of the frontier; `like_policies` gives them the colours and lines of LinUCB++ and of the oracle."""
+    colour = look_of(ORACLE)["color"] if like_policies else BLUE
+    looks: dict[str, Any] = {"linestyle": "--", "color": colour, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
     for i, curve in enumerate(frontier(betas, tapers=tapers).partition_by("curve", maintain_order=True)):
         kind, _, value = curve["curve"][0].partition(" = ")
         if kind == "beta":

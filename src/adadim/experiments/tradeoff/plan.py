@@ -33,14 +33,14 @@ HORIZONS = (256, 1024, 4096, 16384)
 ALPHAS = (0.0, 0.25, 0.375, 0.5)
 THETAS = ("uniform", "spike")
 GAPS = (4.0,)
-BETAS = (0.5, 0.6, 0.75)
+RATE_BETAS = (0.5, 0.6, 0.75)
 CORRAL_BETAS = (0.5, 0.75)
 SCALE = 0.5
 MOST_ARMS = 1024
 SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
 # Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
-EVERYTHING = " in all features"
+ALL_FEATURES = " in all features"
 
 
 def lower_bound_study(
@@ -144,7 +144,7 @@ def represented(results: Results, policy: str) -> str:
 
 
 def rate_policies(
-    betas: Sequence[float] = BETAS, corral_betas: Sequence[float] = CORRAL_BETAS, scale: float = SCALE
+    betas: Sequence[float] = RATE_BETAS, corral_betas: Sequence[float] = CORRAL_BETAS, scale: float = SCALE
 ) -> dict[str, Policy | dict[str, Any]]:
     """The policies whose rates theory knows: LinUCB++, Smooth Corral with eta = T^-beta, LinUCB and the oracle.
 
@@ -212,9 +212,9 @@ def rates_study(
         d = needed if dim is None else dim
         count = min(2 * d, MOST_ARMS) if arms is None else arms
         size = {"arms": count, "dim": d, "intrinsic_dim": d_star, "horizon": horizon}
-        shapes = thetas[:1] if d_star == 1 else thetas  # all the same then
+        shapes = thetas[:1] if d_star == 1 else thetas  # with one feature all shapes are the same
         tables: dict[str, dict[str, Any]] = {theta: {"kind": "sphere", **size, "theta": theta} for theta in shapes}
-        tables |= _family(alpha, horizon, gaps, hardest, shortest)
+        tables |= _lower_bound_tables(alpha, horizon, gaps, hardest, shortest)
         instances |= {Problem(float(alpha), int(horizon), family): table for family, table in tables.items()}
     chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
     chosen.setdefault(CEILING, Random())
@@ -240,13 +240,13 @@ def _with_oracles(
             if sphere:
                 only[name] = sphere
             if hidden:
-                chosen[name + EVERYTHING] = {**policy, "dim": None}
-                only[name + EVERYTHING] = hidden
-                represents[name + EVERYTHING] = name
+                chosen[name + ALL_FEATURES] = {**policy, "dim": None}
+                only[name + ALL_FEATURES] = hidden
+                represents[name + ALL_FEATURES] = name
     return chosen, only, represents
 
 
-def _family(
+def _lower_bound_tables(
     alpha: float, horizon: int, gaps: Sequence[float], hardest: float, shortest: int
 ) -> dict[str, dict[str, Any]]:
     tables: dict[str, dict[str, Any]] = {}

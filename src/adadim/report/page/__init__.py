@@ -1,8 +1,8 @@
-"""Results as one web page: a single file without network, to send around.
+"""Results as one web page: a single file that needs no network, to send around.
 
 `write_page` puts studies, claims, tables and a heat map into an HTML file; how it looks and behaves is in the files
 page.html, page.css and *.js beside this one. It opens with the first study: a figure and a sentence on which policy
-wins, by how much. The blocks follow, then the other studies; statistics are in folds.
+wins, and by how much. The blocks follow, then the other studies; statistics can be folded out.
 
 Names of policies and studies come from outside. They travel as JSON, in which no character can end the element
 that holds it, and the script puts them on the page as text and never as HTML. A content security policy admits this one
@@ -167,10 +167,10 @@ def html_page(
     blocks: Sequence[Block] = (),
     reruns: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Text of a page. The same results on the same machine give the same text: no date goes in.
+    """Text of a page. The same results on the same machine give the same text: it holds no date.
 
     Studies without a finished trial are named and left out; blocks stand after the first study. `reruns` has the name
-    of a study and the commands that run it again; by default its TOML file is printed to run.
+    of a study and the commands that run it again; by default the page shows its TOML file, to be run.
     """
     reruns = reruns or {}
     share = FLOATS // max(len(studies), 1)
@@ -217,7 +217,7 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
     looks = looks_of(results.study["policies"], results.labels.get("looks"))
     try:
         toml = to_toml(results.study)
-    except StudyError as error:  # TOML cannot say all of it
+    except StudyError as error:  # TOML cannot write all of its values
         toml = f"# {error}\n"
     return {
         "name": results.name,
@@ -240,7 +240,7 @@ def study_content(results: Results, rerun: Sequence[str], floats: int = FLOATS) 
 
 
 def _what_fits(results: Results, cells: Sequence[tuple[str, str]], floats: int) -> tuple[int, int, str]:
-    """Rounds and trials to keep of each cell, and what to tell readers of what was left out."""
+    """Rounds and trials to keep of each cell, and a sentence for readers about what is left out."""
     shapes = [(len(results.replications(*cell)), len(results.curves(*cell)[0])) for cell in cells]
     keep, trials = widest, most = max(n for _, n in shapes), max(r for r, _ in shapes)
     while keep > 1 and sum(r * min(n, keep) for r, n in shapes) > floats:
@@ -281,8 +281,7 @@ def _ranges(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def _policy(results: Results, name: str, look: Mapping[str, Any], cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    first = next(cell for cell in cells if cell[1] == name)
-    parameters = results.hyper_parameters(*first)
+    parameters = results.hyper_parameters(*next(cell for cell in cells if cell[1] == name))
     return {
         "name": name,
         "label": policy_label(results, name),

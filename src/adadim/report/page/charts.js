@@ -65,16 +65,16 @@ function compared(find, instances, policies, wanted) {
 function ticks(low, high, count) {
   const raw = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
-  const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-12; k++) found.push(Number((k * step).toPrecision(12)));
-  return found;
+  const values = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-12; k++) values.push(Number((k * step).toPrecision(12)));
+  return values;
 }
 
 function logTicks(low, high) {
-  const found = [];
+  const values = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
-    for (const m of high / low < 200 ? [1, 2, 5] : [1]) if (m * 10 ** e >= low && m * 10 ** e <= high) found.push(m * 10 ** e);
-  return found.length ? found : [low, high];
+    for (const m of high / low < 200 ? [1, 2, 5] : [1]) if (m * 10 ** e >= low && m * 10 ** e <= high) values.push(m * 10 ** e);
+  return values.length ? values : [low, high];
 }
 
 // Markers by matplotlib's letters, as in the figures; those of OPEN are lines.
@@ -100,16 +100,16 @@ function mark(look, x, y, dark) {
 }
 
 function sample(look, dark) {
-  const made = shape("svg", { width: 34, height: 12, viewBox: "0 0 34 12", "aria-hidden": "true", class: "sample" });
-  made.append(shape("path", { d: "M1 6H33", stroke: visible(look.colour, dark), "stroke-width": 2, "stroke-dasharray": look.dash.join(" ") }));
-  made.append(mark(look, 17, 6, dark));
-  return made;
+  const image = shape("svg", { width: 34, height: 12, viewBox: "0 0 34 12", "aria-hidden": "true", class: "sample" });
+  image.append(shape("path", { d: "M1 6H33", stroke: visible(look.colour, dark), "stroke-width": 2, "stroke-dasharray": look.dash.join(" ") }));
+  image.append(mark(look, 17, 6, dark));
+  return image;
 }
 
 const LEFT = 58, RIGHT = 18, TOP = 12, BOTTOM = 44;
 
 // A chart of `plot`: {series: [{label, look, points: [{x, mean, low, high, n, note}], singles: [[x, y]...], marks}], across, up, log,
-// whole: x runs over integers}. Returns {image, at(px), rule(i), xs, series}.
+// whole: x runs over integers}. Returns {image, xs, height, nearest(px), clear(), rule(i)}.
 function drawChart(plot, width, dark) {
   const height = Math.round(Math.min(430, Math.max(270, width * 0.56)));
   const colours = palette(dark);
@@ -178,13 +178,13 @@ function drawChart(plot, width, dark) {
     clear() { overlay.replaceChildren(); },
     rule(i) {
       overlay.replaceChildren(shape("path", { d: `M${X(xs[i]).toFixed(1)} ${TOP}V${TOP + tall}`, stroke: colours.faint, "stroke-dasharray": "2 2" }));
-      const found = [];
+      const pointsAtX = [];
       for (const s of plot.series) for (const p of s.points) if (p.x === xs[i]) {
         overlay.append(shape("circle", { cx: X(p.x).toFixed(1), cy: Y(p.mean).toFixed(1), r: 4.5, fill: visible(s.look.colour, dark), stroke: colours.back, "stroke-width": 1.5 }));
-        found.push({ series: s, point: p });
+        pointsAtX.push({ series: s, point: p });
       }
-      found.sort((a, b) => b.point.mean - a.point.mean);
-      return { x: xs[i], px: X(xs[i]), found };
+      pointsAtX.sort((a, b) => b.point.mean - a.point.mean);
+      return { x: xs[i], px: X(xs[i]), pointsAtX };
     },
   };
 }

@@ -2,21 +2,21 @@
 // Making elements and writing numbers. Text enters the page through textContent and createTextNode alone.
 
 function element(name, attributes, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value === true) node.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }
 
 function shape(name, attributes, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
 function number(x, digits = 4) {
@@ -38,9 +38,9 @@ function labelled(text, control) {
 }
 
 function choice(options, chosen, change) {
-  const made = element("select", { onchange: () => change(made.value) });
-  for (const [value, text] of options) made.append(element("option", { value, selected: value === chosen }, text));
-  return made;
+  const select = element("select", { onchange: () => change(select.value) });
+  for (const [value, text] of options) select.append(element("option", { value, selected: value === chosen }, text));
+  return select;
 }
 
 // Colours of the theme, for what is drawn and not styled.

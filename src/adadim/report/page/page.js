@@ -29,9 +29,9 @@ function trialNumbers(text) {
   if (/^\s*(all)?\s*$/i.test(text)) return () => true;
   const ranges = [];
   for (const part of text.split(",")) {
-    const found = /^\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?$/.exec(part);
-    if (!found) return null;
-    ranges.push([Number(found[1]), Number(found[2] ?? found[1])]);
+    const range = /^\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?$/.exec(part);
+    if (!range) return null;
+    ranges.push([Number(range[1]), Number(range[2] ?? range[1])]);
   }
   return (n) => ranges.some(([low, high]) => low <= n && n <= high);
 }
@@ -46,27 +46,27 @@ function studySection(study, id) {
   const views = [["curves", "over rounds"]];
   const varying = (tables) => [...new Set(tables.flatMap(Object.keys))].filter((key) =>
     key !== "kind" && new Set(tables.map((t) => t[key]).filter(isNumber)).size > 1);
-  const rest = (table, key) => JSON.stringify(Object.entries(table).filter(([k]) => k !== key && k !== "alpha" && !(key === "alpha" && k === "intrinsic_dim")));
+  const otherParameters = (table, key) => JSON.stringify(Object.entries(table).filter(([k]) => k !== key && k !== "alpha" && !(key === "alpha" && k === "intrinsic_dim")));
   const tables = study.instances.map((instance) => instance.parameters);
-  const alone = varying(tables).filter((key) => new Set(tables.map((t) => rest(t, key))).size === 1 && tables.every((t) => isNumber(t[key])));
+  const alone = varying(tables).filter((key) => new Set(tables.map((t) => otherParameters(t, key))).size === 1 && tables.every((t) => isNumber(t[key])));
   for (const key of varying(tables)) views.push(["instance:" + key, `against ${key === "alpha" ? "alpha = ln d* / ln T" : key}`]);
   const settings = study.policies.map((policy) => ({ kind: policy.kind, ...policy.parameters }));
   for (const key of varying(settings)) {
     const groups = {};
-    settings.forEach((t) => { if (isNumber(t[key])) (groups[t.kind + rest(t, key)] ||= new Set()).add(t[key]); });
+    settings.forEach((t) => { if (isNumber(t[key])) (groups[t.kind + otherParameters(t, key)] ||= new Set()).add(t[key]); });
     if (Object.values(groups).some((values) => values.size > 1)) views.push(["policy:" + key, `against ${key} of the policy`]);
   }
   if (alone.length) state.view = "instance:" + (alone.includes("alpha") ? "alpha" : alone[0]);
 
   function values(cell, column) {
-    const width = cell.times.length, found = [];
-    cell.numbers.forEach((n, r) => { if (state.wanted(n)) found.push(cell.values[r * width + column]); });
-    return found;
+    const width = cell.times.length, regrets = [];
+    cell.numbers.forEach((n, r) => { if (state.wanted(n)) regrets.push(cell.values[r * width + column]); });
+    return regrets;
   }
 
   function last(i, p, x) {
-    const cell = find(i, p), found = cell ? values(cell, cell.times.length - 1) : [];
-    return found.length ? { x, note: study.instances[i].name, ...describe(found, state.band) } : null;
+    const cell = find(i, p), regrets = cell ? values(cell, cell.times.length - 1) : [];
+    return regrets.length ? { x, note: study.instances[i].name, ...describe(regrets, state.band) } : null;
   }
 
   function plot() {
@@ -93,9 +93,9 @@ function studySection(study, id) {
     };
     for (const p of shown) {
       if (what === "instance") study.instances.forEach((instance, i) => {
-        if (isNumber(instance.parameters[key])) add(p + rest(instance.parameters, key), p, last(i, p, instance.parameters[key]));
+        if (isNumber(instance.parameters[key])) add(p + otherParameters(instance.parameters, key), p, last(i, p, instance.parameters[key]));
       });
-      else if (isNumber(settings[p][key])) add(settings[p].kind + rest(settings[p], key), p, last(state.instance, p, settings[p][key]));
+      else if (isNumber(settings[p][key])) add(settings[p].kind + otherParameters(settings[p], key), p, last(state.instance, p, settings[p][key]));
     }
     for (const s of groups.values()) { s.points.sort((a, b) => a.x - b.x); series.push(s); }
     return { series, across: key === "alpha" ? "hardness α = ln d* / ln T" : key, up: "regret after the last round", log: state.log, whole: false };
@@ -136,67 +136,67 @@ function studySection(study, id) {
   legend.append(element("div", { class: "buttons" },
     element("button", { type: "button", onclick: () => setAll(true) }, "all"), element("button", { type: "button", onclick: () => setAll(false) }, "none")));
 
-  // Who wins where the figure looks, by how much: pieces of a sentence, with the names of policies as elements.
+  // Which policy has the least regret in the view shown, and by how much: pieces of a sentence, with names of policies as elements.
   function winner() {
     const overall = state.view.startsWith("instance:"), instances = overall ? study.instances.map((_, i) => i) : [state.instance];
-    const made = compared(find, instances, study.policies.map((_, p) => p).filter((p) => !state.hidden.has(p)), state.wanted);
-    if (!made) return [];
+    const comparison = compared(find, instances, study.policies.map((_, p) => p).filter((p) => !state.hidden.has(p)), state.wanted);
+    if (!comparison) return [];
     const name = (p) => element("strong", {}, look(p).label), size = (x) => number(x, 3);
-    const trials = `${made.n} trial${made.n === 1 ? "" : "s"}`, between = (s) => `95% interval ${size(s.low)} to ${size(s.high)}, ${trials}`;
-    const rounds = new Set(instances.flatMap((i) => made.policies.map((p) => find(i, p).times.at(-1))));
+    const trials = `${comparison.n} trial${comparison.n === 1 ? "" : "s"}`, between = (s) => `95% interval ${size(s.low)} to ${size(s.high)}, ${trials}`;
+    const rounds = new Set(instances.flatMap((i) => comparison.policies.map((p) => find(i, p).times.at(-1))));
     const after = (rounds.size === 1 ? `after ${[...rounds][0]} rounds` : "after the last round") + (instances.length > 1 ? `, averaged over ${instances.length} instances` : "");
-    const sorted = (chosen) => [...chosen].sort((a, b) => made.of(a).mean - made.of(b).mean);
-    const told = sorted(made.policies.filter((p) => look(p).told)), others = sorted(made.policies.filter((p) => !look(p).told));
-    const [first, second] = others.length ? others : told, best = made.of(first), parts = others.length && told.length ? ["Of the policies that are not told d*, "] : [];
+    const sorted = (chosen) => [...chosen].sort((a, b) => comparison.of(a).mean - comparison.of(b).mean);
+    const told = sorted(comparison.policies.filter((p) => look(p).told)), others = sorted(comparison.policies.filter((p) => !look(p).told));
+    const [first, second] = others.length ? others : told, best = comparison.of(first), parts = others.length && told.length ? ["Of the policies that are not told d*, "] : [];
     if (second === undefined) {
-      parts.push(name(first), ` has a mean regret of ${size(best.mean)} ${after} (${made.n > 1 ? between(best) : trials}).`);
+      parts.push(name(first), ` has a mean regret of ${size(best.mean)} ${after} (${comparison.n > 1 ? between(best) : trials}).`);
     } else {
-      const gap = made.difference(first, second), share = gap.mean / made.of(second).mean;
+      const gap = comparison.difference(first, second), share = gap.mean / comparison.of(second).mean;
       const less = `${size(gap.mean)}${share > 0 && share <= 1 ? ` (${Math.round(100 * share)}%)` : ""} less than `;
-      const apart = made.n === 1 || gap.low > 0;
-      if (!apart) parts.push(name(first), " and ", name(second), ` cannot be told apart: mean regret ${size(best.mean)} and ${size(made.of(second).mean)} ${after}; difference ${size(gap.mean)} (${between(gap)}).`);
-      else parts.push(name(first), ` has the least regret ${after}: ${size(best.mean)}, which is ${less}`, name(second), `, the next best (${made.n > 1 ? between(gap) : "one trial, so no interval"}).`);
+      const apart = comparison.n === 1 || gap.low > 0;
+      if (!apart) parts.push(name(first), " and ", name(second), ` cannot be told apart: mean regret ${size(best.mean)} and ${size(comparison.of(second).mean)} ${after}; difference ${size(gap.mean)} (${between(gap)}).`);
+      else parts.push(name(first), ` has the least regret ${after}: ${size(best.mean)}, which is ${less}`, name(second), `, the next best (${comparison.n > 1 ? between(gap) : "one trial, so no interval"}).`);
       if (apart && instances.length > 1) {
         const wins = instances.filter((i) => others.concat(others.length ? [] : told).every((p) => last(i, p, 0).mean >= last(i, first, 0).mean)).length;
         parts.push(" ", name(first), ` is best on ${wins} of the ${instances.length}.`);
       }
     }
-    if (others.length && told.length) parts.push(" ", name(told[0]), `, which is told it, has ${size(made.of(told[0]).mean)}.`);
+    if (others.length && told.length) parts.push(" ", name(told[0]), `, which is told it, has ${size(comparison.of(told[0]).mean)}.`);
     return parts;
   }
 
   let chart = null, at = -1;
   function draw(forPrint = false) {
-    const dark = isDark() && !forPrint, made = plot(), onCurves = state.view === "curves";
+    const dark = isDark() && !forPrint, content = plot(), onCurves = state.view === "curves";
     instanceChoice.hidden = state.view.startsWith("instance:");
     singles.hidden = !onCurves;
-    chart = drawChart(made, Math.max(280, Math.round(place.clientWidth || 640)), dark);
+    chart = drawChart(content, Math.max(280, Math.round(place.clientWidth || 640)), dark);
     place.replaceChildren(chart.image);
     at = -1;
-    const counts = made.series.flatMap((s) => s.points.map((p) => p.n)), few = Math.min(...counts), many = Math.max(...counts);
+    const counts = content.series.flatMap((s) => s.points.map((p) => p.n)), few = Math.min(...counts), many = Math.max(...counts);
     const name = study.instances[state.instance].name;
     const where = instanceChoice.hidden || study.instances.length === 1 ? "" : `${name}: `;
     const same = sizes(instanceChoice.hidden ? tables : [tables[state.instance]]);
     caption.textContent = counts.length
       ? `${where}${same ? same + "; " : ""}mean over ${few === many ? many : `${few} to ${many}`} trial${many === 1 ? "" : "s"}` + (many > 1 && state.band !== "none" ? `, shaded: ${BANDS[state.band]}.` : ".")
       : "Nothing to show: choose a policy.";
-    place.setAttribute("aria-label", `${study.title}: ${made.up} by ${made.across}. Arrow keys move from point to point.`);
+    place.setAttribute("aria-label", `${study.title}: ${content.up} by ${content.across}. Arrow keys move from point to point.`);
     sentence.replaceChildren(...winner());
     items.forEach((item, p) => {
       item.swatch.replaceChildren(sample(look(p), dark));
-      const found = last(state.instance, p, 0);
-      item.value.textContent = found && !instanceChoice.hidden | study.instances.length === 1 ? number(found.mean, 3) : "";
+      const final = last(state.instance, p, 0);
+      item.value.textContent = final && !instanceChoice.hidden | study.instances.length === 1 ? number(final.mean, 3) : "";
     });
   }
 
   function save(kind) {
-    const made = plot();
+    const content = plot();
     if (kind === "svg") {
-      const image = drawChart(made, 760, false).image;
+      const image = drawChart(content, 760, false).image;
       return download(study.name + ".svg", new XMLSerializer().serializeToString(image), "image/svg+xml");
     }
     const quoted = (text) => '"' + String(text).replaceAll('"', '""') + '"';
-    const rows = made.series.flatMap((s) => s.points.map((p) => [quoted(s.label), quoted(p.note), p.x, p.mean, p.low, p.high, p.n].join(",")));
+    const rows = content.series.flatMap((s) => s.points.map((p) => [quoted(s.label), quoted(p.note), p.x, p.mean, p.low, p.high, p.n].join(",")));
     download(study.name + ".csv", ["policy,instance,x,mean,low,high,trials", ...rows].join("\n") + "\n", "text/csv");
   }
 
@@ -204,8 +204,8 @@ function studySection(study, id) {
   function point(i) {
     if (!chart || !chart.xs.length) return;
     at = Math.max(0, Math.min(chart.xs.length - 1, i));
-    const { x, px, found } = chart.rule(at), [what, key] = state.view.split(/:(.*)/s);
-    const rows = found.map(({ series, point: p }) => element("tr", {},
+    const { x, px, pointsAtX } = chart.rule(at), [what, key] = state.view.split(/:(.*)/s);
+    const rows = pointsAtX.map(({ series, point: p }) => element("tr", {},
       element("td", {}, sample(series.look, isDark())), element("td", {}, series.label), element("td", { class: "number" }, number(p.mean, 4)),
       element("td", { class: "number" }, Number.isFinite(p.low) && p.n > 1 ? `[${number(p.low, 3)}, ${number(p.high, 3)}]` : ""),
       what === "instance" && study.instances.length > 8 ? element("td", {}, p.note) : ""));
@@ -234,9 +234,9 @@ function studySection(study, id) {
     const columns = ["policy", "instance"].map((name) => ({ name, kind: "text" }))
       .concat(["trials", "mean", "low", "high", "std", "median"].map((name) => ({ name, kind: "number" })));
     const rows = cells.map((cell) => {
-      const found = Array.from(cell.numbers, (_, r) => cell.values[(r + 1) * cell.times.length - 1]), s = describe(found, "interval");
+      const finals = Array.from(cell.numbers, (_, r) => cell.values[(r + 1) * cell.times.length - 1]), s = describe(finals, "interval");
       const nothing = (x) => (Number.isFinite(x) ? x : null);
-      return [look(cell.policy).label, study.instances[cell.instance].name, s.n, s.mean, nothing(s.low), nothing(s.high), nothing(s.deviation), quantile(Float64Array.from(found).sort(), 0.5)];
+      return [look(cell.policy).label, study.instances[cell.instance].name, s.n, s.mean, nothing(s.low), nothing(s.high), nothing(s.deviation), quantile(Float64Array.from(finals).sort(), 0.5)];
     });
     const winners = "The sentence above the figure compares policies on the trials that all of them have. They meet the same instances and noise in a trial, so its interval is that of the mean of their differences, trial by trial (Student's t). It is right with 95% for these two policies; that they were found to be the best two of several is not corrected for.";
     return [element("p", { class: "caption" }, "All trials; low and high: 95% interval of the mean (Student's t)."), element("p", { class: "caption" }, winners), scrolled(sortable(columns, rows).table)];
@@ -278,8 +278,8 @@ function build() {
   const addStudy = (study, k) => add(`study-${k}`, study.title, studies[k].section);
   DATA.studies.slice(0, 1).forEach(addStudy);
   DATA.blocks.forEach((block, k) => {
-    const made = { table: tableBlock, claims: claimsBlock, "heat map": heatMapBlock }[block.kind](block);
-    add(`block-${k}`, block.title, element("section", { id: `block-${k}` }, element("h2", {}, block.title), ...made));
+    const elements = { table: tableBlock, claims: claimsBlock, "heat map": heatMapBlock }[block.kind](block);
+    add(`block-${k}`, block.title, element("section", { id: `block-${k}` }, element("h2", {}, block.title), ...elements));
   });
   DATA.studies.slice(1).forEach((study, k) => addStudy(study, k + 1));
   if (DATA.empty.length) main.append(element("p", { class: "note" }, `Without a finished trial, and not shown: ${DATA.empty.join(", ")}.`));

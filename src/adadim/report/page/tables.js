@@ -23,7 +23,7 @@ function sortable(columns, rows, options = {}) {
   function fill() {
     const ordered = by < 0 ? shown : [...shown].sort(compare);
     body.replaceChildren(...ordered.map((row) => element("tr", {}, ...row.map((cell, j) => {
-      if (options.cell) { const made = options.cell(cell, j, row); if (made) return made; }
+      if (options.cell) { const node = options.cell(cell, j, row); if (node) return node; }
       const kind = columns[j].kind;
       if (kind === "verdict" && cell) return element("td", {}, element("span", { class: "verdict " + verdictClass(cell) }, cell));
       const text = typeof cell === "number" ? number(cell) : cell === null ? "–" : String(cell);
@@ -65,19 +65,19 @@ function scrolled(table) {
 }
 
 function tableBlock(block) {
-  const made = sortable(block.columns, block.rows);
+  const sortedTable = sortable(block.columns, block.rows);
   const controls = element("div", { class: "controls" });
   const at = block.columns.findIndex((column) => column.name === block.choose);
   if (at >= 0) {
     const values = [...new Set(block.rows.map((row) => row[at]))].sort();
     const counts = values.map((v) => [String(v), `${v} (${block.rows.filter((row) => row[at] === v).length})`]);
-    const change = (value) => made.narrow((row) => value === "" || String(row[at]) === value);
+    const change = (value) => sortedTable.narrow((row) => value === "" || String(row[at]) === value);
     controls.append(labelled(block.choose, choice([["", `all (${block.rows.length})`], ...counts], "", change)));
   }
   const list = element("dl");
   for (const [word, means] of block.meanings)
     list.append(element("dt", {}, element("span", { class: "verdict " + verdictClass(word) }, word)), element("dd", {}, means));
-  return [...block.text.map((text) => element("p", {}, text)), block.meanings.length ? list : "", controls, scrolled(made.table)];
+  return [...block.text.map((text) => element("p", {}, text)), block.meanings.length ? list : "", controls, scrolled(sortedTable.table)];
 }
 
 // A list of sentences under the names of their groups, each with its verdicts; the statistics are in a fold.
@@ -95,9 +95,9 @@ function claimsBlock(block) {
 }
 
 function lazy(title, make) {
-  const made = element("details", {}, element("summary", {}, title));
-  made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(...make()); });
-  return made;
+  const node = element("details", {}, element("summary", {}, title));
+  node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(...make()); });
+  return node;
 }
 
 // Blue below 1, red above, the same beyond a factor of 10: Cynthia Brewer's RdBu at 11 steps.
@@ -120,7 +120,7 @@ function heatMapBlock(block) {
     const ratios = block.ratios[reference];
     const columns = [{ name: "family", kind: "text" }, ...block.policies.map((name) => ({ name, kind: "number", means: "sort by " + name }))];
     const rows = block.families.map((family, i) => [family[1], ...block.policies.map((_, j) => (ratios[i][j].length ? ratios[i][j][0] : null)), i]);
-    const made = sortable(columns, rows, {
+    const sortedTable = sortable(columns, rows, {
       name: "heat",
       cell(value, j, row) {
         if (j === 0) return element("th", { scope: "row" }, value);
@@ -137,8 +137,8 @@ function heatMapBlock(block) {
         return cell;
       },
     });
-    made.narrow((row) => group === "" || block.families[row[row.length - 1]][0] === group);
-    place.replaceChildren(scrolled(made.table));
+    sortedTable.narrow((row) => group === "" || block.families[row[row.length - 1]][0] === group);
+    place.replaceChildren(scrolled(sortedTable.table));
   }
   const box = element("input", { type: "checkbox", onchange: () => { intervals = box.checked; draw(); } });
   const controls = element("div", { class: "controls" },
