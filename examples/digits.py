@@ -3,7 +3,7 @@
     python examples/digits.py            (needs scikit-learn)
 
 The arms are scikit-learn's 1797 images. A visitor likes one digit: they click on it with probability 0.9, on any other
-with 0.1. Nobody tells the policy which digit, nor what an image shows; it sees the image's principal components, the
+with 0.1. The policy is told neither which digit nor what an image shows; it sees the image's principal components, the
 one with the largest variance first, as a practitioner would have them. Kernel PCA gives 400 of them, so the
 question is how many to learn from. That depends on the visitor: two components tell the threes from the rest,
 the eights need about a dozen.

@@ -6,8 +6,8 @@
 A round is a row of the table; an arm is a label, and the reward 1 if it is that of the row, else 0. The features are
 the principal components, largest variance first, times the arms. LinUCB is told how many components to use; the
 recommended policy has all of them and is told nothing. With few components labels cannot be told apart, with many
-there is too much to learn: LinUCB has a best number in between, and whoever gets it wrong pays. The last line says how
-many components matter to a linear model, if each row is asked about one label in turn.
+there is too much to learn: LinUCB has a best number in between, and any other number costs regret. The last line says
+how many components matter to a linear model, if each row is asked about one label in turn.
 """
 
 import argparse

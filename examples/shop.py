@@ -1,7 +1,7 @@
 """A shop whose catalogue changes every day and whose rewards come a day later, played by an agent in a file.
 
 Each visitor is shown one product. What a visitor brings is known the next day: a noisy margin that depends on three of
-the product's twelve features, which nobody has told the agent. Every morning the returns of yesterday come in, some of
+the product's twelve features, which the agent is not told. Every morning the returns of yesterday come in, some of
 them twice; a few never come. Products sell out for a day, come and go, and cost something to show. The agent is closed
 every night and opened every morning, as a service that restarts would.
 
