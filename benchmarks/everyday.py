@@ -3,7 +3,7 @@
     python benchmarks/everyday.py everyday --trials 20            # development
     python benchmarks/everyday.py everyday-held-out --trials 20   # what was not looked at before the choice
     python benchmarks/everyday.py development contexts --trials 10 --only NAME --only NAME
-    python benchmarks/everyday.py --cost                          # processor time, in units of EvidenceLinUCB()'s
+    python benchmarks/everyday.py cost                            # processor time, in units of EvidenceLinUCB()'s
 
 A cell is mean / median / largest regret. The rule of docs/which-policy.md: at most 1.2 times the mean of LinUCB with
 the same factor on the radius, no trial above a fifth of what uniform play loses, and then the geometric mean of the
@@ -50,38 +50,32 @@ def regrets(table: dict[str, Any], trials: int, policies: dict[str, Any]) -> dic
 def cost(turns: int = 7) -> None:
     """Print the processor time of whole runs of the recommended policy, in units of `EvidenceLinUCB()`'s."""
     sizes = {"horizon": 2500, "intrinsic_dim": 6, "noise": 0.1, "replications": range(4)}
-    problems = {
-        f"{k} arms, {d} features": (adadim.instances.sphere, k, d) for k, d in ((30, 10), (200, 50), (400, 200))
-    }
-    problems |= {
-        f"contexts, {k} arms, {d} features": (adadim.instances.contexts, k, d) for k, d in ((10, 20), (40, 65))
-    }
+    problems = [(adadim.instances.sphere, *size) for size in ((30, 10), (200, 50), (400, 200))]
+    problems += [(adadim.instances.contexts, *size) for size in ((10, 20), (40, 65))]
     lines = []
-    for name, (make, arms, dim) in problems.items():
+    for make, arms, dim in problems:
         instance = make(arms=arms, dim=dim, **sizes)
         seconds: dict[str, list[float]] = {"recommended": [], "EvidenceLinUCB()": []}
         for policy in [*seconds] * turns:  # in turns, so that a machine whose speed changes changes both
             begun = time.process_time()
             adadim.simulate(POLICIES[policy], instance, record=1)
             seconds[policy].append(time.process_time() - begun)
-        least = [min(values) for values in seconds.values()]
-        lines.append([name, *(f"{value / 1e4 * 1e6:.1f}" for value in least), f"{least[0] / least[1]:.2f}"])
-    print(markdown_table(["us a decision", *seconds, "ratio"], lines))
+        least, decisions = [min(values) for values in seconds.values()], 4 * sizes["horizon"]
+        name = f"{make.__name__}, {arms} arms, {dim} features"
+        lines.append([name, *(f"{value / decisions * 1e6:.1f}" for value in least), f"{least[0] / least[1]:.2f}"])
+    print(markdown_table(["us a decision", "recommended", "EvidenceLinUCB()", "ratio"], lines))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", choices=[*SPLITS, []], help="groups of families")
-    parser.add_argument("--cost", action="store_true", help="print processor times instead")
+    parser.add_argument("groups", nargs="+", choices=[*SPLITS, "cost"], help="groups of families, or processor times")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--only", action="append", help="a family by name; by default all of the groups")
     parser.add_argument("--candidate", action="append", default=[], help="e.g. 'EvidenceLinUCB(intercept=True)'")
     options = parser.parse_args()
-    if options.cost:
+    if "cost" in options.groups:
         cost()
         return 0
-    if not options.groups:
-        parser.error(f"name at least one group of {', '.join(SPLITS)}, or --cost")
     candidates = {text: from_spec(parse_policy(text)) for text in options.candidate}
     policies = {"recommended": POLICIES["recommended"], **candidates, **POLICIES}
     warnings.simplefilter("ignore", adadim.NormWarning)
