@@ -341,6 +341,22 @@ def test_offers_are_compressed(tmp_path):
     assert np.array_equal(np.reshape(log["offered_features"].to_list(), rounds.shape), rounds)
 
 
+@pytest.mark.in_a_file
+def test_one_offer_of_sixteen_says_whether_they_are_compressed(tmp_path):
+    """What is offered is restored all the same, also where offers change from numbers like noise to round ones."""
+    rng = np.random.default_rng(3)
+    offers = [rng.normal(size=(8, 6)) for _ in range(20)] + [np.full((8, 6), float(k)) for k in range(20)]
+    with Agent.create(tmp_path / "a.db", dim=6) as agent:
+        for arms in offers:
+            agent.ask({f"arm {k}": row for k, row in enumerate(arms)})
+        log = exported(agent, tmp_path)
+    for row, arms in enumerate(offers):
+        assert np.array_equal(log["offered_features"][row].to_numpy(), arms.ravel())
+    with sqlite3.connect(tmp_path / "a.db") as file:
+        packed = [row[0] for row in file.execute("SELECT packed FROM offers ORDER BY id")]
+    assert packed == [0] * 31 + [1] * 9  # offers 1, 16 and 32 are sampled
+
+
 @pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
 def test_what_is_exported_is_evaluated_with_all_its_products(tmp_path):
     features, rng = Features(products=2, own=3), np.random.default_rng(5)
