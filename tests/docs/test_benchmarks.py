@@ -346,6 +346,21 @@ def test_an_agent_through_http(tmp_path, monkeypatch, capsys):
     assert "of what the bare application answers" in printed
 
 
+def test_asks_of_two_versions(tmp_path):
+    source = str(BENCHMARKS.parent / "src")
+    report, printed = run("versions", tmp_path, source, source, "--ask")
+    assert [row["policy"].split(",")[0] for row in report["rows"]] == [
+        "LinUCB",
+        "EvidenceLinUCB",
+        "LinTS",
+        "the default",
+    ]
+    for row in report["rows"]:
+        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+        assert 0 < row["before"] < 1e3
+        assert f"{row['ratio']:.3f}" in printed
+
+
 def test_two_versions_play_in_turns(tmp_path):
     source = str(BENCHMARKS.parent / "src")
     report, printed = run("versions", tmp_path, source, source, "--policy", "oracle", "--policy", "linucb++")
