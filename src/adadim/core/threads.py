@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ContextDecorator
-from typing import Any
+from typing import Any, ClassVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -18,8 +18,8 @@ class OneThread(ContextDecorator, threading.local):
     """
 
     _lock, _threads_inside = threading.Lock(), 0
-    _limit: Any = None
-    _pools: ThreadpoolController | None = None
+    _threads_before: ClassVar[list[int]] = []  # of each library; empty while it has the number that it had before
+    _pools: ClassVar[list[Any] | None] = None
     depth = 0
 
     def __enter__(self) -> None:
@@ -29,10 +29,11 @@ class OneThread(ContextDecorator, threading.local):
         kind = type(self)
         with self._lock:
             if kind._pools is None:  # it searches all loaded libraries, so only once
-                kind._pools = ThreadpoolController().select(user_api="blas")
-            if any(pool.num_threads != 1 for pool in kind._pools.lib_controllers):
-                limit = kind._pools.limit(limits=1)
-                kind._limit = kind._limit or limit
+                kind._pools = ThreadpoolController().select(user_api="blas").lib_controllers
+            threads = [pool.num_threads for pool in kind._pools]
+            if threads.count(1) < len(threads):
+                self._set_threads([1] * len(threads))
+                kind._threads_before = kind._threads_before or threads
             kind._threads_inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -43,9 +44,14 @@ class OneThread(ContextDecorator, threading.local):
         with self._lock:
             kind._threads_inside -= 1
             last = not kind._threads_inside
-            if kind._limit is not None and (last or threading.current_thread() is threading.main_thread()):
-                kind._limit.restore_original_limits()
-                kind._limit = None if last else kind._limit
+            if kind._threads_before and (last or threading.current_thread() is threading.main_thread()):
+                self._set_threads(kind._threads_before)
+                kind._threads_before = [] if last else kind._threads_before
+
+    def _set_threads(self, numbers: list[int]) -> None:
+        # One by one: an object of threadpoolctl that does this and undoes it takes twice as long.
+        for pool, threads in zip(self._pools or (), numbers, strict=True):
+            pool.set_num_threads(threads)
 
 
 one_thread = OneThread()
