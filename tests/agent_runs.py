@@ -50,6 +50,11 @@ def numbers(estimates):
     return np.array(list(estimates.values()))
 
 
+def state_of(agent):
+    """An agent's status without where its store is and how large: a database changes its size by itself."""
+    return {key: value for key, value in agent.status().items() if key not in {"path", "bytes"}}
+
+
 def scores_of(agent, arms, decided=None):
     """Scores by which the agent's next decision among these arms would be made, after so many (by default, its own)."""
     agent.status()  # what is overdue expires

@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import Agent, DecisionError, UnknownDecisionError
-from agent_runs import Hands, numbers, offers, played, ridge
+from agent_runs import Hands, numbers, offers, played, ridge, state_of
 from refusals import assert_refuses
 
 ARMS = {"a": [1.0, 0.0, 0.0, 0.0], "b": [0.2, 1.0, 0.0, 0.5], "c": [-1.0, 0.3, 0.8, 0.0]}
@@ -116,7 +116,7 @@ def test_many_are_told_all_or_none(tmp_path):
     assert agent.status()["rewards"] == 0
     assert agent.tell_many([(ids[0], 1.0), (ids[1], 0.0)]) == 2
     assert agent.tell_many({ids[1]: 0.0, ids[2]: 0.5}) == 1
-    assert agent.status() | {"rewards": 3, "outstanding": 1, "decisions": 4} == agent.status()
+    assert state_of(agent) | {"rewards": 3, "outstanding": 1, "decisions": 4} == state_of(agent)
 
 
 @pytest.mark.any_store

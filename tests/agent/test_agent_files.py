@@ -13,7 +13,7 @@ import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite
 from adadim.agent.tables import COLUMNS
-from agent_runs import Hands, numbers, played, scores_of
+from agent_runs import Hands, numbers, played, scores_of, state_of
 from refusals import assert_refuses
 
 pytestmark = pytest.mark.in_a_file
@@ -90,7 +90,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     old.close()
     agent = Agent.open(tmp_path / "old.db", clock=clock)
     assert pl.read_parquet(agent.export(tmp_path / "old.parquet")).equals(log)
-    assert agent.status() | {"outstanding": 3, "expired": 1, "rewards": 40} == agent.status()
+    assert state_of(agent) | {"outstanding": 3, "expired": 1, "rewards": 40} == state_of(agent)
     assert np.abs(numbers(agent.estimate(GRID)) - before).max() < 1e-12
     assert np.abs(scores_of(agent, GRID) - scores).max() < 1e-12  # those that wait count
     assert agent.rebuild() < 1e-9
@@ -99,7 +99,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     slate = agent.ask(GRID, slots=2)
     assert agent.tell(slate.id, {slate.arms[1]: 0.5})
     clock.now = 30.0
-    assert agent.status() | {"outstanding": 0, "expired": 6, "rewards": 41} == agent.status()
+    assert state_of(agent) | {"outstanding": 0, "expired": 6, "rewards": 41} == state_of(agent)
     assert agent.rebuild() < 1e-9
     agent.close()
     with sqlite3.connect(tmp_path / "old.db") as file:

@@ -17,7 +17,7 @@ import adadim
 from adadim import Agent
 from adadim.agent import postgres, stores
 from adadim.errors import FileError
-from agent_runs import Hands, numbers, offers, scores_of
+from agent_runs import Hands, numbers, offers, scores_of, state_of
 from postgres_server import start_or_skip
 from refusals import assert_refuses
 
@@ -106,7 +106,7 @@ def test_a_transaction_held_open_hides_nothing_from_later_looks(url):
     assert begun.wait(20)
     asking, decisions = in_thread(lambda: writer.ask_many([None] * 3, GRID))
     for _ in range(3):  # readers do not wait, and see what is committed
-        assert reader.status() | {"decisions": 1, "rewards": 0, "outstanding": 1} == reader.status()
+        assert state_of(reader) | {"decisions": 1, "rewards": 0, "outstanding": 1} == state_of(reader)
     asking.join(0.3)
     assert asking.is_alive()  # a writer waits for its turn
     release.set()
@@ -114,7 +114,7 @@ def test_a_transaction_held_open_hides_nothing_from_later_looks(url):
     asking.join(20)
     assert [decision.id for decision in decisions[0]] == [2, 3, 4]
     for agent in (reader, writer, Agent.open(url)):
-        assert agent.status() | {"decisions": 4, "rewards": 1, "outstanding": 3} == agent.status()
+        assert state_of(agent) | {"decisions": 4, "rewards": 1, "outstanding": 3} == state_of(agent)
     np.testing.assert_allclose(scores_of(reader, GRID), scores_of(writer, GRID), rtol=1e-9)
     assert reader.rebuild() < 1e-12
     assert writer.rebuild() < 1e-12
@@ -295,8 +295,8 @@ def test_a_connection_that_breaks_in_a_transaction_doubles_nothing(url, monkeypa
         assert cuts
         monkeypatch.undo()
         assert agent.rebuild() < 1e-12
-    assert agent.status() == other.status()
-    assert agent.status() | {"decisions": 4, "rewards": 1} == agent.status()
+    assert state_of(agent) == state_of(other)
+    assert state_of(agent) | {"decisions": 4, "rewards": 1} == state_of(agent)
 
 
 def test_what_is_not_known_is_said(url, monkeypatch):
@@ -332,7 +332,7 @@ def test_a_database_that_is_away_comes_back(tmp_path):
                 break
             except FileError:
                 threading.Event().wait(0.05)
-        assert agent.status() | {"decisions": 2, "rewards": 1} == agent.status()
+        assert state_of(agent) | {"decisions": 2, "rewards": 1} == state_of(agent)
         assert agent.rebuild() == 0.0
         server.control("stop")
         agent.close()  # does no harm
@@ -413,7 +413,7 @@ def test_a_database_of_before_slates_is_brought_up_to_date(fresh):
     with Agent.open(fresh, name="a") as agent:
         assert agent.estimate(GRID) == before
         assert agent.tell(slates[0].id, dict.fromkeys(slates[0].arms, 1.0))
-        assert agent.status() | {"decisions": 9, "rewards": 5} == agent.status()
+        assert state_of(agent) | {"decisions": 9, "rewards": 5} == state_of(agent)
         assert agent.rebuild() < 1e-12
     with psycopg.connect(fresh) as sql:
         assert sql.execute("SELECT version FROM adadim.version").fetchall() == [(2,)]
@@ -511,12 +511,12 @@ def test_the_least_privileges_suffice(fresh, tmp_path):
                 sql.execute(MORE.replace("TO worker;", f"TO {roles['worker']};"))
                 assert agent.compact(1e9) == 4
                 assert agent.replace_features(context=2) == 9
-                status = agent.status()
+                status = state_of(agent)
             assert_refuses(FileError, "lacks a privilege", Agent.create, addresses["worker"], name="b", dim=DIM)
             sql.execute(f"GRANT USAGE ON SCHEMA adadim TO {roles['reader']}")
             sql.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA adadim TO {roles['reader']}")
             with Agent.open(addresses["reader"], name="a") as agent:
-                assert {**agent.status(), "path": 0, "bytes": 0} == {**status, "path": 0, "bytes": 0}
+                assert state_of(agent) == status
                 agent.estimate(context=[1.0, 0.0])
                 assert len(pl.read_parquet(agent.export(tmp_path / "log.parquet"))) == 1
                 assert_refuses(FileError, "lacks a privilege", agent.ask, context=[1.0, 0.0])
@@ -530,7 +530,7 @@ def test_a_dump_is_a_backup(fresh, database, sql):
     with Agent.create(fresh, name="a", dim=DIM) as agent:
         for arms in offers(6):
             agent.tell(agent.ask(arms).id, 0.5)
-        before, beliefs = agent.status(), agent.estimate(GRID)
+        before, beliefs = state_of(agent), agent.estimate(GRID)
     dump = [database.bin / "pg_dump", "--schema=adadim", fresh]
     script = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
     name = f"r{uuid.uuid4().hex}"
@@ -545,7 +545,7 @@ def test_a_dump_is_a_backup(fresh, database, sql):
             stdout=subprocess.DEVNULL,
         )
         with Agent.open(restored, name="a") as agent:
-            assert {**agent.status(), "path": 0, "bytes": 0} == {**before, "path": 0, "bytes": 0}
+            assert state_of(agent) == before
             assert agent.estimate(GRID) == beliefs
             assert agent.ask(GRID).id == 7
             assert agent.rebuild() < 1e-9
@@ -617,8 +617,7 @@ def test_copies_both_ways_are_the_same_agent(tmp_path, url, database):
         adadim.agent.copy_agent(before, after)
     copies = [Agent.open(address, clock=clock) for address in addresses]
     for copied in copies:
-        ours = {**copied.status(), "path": 0, "bytes": 0}
-        assert ours == {**agent.status(), "path": 0, "bytes": 0}
+        assert state_of(copied) == state_of(agent)
         assert copied.columns == agent.columns
         theirs = {name: (arm.features.tolist(), arm.cost, arm.state) for name, arm in copied.arms.items()}
         assert theirs == {name: (arm.features.tolist(), arm.cost, arm.state) for name, arm in agent.arms.items()}

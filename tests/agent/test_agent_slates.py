@@ -12,7 +12,7 @@ import pytest
 import adadim
 from adadim.agent import Agent, AgentDecision, AskCall, Slate, TellCall, copy_agent, sqlite
 from adadim.errors import DecisionError, FileError, InvalidTypeError, InvalidValueError, UnknownDecisionError
-from agent_runs import Hands, numbers, offers, played, ridge, scores_of
+from agent_runs import Hands, numbers, offers, played, ridge, scores_of, state_of
 from refusals import assert_refuses
 
 ARMS = {f"sku-{k}": row for k, row in enumerate(np.random.default_rng(7).normal(size=(9, 4)))}
@@ -167,7 +167,7 @@ def test_the_model_is_that_of_one_decision_after_the_other(tmp_path, policy, opt
         assert slates.tell(slate.id, rewards)
         for arm, reward in rewards.items():
             assert singly.tell(ids[slate.arms.index(arm)], reward)
-    assert slates.status() | {"path": ""} == singly.status() | {"path": "", "bytes": slates.status()["bytes"]}
+    assert state_of(slates) == state_of(singly)
     assert np.abs(numbers(slates.estimate(ARMS)) - numbers(singly.estimate(ARMS))).max() < 1e-9
     if policy not in (POLICIES["LinTS"], POLICIES["Random"]):
         assert np.abs(scores_of(slates, ARMS) - scores_of(singly, ARMS)).max() < 1e-9
@@ -186,7 +186,7 @@ def test_rewards_come_for_some_arms_and_later_for_the_rest(agent):
     assert agent.tell(slate.decisions[2].id, 0.9)  # a slot by itself
     assert not agent.tell(slate.id, {third: 0.9})
     assert agent.tell_many([(1, 0.3), (slate.id, {first: 0.1, third: 0.9})]) == 1
-    assert agent.status() | {"rewards": 4, "outstanding": 0} == agent.status()
+    assert state_of(agent) | {"rewards": 4, "outstanding": 0} == state_of(agent)
     assert_refuses(
         DecisionError, r"decision 2 has the reward 0.1 already, got 0.2; correct\(2", agent.tell, 2, {first: 0.2}
     )
@@ -214,12 +214,12 @@ def test_all_or_none_of_a_slate_is_told(agent):
     )
     assert [type(result) for result in results] == [UnknownDecisionError, int, list, InvalidValueError, int]
     assert (results[1], results[4], [s.id for s in results[2]]) == (1, 0, [6, 8])
-    assert agent.status() | {"decisions": 9, "rewards": 2, "outstanding": 7} == agent.status()
+    assert state_of(agent) | {"decisions": 9, "rewards": 2, "outstanding": 7} == state_of(agent)
 
 
 def test_what_is_wrong_is_named_before_anything_is_written(agent):
     alone, slate = agent.ask(), agent.ask(["sku-1", "sku-2", "sku-3"], slots=2)
-    before = agent.status()
+    before = state_of(agent)
     for slots in (0, -1, 10, 2.0, True, "3", [3], np.nan):
         refused = (InvalidValueError, rf"slots must be an integer in 1\.\.9 .*, got {'' if slots == [3] else slots!r}")
         if isinstance(slots, list | str):
@@ -243,7 +243,7 @@ def test_what_is_wrong_is_named_before_anything_is_written(agent):
     assert_refuses(InvalidValueError, "id must be that of a decision", agent.tell, "2", {"sku-1": 1.0})
     assert_refuses(InvalidTypeError, "tell_many takes", agent.tell_many, 3)
     assert_refuses(InvalidValueError, "reward must be a finite number", agent.correct, slate.id, {slate.arms[0]: 1.0})
-    assert agent.status() == before
+    assert state_of(agent) == before
 
 
 # The log
@@ -335,7 +335,7 @@ def test_slots_expire_as_decisions_do(tmp_path, reward):
     clock.now += 5
     agent.tell(slate.id, {slate.arms[1]: 1.0})
     clock.now += 6
-    assert agent.status() | {"outstanding": 0, "expired": 2, "rewards": 1 if reward is None else 3} == agent.status()
+    assert state_of(agent) | {"outstanding": 0, "expired": 2, "rewards": 1 if reward is None else 3} == state_of(agent)
     words = "decision 1 expired before" if reward is None else "decision 1 has the reward 0.25 already"
     assert_refuses(DecisionError, words, agent.tell, slate.id, {slate.arms[1]: 1.0, slate.arms[0]: 0.5})
     assert agent.correct(slate.decisions[0].id, 0.5)
@@ -353,7 +353,7 @@ def test_a_slate_is_answered_after_reopening_and_by_another_process(tmp_path):
         assert agent.tell(later.id, {later.arms[0]: 0.5})
         assert agent.ask(ARMS, slots=1).id == 6
         assert np.abs(scores_of(agent, ARMS) - scores_of(other, ARMS)).max() < 1e-12
-        assert agent.status() | {"decisions": 6, "rewards": 2, "outstanding": 4} == agent.status()
+        assert state_of(agent) | {"decisions": 6, "rewards": 2, "outstanding": 4} == state_of(agent)
         assert agent.rebuild() < 1e-12
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from adadim.agent import Agent
 from adadim.serve import Client, Settings
+from agent_runs import state_of
 from command_line import adadim_, command, refused
 from postgres_server import start_or_skip
 
@@ -113,7 +114,7 @@ def test_a_database_that_is_away_is_503_until_it_is_back():
             assert client.post("/ask", json={"arms": ARMS}).json()["id"] == number + 1
             until(lambda: client.get("/overview").status_code == 200)
         with Agent.open(server.url, name="shop") as agent:
-            assert agent.status() | {"decisions": 2, "rewards": 1} == agent.status()
+            assert state_of(agent) | {"decisions": 2, "rewards": 1} == state_of(agent)
     finally:
         server.delete()
 
