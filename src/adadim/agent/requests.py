@@ -45,6 +45,15 @@ def checked_name(name: Any) -> str:
     return name if name.isprintable() else printable(name, "the name of an arm")  # isprintable is quick, and stricter
 
 
+def checked_names(names: Iterable[Any]) -> list[str]:
+    """Names of arms."""
+    texts = list(names)
+    lengths = [len(name) if type(name) is str else 0 for name in texts]
+    if texts and min(lengths) > 0 and max(lengths) <= LONGEST_NAME and "".join(texts).isprintable():
+        return texts  # the usual case, and quick
+    return [checked_name(name) for name in texts]
+
+
 def checked_vector(values: Any, name: str, columns: Sequence[str] = (), largest: float = LARGEST) -> FloatArray:
     """Features: a sequence of finite numbers, or numbers by their columns, where these have names."""
     if columns and isinstance(values, Mapping):
@@ -314,7 +323,7 @@ class Catalogue:
             names = as_list(arms)
             if names is None:
                 raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
-            chosen = [self.get(name) for name in dict.fromkeys(map(checked_name, names))]
+            chosen = [self.get(name) for name in dict.fromkeys(checked_names(names))]
             for arm in chosen:
                 if arm.state == "masked":
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
@@ -339,23 +348,22 @@ class Catalogue:
 def round_with_features(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
     """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
     _check_arm_count(len(arms), settings)
-    names = [checked_name(name) for name in arms]
+    names, rows = checked_names(arms), list(arms.values())
     arm_features, design = None, settings.design
     shape = (settings.dim - _length(context) if design is None else len(design.arm),)
     largest = LARGEST if design is None else LARGEST_FACTOR
-    if all(type(row) is np.ndarray and row.shape == shape and row.dtype == float for row in arms.values()):
-        arm_features = np.array(list(arms.values()))
-    elif all(type(row) is list and row and type(row[0]) in (int, float) for row in arms.values()):
+    are_arrays = set(map(type, rows)) == {np.ndarray} and {row.dtype for row in rows} == {np.dtype(float)}
+    if are_arrays or all(type(row) is list and row and type(row[0]) in (int, float) for row in rows):
         with suppress(ValueError, OverflowError):  # all at once, if they are alike
-            matrix = np.array(list(arms.values()))
+            matrix = np.array(rows)
             if matrix.shape[1:] == shape and matrix.dtype.kind in "iuf":
-                arm_features = matrix.astype(np.float64)
+                arm_features = matrix.astype(np.float64, copy=False)
     if arm_features is None or not arm_features.size or not np.abs(arm_features).max() <= largest:
         # Other types, or something is wrong: one by one, to say what.
-        rows = [_checked_arm_features(values, name, settings) for name, values in arms.items()]
-        for name, row in zip(names, rows, strict=True):
+        checked = [_checked_arm_features(values, name, settings) for name, values in arms.items()]
+        for name, row in zip(names, checked, strict=True):
             _check_feature_count(row, name, context, settings)
-        arm_features = np.array(rows)
+        arm_features = np.array(checked)
     return Round(names, arm_features, None if costs is None else checked_costs(costs, names), context, design)
 
 

@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from adadim.agent.log import Counts, Place
 from adadim.agent.tables import (
@@ -27,9 +27,10 @@ from adadim.agent.tables import (
     with_checksums,
 )
 from adadim.core.files import explained, sync_folder
-from adadim.errors import FileError, InvalidValueError
+from adadim.errors import AdadimError, FileError, InvalidValueError
 
 APPLICATION_ID = 0x61644167  # "adAg": marks a SQLite file as that of an agent
+FAILURES = (sqlite3.DatabaseError, UnicodeDecodeError)  # the message of the second may quote what is no text
 BUSY_SECONDS = 30.0  # to wait for another process that is writing
 
 LOG = """
@@ -264,21 +265,20 @@ class SqliteLog(TableLog):
         if self._process == os.getpid():  # a child must leave the parent's locks alone
             self._connection.close()
 
-    @contextlib.contextmanager
-    def transaction(self, write: bool = True) -> Iterator[None]:
+    def transaction(self, write: bool = True) -> _Transaction:
         if self._process != os.getpid():
             raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
-        try:
-            with _transaction(self._connection, write):
-                yield
-        except sqlite3.OperationalError as failure:
+        return _Transaction(self._connection, write, self._explained)
+
+    def _explained(self, failure: Exception) -> AdadimError:
+        """An error that says what a failure of the database means."""
+        if isinstance(failure, sqlite3.OperationalError):
             if "locked" in str(failure) or "busy" in str(failure):
-                raise FileError(f"{self.path}: another process has been writing for too long; try again") from failure
-            raise FileError(f"{self.path}: cannot be read or written ({failure})") from failure
-        except sqlite3.ProgrammingError as failure:
-            raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open") from failure
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as failure:  # its message may quote what is no text
-            raise self.damage_error(str(failure)) from failure
+                return FileError(f"{self.path}: another process has been writing for too long; try again")
+            return FileError(f"{self.path}: cannot be read or written ({failure})")
+        if isinstance(failure, sqlite3.ProgrammingError):
+            return InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
+        return self.damage_error(str(failure))
 
     def place(self) -> Place:
         generation, number, reward, expired = self._row("place")
@@ -335,17 +335,42 @@ class SqliteLog(TableLog):
 # The file
 
 
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, write: bool = True) -> Iterator[sqlite3.Connection]:
-    """A transaction, all or nothing; a writer locks the file at its beginning, a reader sees one state of the file."""
-    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-    try:
-        yield connection
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+class _Transaction:
+    """A transaction, all or nothing; a writer locks the file at its beginning, a reader sees one state of the file.
+
+    Failures of the database are raised as `explained` says, by default as they are. (As a generator it would take three
+    times as long, and every decision has two.)
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        write: bool = True,
+        explained: Callable[[Exception], Exception] | None = None,
+    ) -> None:
+        self._connection, self._write, self._explained = connection, write, explained
+
+    def __enter__(self) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE" if self._write else "BEGIN")
+        except FAILURES as failure:
+            self._raise(failure)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            if error is None:
+                self._connection.execute("COMMIT")
+            elif self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except FAILURES as failure:
+            self._raise(failure)
+        if isinstance(error, FAILURES):
+            self._raise(error)
+
+    def _raise(self, failure: Exception) -> NoReturn:
+        if self._explained is None:
+            raise failure
+        raise self._explained(failure) from failure
 
 
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
@@ -355,7 +380,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
-        with _transaction(connection):
+        with _Transaction(connection):
             fill(connection)
 
     _make_file(path, make)
@@ -475,7 +500,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     connection.create_function("checksum", -1, checksum)
-    with _transaction(connection):
+    with _Transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
         for step in STEPS[version:]:
             for statement in step.split(";\n"):

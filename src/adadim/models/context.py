@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from adadim.core.arrays import Array, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
@@ -236,14 +236,16 @@ class ContextPosterior(CountsOpenPulls):
         # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
         factor, failed = dpotrf(scaled, lower=1, clean=0)
         if not failed:
-            inverse, _ = dpotrs(factor, np.eye(self.dim), lower=1)
+            lower, _ = dpotri(factor, lower=1)
+            inverse = np.where(_lower_triangle(self.dim), lower, lower.T)
             logdet = 2.0 * np.log(factor.diagonal()).sum()
         else:  # the ridge is lost in the rounding of huge features
             spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
             spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
             inverse = (basis / spectrum) @ basis.T
+            inverse = 0.5 * (inverse + inverse.T)
             logdet = np.log(spectrum).sum()
-        self.inverse[r] = 0.5 * (inverse + inverse.T) / units
+        self.inverse[r] = inverse / units
         logdet += np.log(diagonal).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
