@@ -2,12 +2,12 @@
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before/src src
-    python benchmarks/versions.py ../before/src src --ask   # milliseconds of an agent's ask that follows a reward
+    python benchmarks/versions.py ../before/src src --ask   # milliseconds of an agent's asks and tells
 
 The two play in turns, so that a machine whose speed changes changes both, and each turn is a process of its own, since
 where its memory happens to lie makes one process up to a tenth faster than the next. The median of the ratios of
 neighbouring turns is given. K = 1200, d = 600, d* = 12, T = 2500, 25 replications in lock step, one thread, processor
-time.
+time. Agents in two processes ask and tell one by one in turns, since a disk may be slow for seconds; wall time.
 """
 
 from __future__ import annotations
@@ -54,46 +54,85 @@ print(json.dumps(times))
 """
 
 ASKER = """
-import json, pathlib, statistics, sys, tempfile, time
+import pathlib, sys, tempfile, time
 import adadim, numpy as np
 
-dim, policy, count = int(sys.argv[1]), eval(sys.argv[2]), int(sys.argv[3])
-rng, seconds = np.random.default_rng(0), []
+dim, policy = int(sys.argv[1]), eval(sys.argv[2])
+rng = np.random.default_rng(0)
 with tempfile.TemporaryDirectory() as folder:
     agent = adadim.Agent.create(pathlib.Path(folder, "a.db"), dim=dim, policy=policy, noise=1.0)
-    for rows in rng.normal(size=(count, 30, dim)) / np.sqrt(dim):
-        arms = {f"arm {k}": row for k, row in enumerate(rows)}
+    for _ in sys.stdin:  # a line is a wish for one decision
+        arms = {f"arm {k}": row for k, row in enumerate(rng.normal(size=(30, dim)) / np.sqrt(dim))}
+        reward = float(rng.normal())
         begun = time.perf_counter()
         decision = agent.ask(arms)
-        seconds.append(time.perf_counter() - begun)
-        agent.tell(decision.id, reward=float(rng.normal()))
+        asked = time.perf_counter()
+        agent.tell(decision.id, reward=reward)
+        print(1e3 * (asked - begun), 1e3 * (time.perf_counter() - asked), flush=True)
     agent.close()
-print(json.dumps(1e3 * statistics.median(seconds[count // 4 :])))
 """
 
 
 def output(source: Path, script: str, *words: object) -> Any:
     """What a script prints last with the adadim of one folder, in a process of its own."""
     command = [sys.executable, "-c", script, *map(str, words)]
-    environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment(source), capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"the adadim in {source} cannot run this benchmark: {done.stderr.strip()[-300:]}")
+        raise SystemExit(explained(source, done.stderr))
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def environment(source: Path) -> dict[str, str]:
+    """Variables by which a process imports the adadim of one folder."""
+    return {**os.environ, "PYTHONPATH": str(source.resolve())}
+
+
+def explained(source: Path, failure: str) -> str:
+    """Why the adadim of a folder could not be measured, by what its process printed."""
+    return f"the adadim in {source} cannot run this benchmark: {failure.strip()[-300:]}"
+
+
 def asks(sources: dict[str, Path], turns: int, count: int, dims: Sequence[int]) -> list[dict[str, Any]]:
-    """Median milliseconds of an ask among 30 arms with new features, after a reward: the least of all turns."""
+    """Milliseconds of an ask among 30 arms with new features, after a reward, and of a tell: medians of all turns."""
     rows = []
     for name, policy in ASKED.items():
         for dim in dims:
-            played = [
-                {version: output(sources[version], ASKER, dim, policy, count) for version in sources}
-                for _ in range(turns)
-            ]
-            least = {version: min(turn[version] for turn in played) for version in sources}
-            rows.append({"policy": f"{name}, {dim} features", **least, "ratio": least["after"] / least["before"]})
+            played = [decide_in_turns(sources, dim, policy, count) for _ in range(turns)]
+            for at, call in enumerate(("ask", "tell")):
+                times = {version: [turn[version][at] for turn in played] for version in sources}
+                rows.append(summary(f"{name}, {dim} features, {call}", times))
     return rows
+
+
+def decide_in_turns(sources: dict[str, Path], dim: int, policy: str, count: int) -> dict[str, list[float]]:
+    """Median milliseconds of an ask and of a tell with the adadim of each folder, which decide in turns.
+
+    A disk may be slow for seconds, which is then so for both.
+    """
+    processes = {
+        version: subprocess.Popen(
+            [sys.executable, "-c", ASKER, str(dim), policy],
+            env=environment(source),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for version, source in sources.items()
+    }
+    times: dict[str, list[list[float]]] = {version: [] for version in sources}
+    for turn in range(count):
+        for version, process in sorted(processes.items(), reverse=bool(turn % 2)):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(file=process.stdin, flush=True)
+            times[version].append([float(word) for word in process.stdout.readline().split()])
+            if not times[version][-1]:
+                raise SystemExit(explained(sources[version], process.communicate()[1]))
+    for process in processes.values():
+        process.communicate()
+    later = {version: list(zip(*measured[count // 4 :], strict=True)) for version, measured in times.items()}
+    return {version: [statistics.median(values) for values in calls] for version, calls in later.items()}
 
 
 def play(source: Path, size: dict[str, float], policies: Sequence[str], replications: int) -> dict[str, float]:
@@ -101,12 +140,11 @@ def play(source: Path, size: dict[str, float], policies: Sequence[str], replicat
     return output(source, PLAYER, *(json.dumps(part) for part in (size, QUICK, policies)), replications)
 
 
-def summary(policy: str, turns: list[dict[str, dict[str, float]]]) -> dict[str, object]:
+def summary(what: str, times: dict[str, list[float]]) -> dict[str, object]:
     """Medians of both versions and of the ratio, and all turns."""
-    times = {name: [turn[name][policy] for turn in turns] for name in ("before", "after")}
     ratios = [b / a for a, b in zip(times["before"], times["after"], strict=True)]
     medians = {name: statistics.median(values) for name, values in times.items()}
-    return {"policy": policy, **medians, "ratio": statistics.median(ratios), "turns": times}
+    return {"policy": what, **medians, "ratio": statistics.median(ratios), "turns": times}
 
 
 def main() -> int:
@@ -115,13 +153,16 @@ def main() -> int:
     parser.add_argument("after", type=Path, help="that of the later one")
     parser.add_argument("--policy", action="append", choices=POLICIES, help="one to play; by default all six")
     parser.add_argument("--turns", type=int, default=9, help="of each version (default 9)")
-    parser.add_argument("--ask", action="store_true", help="time asks of an agent in a file instead")
+    parser.add_argument("--ask", action="store_true", help="time asks and tells of an agent in a file instead")
     options = parser.parse_args()
     size, replications, turns = (QUICK, 2, 2) if options.quick else (SIZE, 25, options.turns)
     first = load()
     sources = {"before": options.before, "after": options.after}
+    for source in sources.values():  # without one, Python would import the adadim that is installed
+        if not (source / "adadim").is_dir():
+            parser.error(f"{source} has no folder adadim; give the folder src of a version")
     if options.ask:
-        turns, count, dims = (1, 20, [20]) if options.quick else (turns, 400, [20, 67])
+        turns, count, dims = (1, 20, [20]) if options.quick else (turns, 600, [20, 67])
         rows = asks(sources, turns, count, dims)
         setting: dict[str, Any] = {"arms": 30, "turns": turns}
     else:
@@ -130,14 +171,17 @@ def main() -> int:
         for turn in range(turns):
             order = sorted(sources, reverse=bool(turn % 2))
             played.append({name: play(sources[name], size, policies, replications) for name in order})
-        rows = [summary(policy, played) for policy in policies]
+        rows = [
+            summary(policy, {version: [turn[version][policy] for turn in played] for version in sources})
+            for policy in policies
+        ]
         setting = {**size, "replications": replications, "turns": turns}
     described = machine()
     described["load"] = {"before": first, "after": load()}
     write_json(options.out, {"benchmark": "versions", "machine": described, "setting": setting, "rows": rows})
     print(describe(described))
     lines = [[r["policy"], f"{r['before']:.4f}", f"{r['after']:.4f}", f"{r['ratio']:.3f}"] for r in rows]
-    unit = "ms of an ask" if options.ask else "core-seconds per replication"
+    unit = "milliseconds" if options.ask else "core-seconds per replication"
     print(table([unit, "before", "after", "after/before"], lines))
     return 0
 

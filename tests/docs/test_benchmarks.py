@@ -349,16 +349,20 @@ def test_an_agent_through_http(tmp_path, monkeypatch, capsys):
 def test_asks_of_two_versions(tmp_path):
     source = str(BENCHMARKS.parent / "src")
     report, printed = run("versions", tmp_path, source, source, "--ask")
-    assert [row["policy"].split(",")[0] for row in report["rows"]] == [
-        "LinUCB",
-        "EvidenceLinUCB",
-        "LinTS",
-        "the default",
-    ]
+    policies = ("LinUCB", "EvidenceLinUCB", "LinTS", "the default")
+    measured = [f"{policy}, 20 features, {call}" for policy in policies for call in ("ask", "tell")]
+    assert [row["policy"] for row in report["rows"]] == measured
     for row in report["rows"]:
         assert row["ratio"] == pytest.approx(row["after"] / row["before"])
         assert 0 < row["before"] < 1e3
         assert f"{row['ratio']:.3f}" in printed
+
+
+def test_a_folder_without_a_version_is_refused(tmp_path):
+    command = [sys.executable, BENCHMARKS / "versions.py", tmp_path, BENCHMARKS.parent / "src", "--quick"]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert f"{tmp_path} has no folder adadim" in refused.stderr
 
 
 def test_two_versions_play_in_turns(tmp_path):

@@ -429,7 +429,10 @@ class Agent:
         """
         reports = checked_reports(answers)
         with self._lock:
-            (result,) = self._write([], [reports], self._now())[1]
+            now = self._now()
+            with self._log.transaction():
+                self._expire(now)
+                (result,) = self._log.tell_groups([reports], now)
         if isinstance(result, DecisionError):
             raise result
         return result
