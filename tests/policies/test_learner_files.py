@@ -291,6 +291,7 @@ def edited(path, **changes):
         ({"policy": {"kind": "LinUCB", "rigde": 1}}, "rigde.*did you mean 'ridge'"),
         ({"policy": {"kind": "UCB"}}, "damaged, or saved by another version"),
         ({"state": {"object": {"posterior": {"array": "77"}}}}, "1 of its arrays are missing"),
+        ({"state": {"object": {"renamed": 7}}}, "saved by another version: a LinUCBLearner has no attribute 'renamed'"),
         ({"state": 3}, "damaged"),
         ({"problem": None}, "its description is incomplete"),
     ],

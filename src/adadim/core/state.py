@@ -172,5 +172,7 @@ class _Restorer:
         if hasattr(target, "prepare_restore"):
             target.prepare_restore(content)
         for name, item in content.items():
+            if name not in vars(target) and not hasattr(type(target), name):  # by another version: it would be lost
+                raise InvalidTypeError(f"a {type(target).__name__} has no attribute {name!r}")
             setattr(target, name, self.restore(getattr(target, name, None), item))
         return target
