@@ -16,9 +16,19 @@ from adadim.core.arrays import Array, device_of
 Action = Callable[[], None]
 
 
+def is_on_cuda(reference: Array) -> bool:
+    """Whether an array is on a CUDA device."""
+    return str(device_of(reference)).startswith("cuda")
+
+
+def can_record(reference: Array) -> bool:
+    """Whether operations on arrays like this one can be recorded."""
+    return is_on_cuda(reference)
+
+
 def cuda_kernels(reference: Array) -> Any:
     """The module `triton_kernels` where its kernels run: for arrays on CUDA, if there is Triton; otherwise None."""
-    if not str(device_of(reference)).startswith("cuda"):
+    if not is_on_cuda(reference):
         return None
     try:
         from adadim.core import triton_kernels
@@ -49,8 +59,7 @@ class Recorder:
 
     def __init__(self, function: Action, reference: Array) -> None:
         self.function = function
-        # Whether the device can record; elsewhere every call is an ordinary one.
-        self.records = str(device_of(reference)).startswith("cuda")
+        self.records = can_record(reference)  # if not, every call is an ordinary one
         self._called: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}
 
