@@ -116,6 +116,41 @@ def test_features_of_rounds_are_as_exact(name):
             np.testing.assert_allclose(state.logdet[0], logdet, rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("largest", "count", "ridge"),
+    [(3, 6, 1e-6), (10, 4, 1e-6), (10, 6, 0.01), (30, 5, 0.01), (30, 6, 1.0), (100, 6, 1e4)],
+)
+def test_rounds_of_powers_are_as_exact_as_is_said(largest, count, ridge):
+    """What an update loses of a width grows with the inflation of the variance, too; widths were off by up to 4e-7."""
+    features, rng = powers(largest, count), np.random.default_rng(1)
+    state, counts = ContextPosterior(1, count, ridge), np.zeros(25)
+    for t in range(1, 31):
+        arm = int(min(rng.integers(25, size=3)))  # most often a small one
+        rng.standard_normal()
+        state.pull(0, features[arm], 0.0)
+        counts[arm] += 1
+        if t % 5 == 0:
+            _, width2, _ = in_many_digits(features, counts, np.zeros(25), ridge)
+            said = max(1e-8, 8 * (count + 8) * np.finfo(float).eps * state.variance_inflation(0).max())
+            _, computed = state.predict(features[None], Rows.all(state.theta))
+            np.testing.assert_allclose(computed[0], width2, rtol=said)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_arm_pulled_for_long_is_as_exact_as_is_said(seed):
+    """Every update rounds V^-1, which stays large across the arm: it is made anew after 64, and was after 512."""
+    arm, ridge, pulls = np.random.default_rng(seed).standard_normal((1, 2)), 1e-6, 3580
+    arm /= np.linalg.norm(arm)
+    state = ContextPosterior(1, 2, ridge)
+    for _ in range(pulls):
+        state.pull(0, arm[0], 1.0)
+    _, width2, _ = in_many_digits(arm, np.array([pulls]), np.array([1.0 * pulls]), ridge)
+    _, computed = state.predict(arm[None], Rows.all(state.theta))
+    said = max(1e-8, 80 * np.finfo(float).eps * state.variance_inflation(0).max())
+    np.testing.assert_allclose(computed[0], width2, rtol=said)
+    assert state._since[0] < 64
+
+
 def test_what_moments_cannot_hold_is_said_by_name():
     x = np.random.default_rng(0).standard_normal((40, 4)) * [1.0, 1e3, 1.0, 1e3]
     x[:, 3] = x[:, 1]

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from adadim.core.arrays import Array, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
@@ -36,9 +36,10 @@ from adadim.models.moments import CountsOpenPulls, Moments
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
 
-# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by eps w. Beyond `STEEP` V^-1 is made
-# anew from the moments instead; and after a block whose w add up to `MOST_LOST`.
-STEEP, MOST_LOST = 2e6, 1e4
+# A pull takes a squared width w to w / (1 + w), by a difference that is wrong by about eps w times the inflation. Where
+# w > 1 and this product is above `STEEP`, V^-1 is made anew from the moments instead; and after a block if the w since
+# the last time add up to `MOST_LOST`, or these and the rounding of each pull, times the inflation, to `MOST_INEXACT`.
+STEEP, MOST_LOST, MOST_INEXACT = 2e6, 1e4, 5e6
 MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
 # From this size on the widths of K >= d arms are cheaper by a Cholesky factor C of V^-1, |C^T x|^2 (measured): d^3/3 +
@@ -76,6 +77,7 @@ class ContextPosterior(CountsOpenPulls):
         self._x, self._rewards = np.zeros((replications, BLOCK, dim)), np.zeros((replications, BLOCK))
         self._fill, self._since = [0] * replications, [0] * replications  # pulls of that block, and since a refresh
         self._lost = [0.0] * replications
+        self._inflation = [1.0] * replications  # a bound of it: a pull multiplies it by s at most
 
     @property
     def inverse(self) -> Array:
@@ -154,12 +156,17 @@ class ContextPosterior(CountsOpenPulls):
         change = model.dot(x)  # u, and the mean
         u = change[:-1]
         scale = 1.0 + float(x.dot(u))
+        steep = scale > 2.0 and not scale * self._inflation[r] <= STEEP
+        if steep:  # unless the bound is too large
+            self._inflation[r] = float(self.variance_inflation(r).max())
+            steep = not scale * self._inflation[r] <= STEEP
+        self._inflation[r] *= scale
         self.squares[r] += reward * reward
         self.pulls[r] += 1
         n = self._fill[r]
         self._x[r, n], self._rewards[r, n] = x, reward
         self._fill[r] = n + 1
-        if not 1.0 <= scale <= STEEP:  # below 1: rounding has made V^-1 indefinite
+        if steep or not scale >= 1.0:  # below 1: rounding has made V^-1 indefinite
             self._refresh(r, float(self.ridge[r]))
             return
         change[-1] = change.item(-1) - reward
@@ -169,7 +176,8 @@ class ContextPosterior(CountsOpenPulls):
         if n + 1 == BLOCK:
             self._fold(r)
             self._warn_if_inexact(r)
-            if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST:
+            inexact = (1.0 + self._lost[r]) * self._inflation[r] > MOST_INEXACT
+            if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST or inexact:
                 self._refresh(r, float(self.ridge[r]))
 
     def _fold(self, r: int) -> None:
@@ -216,7 +224,7 @@ class ContextPosterior(CountsOpenPulls):
         for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
             moments[r] = 0
         self._fill[r] = self._since[r] = 0
-        self._lost[r] = 0.0
+        self._lost[r], self._inflation[r] = 0.0, 1.0
         if self.asked is not None:
             self.asked.forget(r)
 
@@ -236,16 +244,14 @@ class ContextPosterior(CountsOpenPulls):
         # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
         factor, failed = dpotrf(scaled, lower=1, clean=0)
         if not failed:
-            lower, _ = dpotri(factor, lower=1)
-            inverse = np.where(_lower_triangle(self.dim), lower, lower.T)
+            inverse, _ = dpotrs(factor, np.eye(self.dim), lower=1)
             logdet = 2.0 * np.log(factor.diagonal()).sum()
         else:  # the ridge is lost in the rounding of huge features
             spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
             spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
             inverse = (basis / spectrum) @ basis.T
-            inverse = 0.5 * (inverse + inverse.T)
             logdet = np.log(spectrum).sum()
-        self.inverse[r] = inverse / units
+        self.inverse[r] = 0.5 * (inverse + inverse.T) / units
         logdet += np.log(diagonal).sum()
         self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
@@ -254,13 +260,13 @@ class ContextPosterior(CountsOpenPulls):
 
     def variance_inflation(self, r: int) -> Array:
         """V_jj (V^-1)_jj of every feature; the largest, times d and 2e-16, says how exact squared widths are."""
-        self._fold(r)
-        return (self._second[r].diagonal() + self.ridge[r]) * self.inverse[r].diagonal()
+        block = self._x[r, : self._fill[r]]
+        return (self._second[r].diagonal() + np.vecdot(block.T, block.T) + self.ridge[r]) * self.inverse[r].diagonal()
 
     def _warn_if_inexact(self, r: int) -> None:
         """Warn once if the regression is no longer exact."""
         inflated = self.variance_inflation(r)
-        largest = float(inflated.max())
+        self._inflation[r] = largest = float(inflated.max())
         if self._warned or not largest > MOST_INFLATED:
             return
         self._warned = True
