@@ -124,7 +124,6 @@ def _contexts(tally: Tally, what: str, features: Floats, ridge: float, pulls: in
                 if any(warning.category is adadim.PrecisionWarning for warning in caught):
                     wrong = "" if np.isfinite([mean, width2]).all() else "NaN"
                 else:
-                    eps, inflation = np.finfo(float).eps, state.variance_inflation(0).max()
-                    most = max(1e-8, 8 * (features.shape[1] + 8) * eps * inflation)
+                    most = max(1e-8, 8 * features.shape[1] * np.finfo(float).eps * state.variance_inflation(0).max())
                     wrong = _wrong((mean[0], width2[0]), exact(features, counts, sums, ridge), squares, most)
                 tally.expect(not wrong, f"{what}: {wrong} after {t}")

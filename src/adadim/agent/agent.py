@@ -431,8 +431,7 @@ class Agent:
         with self._lock:
             now = self._now()
             with self._log.transaction():
-                self._expire(now)
-                (result,) = self._log.tell_groups([reports], now)
+                (result,) = self._tell([reports], now)
         if isinstance(result, DecisionError):
             raise result
         return result
@@ -793,6 +792,11 @@ class Agent:
         if settings.expire_after is not None:
             self._log.expire(now - settings.expire_after, now, settings.expired_reward)
 
+    def _tell(self, reports: Sequence[list[RewardReport]], now: float) -> list[int | DecisionError]:
+        """Write groups of rewards, after decisions that are overdue have expired; in a transaction."""
+        self._expire(now)
+        return self._log.tell_groups(reports, now)
+
     @property
     def _next_number(self) -> int:
         """Number of the next decision, as of the last refresh."""
@@ -861,8 +865,7 @@ class Agent:
                     decisions = self._decide([self._with_current_design(asked) for asked in rounds], now)
                     self._log.append_decisions(decisions)
                 if reports:
-                    self._expire(now)
-                    tell_results = self._log.tell_groups(reports, now)
+                    tell_results = self._tell(reports, now)
         except BaseException:
             if checkpoint is not None:
                 self._model.restore(checkpoint)

@@ -306,7 +306,7 @@ class TableLog(Log):
             arms.append(features)
             contexts.append(context)
         dim, design = self.settings.dim, self.settings.design
-        built: FloatArray = np.empty((len(decisions) if len(groups) > 1 else 0, dim))
+        blocks = []
         for (complete, arm_bytes, context_bytes), group in groups.items():
             x = as_matrix(b"".join([arms[at] for at in group]), arm_bytes // 8)
             if complete:
@@ -320,8 +320,11 @@ class TableLog(Log):
                     x = design.build(x, context, [names[at] for at in group])
             if x.shape[1] != dim:
                 raise self.damage_error(f"decision {decisions[group[0]][0]} does not have {dim} features")
-            if len(groups) == 1:
-                return x
+            blocks.append((group, x))
+        if len(blocks) == 1:
+            return blocks[0][1]
+        built: FloatArray = np.empty((len(decisions), dim))
+        for group, x in blocks:
             built[group] = x
         return built
 
