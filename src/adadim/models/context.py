@@ -39,7 +39,7 @@ BLOCK = 64  # divides REFRESH
 # A pull takes a squared width w to w / (1 + w), by a difference that is wrong by about eps w times the inflation. Where
 # w > 1 and this product is above `STEEP`, V^-1 is made anew from the moments instead; and after a block if the w since
 # the last time add up to `MOST_LOST`, or these and the rounding of each pull, times the inflation, to `MOST_INEXACT`.
-STEEP, MOST_LOST, MOST_INEXACT = 2e6, 1e4, 5e6
+STEEP, MOST_LOST, MOST_INEXACT = 2e6, 1e4, 5e5
 MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
 # From this size on the widths of K >= d arms are cheaper by a Cholesky factor C of V^-1, |C^T x|^2 (measured): d^3/3 +
