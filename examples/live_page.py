@@ -75,7 +75,8 @@ def picture(url: str, path: Path) -> None:
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(argument)
-    options.binary_location = shutil.which("chromium") or ""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    options.binary_location = next(filter(None, map(shutil.which, names)), "")
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
         shape = {"width": 1200, "height": 945, "deviceScaleFactor": 1, "mobile": False}

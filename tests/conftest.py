@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from command_line import draw_quickly
 from postgres_server import start_or_skip
+from skips import pytest_terminal_summary  # noqa: F401 (pytest calls it)
 
 # As modules with doctests, several files of that name would get in each other's way.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]

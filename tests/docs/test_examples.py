@@ -8,7 +8,6 @@ import io
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 import warnings
@@ -21,6 +20,7 @@ import pytest
 import adadim
 from adadim import study
 from adadim.experiments import comparison
+from browsers import SKIPPED, find_chromium
 from command_line import adadim_
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -297,8 +297,8 @@ def test_the_vectorised_policy_under_a_master_and_in_a_file(tmp_path, torch):
 
 
 def test_the_live_page_of_a_shop(tmp_path):
-    if not all(map(shutil.which, ("chromium", "chromedriver"))):
-        pytest.skip("chromium and chromedriver are needed to draw the page")
+    if find_chromium() is None:
+        pytest.skip(SKIPPED)
     for package in ("fastapi", "uvicorn", "selenium"):
         pytest.importorskip(package)
     done = run_process("live_page.py", "--picture", "page.png", "--days", 2, cwd=tmp_path)

@@ -1,7 +1,6 @@
 """The web page in a real browser: Chromium without a window."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -10,11 +9,10 @@ from pages import EVIL, evil_results
 
 from adadim.report.page import Claims, Column, HeatMap, Table, write_page
 from adadim.study import Study, run
+from browsers import open_chromium
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
-CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
 TABLE = Table(
     "Claims of <b>ours</b>",
@@ -70,12 +68,7 @@ def page(results, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1200,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver = open_chromium("--window-size=1200,900")
     yield driver
     driver.quit()
 

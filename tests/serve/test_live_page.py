@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shutil
 import time
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from adadim.agent import Agent
 from adadim.serve import Client, Settings
+from browsers import open_chromium
 
 WIDE, PHONE = (1280, 900), (390, 844)
 TOKEN = "correct-horse-battery-staple"
@@ -20,17 +20,7 @@ ARMS = {"sku-1": [1.0, 0.9, 0.0], "sku-2": [1.0, 0.1, 0.1], "<img src=x onerror=
 @pytest.fixture(scope="module")
 def browser():
     """Chromium without a window."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="the page is tested with selenium")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("chromium and chromedriver are needed to open the page")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    opened = open_chromium("--hide-scrollbars", logs=("browser", "performance"))
     yield opened
     opened.quit()
 
