@@ -5,6 +5,7 @@ All errors derive from `AdadimError` and from the built-in class that fits, so `
 
 __all__ = [
     "AdadimError",
+    "AgentExistsError",
     "ConditionError",
     "DecisionError",
     "DeviceError",
@@ -122,6 +123,10 @@ class DeviceError(InvalidValueError):
 
 class FileError(InvalidValueError):
     """A file that cannot be read or written: damaged, of another program, or in a place without room or permission."""
+
+
+class AgentExistsError(FileError):
+    """An agent was to be made where there is one already."""
 
 
 class StoreError(FileError):

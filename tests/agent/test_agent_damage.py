@@ -139,5 +139,5 @@ def test_brackets_in_paths_stand_for_themselves(tmp_path):
     (tmp_path / "log1.csv").write_text("reward,x1,x2,x3,x4\n9,9,9,9,9\n")
     (tmp_path / "log[1].csv").write_text("reward,x1,x2,x3,x4\n1,1,1,1,1\n2,1,1,1,1\n")
     assert agent.learn(tmp_path / "log[1].csv") == 2
-    assert agent.export(tmp_path / "[red]x[").is_file()
+    assert agent.export(tmp_path / "[red]x[.parquet").is_file()
     adadim.Agent.open(tmp_path / "a.db").close()

@@ -6,6 +6,7 @@ import pytest
 
 import adadim
 from adadim import Agent
+from adadim.core.frames import read_frame
 from agent_runs import numbers, played, ridge
 from refusals import assert_refuses
 
@@ -86,6 +87,57 @@ def test_an_export_of_several_batches_and_of_nothing(tmp_path, monkeypatch):
     assert log["policy"].to_list() == [1] * 26 + [None]
     empty = Agent.create(tmp_path / "b.db", dim=2).export(tmp_path / "empty.parquet")
     assert pl.read_parquet(empty).schema == log.schema
+
+
+ODD_NAMES = ["1", "007", 'with "quotes", and a comma', "[2]", "été"]
+
+
+def exported_twice(agent, folder):
+    """The log of an agent, from a Parquet file and from a CSV file."""
+    return [read_frame(agent.export(folder / f"log{kind}")) for kind in (".parquet", ".csv")]
+
+
+@pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+@pytest.mark.parametrize("design", [{"dim": 3}, {"context": 1, "arm": 2}], ids=["ready-made", "made"])
+def test_csv_has_what_parquet_has(tmp_path, design, monkeypatch):
+    rng = np.random.default_rng(0)
+    with Agent.create(tmp_path / "a.db", **design, policy=adadim.Random()) as agent:
+        agent.set_arms({name: rng.normal(size=2) for name in ODD_NAMES})
+        for k in range(60):
+            asked = agent.ask(context=rng.normal(size=1), slots=2 if k % 5 == 0 else None)
+            if k % 4:
+                agent.tell(
+                    getattr(asked, "decisions", [asked])[0].id, float(rng.normal()) * 10.0 ** rng.integers(-9, 9)
+                )
+        agent.learn((rng.normal(size=(2, agent.dim)), [1.0, 2.0]))  # without an offer, an arm or a probability
+        monkeypatch.setattr("adadim.agent.tables.BATCH_ROWS", 70)  # several batches
+        parquet, csv = exported_twice(agent, tmp_path)
+        text = (tmp_path / "log.csv").read_text(encoding="utf-8").splitlines()
+    assert text[0] == ",".join(parquet.columns)
+    assert len(text) == 1 + len(parquet) == 1 + 60 + 12 + 2
+    assert csv.columns == parquet.columns
+    for name in parquet.columns:
+        assert csv[name].to_list() == parquet[name].to_list(), name
+    with Agent.create(tmp_path / "b.db", dim=agent.dim) as one, Agent.create(tmp_path / "c.db", dim=agent.dim) as two:
+        assert one.learn(tmp_path / "log.parquet") == two.learn(tmp_path / "log.csv") == 47
+        assert one.learn(tmp_path / "log.csv") == 0  # it is the same log
+    for policy in (adadim.recommended, adadim.Greedy()):
+        found = [adadim.evaluate(policy, tmp_path / f"log{kind}", warmup=0) for kind in (".parquet", ".csv")]
+        assert found[0].estimates == found[1].estimates
+
+
+def test_an_empty_log_in_csv_has_its_heading(tmp_path):
+    with Agent.create(tmp_path / "a.db", dim=2) as agent:
+        parquet, csv = exported_twice(agent, tmp_path)
+    assert csv.columns == parquet.columns
+    assert len(csv) == 0
+
+
+@pytest.mark.parametrize("name", ["log.json", "log", "log.CSV", "log.parquet.gz", "log.ndjson"])
+def test_a_log_is_not_exported_under_another_name(tmp_path, name):
+    with Agent.create(tmp_path / "a.db", dim=2) as agent:
+        assert_refuses(ValueError, rf"path must end in .parquet or .csv, got '.*{name}'", agent.export, tmp_path / name)
+    assert not (tmp_path / name).exists()
 
 
 def test_a_context_is_exported_on_its_own(tmp_path):

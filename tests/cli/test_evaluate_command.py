@@ -74,3 +74,17 @@ def test_help_teaches():
     printed, _ = adadim_("evaluate", "--help")
     for word in ("Example: adadim evaluate log.parquet", "--propensity", "uniform", "warning"):
         assert word in printed
+
+
+def test_the_log_of_an_agent_in_csv():
+    rng = np.random.default_rng(1)
+    with adadim.Agent.create("shop.db", context=1, arm=1, policy=adadim.Random()) as agent:
+        agent.set_arms({"1": [0.3], "2": [0.9]})
+        for _ in range(200):
+            decision = agent.ask(context=rng.normal(size=1))
+            agent.tell(decision.id, float(decision.arm) + 0.1 * rng.normal())
+        agent.export("shop.csv")
+        agent.export("shop.parquet")
+    csv, parquet = (adadim_("evaluate", f"shop.{kind}", "--json") for kind in ("csv", "parquet"))
+    assert csv == parquet
+    assert json.loads(csv[0])["recommended"]["dr"]["value"] > 1.8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from adadim.agent import logged
-from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, State
+from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, Settings, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.requests import (
@@ -35,14 +36,16 @@ from adadim.agent.requests import (
     checked_time,
     in_contexts,
     round_with_features,
+    setting_differences,
 )
 from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import initial_rows
+from adadim.core.checks import flag, shown
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
-from adadim.errors import AdadimError, DecisionError, FileError
+from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 
@@ -171,6 +174,7 @@ class Agent:
         keep: Keep = "all",
         plugins: Mapping[str, type[Policy]] | None = None,
         clock: Callable[[], float] = time.time,
+        exist_ok: bool = False,
     ) -> Agent:
         """Make a new agent in a file that does not exist yet, or in a database.
 
@@ -218,12 +222,39 @@ class Agent:
             Policy classes of your own by name, if `policy` is one.
         clock : function
             Where the time comes from, in seconds since 1970.
+        exist_ok : bool
+            Open the agent if it exists already, so that a program can be run again. Its settings must be these, also
+            where they are defaults; of `policy`, `levels` and `noise`, which `replace_policy` changes, only those that
+            are given are compared.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "shop.db")
+        >>> for run in range(2):
+        ...     with adadim.Agent.create(path, dim=1, exist_ok=True) as agent:
+        ...         agent.ask({"a": [1.0], "b": [2.0]}).id
+        1
+        2
+        >>> folder.cleanup()
         """
-        plugins = checked_plugins(plugins)
+        exist_ok, plugins = flag(exist_ok, "exist_ok"), checked_plugins(plugins)
         settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
         row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
         rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
-        create_log(path, name, rows, {"policies": 1})
+        try:
+            create_log(path, name, rows, {"policies": 1})
+        except AgentExistsError:
+            if not exist_ok:
+                raise
+            agent = cls.open(path, name=name, plugins=plugins, clock=clock)
+            try:
+                agent._check_settings(settings, policy, None if levels is None else row.levels, row.noise)
+            except BaseException:
+                agent.close()
+                raise
+            return agent
         return cls.open(path, name=name, plugins=plugins, clock=clock)
 
     @classmethod
@@ -663,7 +694,10 @@ class Agent:
             }
 
     def export(self, path: str | Path) -> Path:
-        """Write the log to a Parquet file, completely or not at all, with a row for each decision.
+        """Write the log to a .parquet or .csv file, completely or not at all, with a row for each decision.
+
+        Both can be read by `adadim.evaluate`, `Agent.learn` and the command ``adadim evaluate``. CSV has no lists: a
+        list is written as JSON.
 
         Columns: `decision`, `time`, `arm`, `features` (of the arm chosen in its context), `reward` (null if none),
         `probability`, `policy` (version; null for what was learned), `slate` (its first decision; null outside a
@@ -780,6 +814,22 @@ class Agent:
         with self._log.transaction(write=False):
             self._refresh_in_transaction()
             self._data_version = self._log.data_version()
+
+    def _check_settings(
+        self, settings: Settings, policy: Policy | None, levels: str | None, noise: float | None
+    ) -> None:
+        """Refuse settings that are not those of this agent; what is None of policy, levels (JSON) and noise may be."""
+        differing = setting_differences(self._log.settings, settings)
+        changeable = {"policy": policy, "levels": None if levels is None else json.loads(levels), "noise": noise}
+        now = {"policy": self.policy, "levels": self.levels, "noise": self._decider.noise}
+        for name, given in changeable.items():
+            if given is not None and given != now[name]:
+                differing.append(f"{name} is {shown(now[name])} there, {shown(given)} here")
+        if differing:
+            raise AgentExistsError(
+                f"{self.path}: exists with other settings: {'; '.join(differing)}; open it with Agent.open, give the "
+                "settings it has, or choose another name"
+            )
 
     def _refresh_in_transaction(self) -> None:
         self._model.refresh()

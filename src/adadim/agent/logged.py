@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +17,10 @@ from adadim.agent.requests import LARGEST, as_list, checked_name
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, shown
 from adadim.core.files import as_path, explained
-from adadim.core.frames import Table, is_missing
+from adadim.core.frames import LIST_COLUMNS, Table, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
+
+EXPORT_KINDS = (".parquet", ".csv")
 
 
 class LoggedRows(NamedTuple):
@@ -65,21 +68,29 @@ def read_log(log: Any, dim: int) -> LoggedRows:
 
 
 def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
-    """Write what `Log.decisions` gives to a Parquet file, completely or not at all, with one batch in memory."""
+    """Write what `Log.decisions` gives to a Parquet or CSV file, completely or not at all, with one batch in memory."""
     import polars as pl
 
+    if path.suffix not in EXPORT_KINDS:
+        raise InvalidValueError(f"path must end in {' or '.join(EXPORT_KINDS)}, got {shown(str(path))}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent) as folder:
-            parts: list[Path] = []
-            for decisions in batches:
-                parts.append(Path(folder, f"{len(parts):06d}.parquet"))
-                _frame(decisions).write_parquet(parts[-1])
-            if not parts:
-                parts.append(Path(folder, "none.parquet"))
-                _frame([]).write_parquet(parts[-1])
-            joined = Path(folder, "joined.parquet")
-            pl.scan_parquet(parts, glob=False).sink_parquet(joined)
+            joined = Path(folder, "joined")
+            if path.suffix == ".csv":
+                with open(joined, "wb") as file:
+                    _as_text(_frame([])).write_csv(file)
+                    for decisions in batches:
+                        _as_text(_frame(decisions)).write_csv(file, include_header=False)
+            else:
+                parts: list[Path] = []
+                for decisions in batches:
+                    parts.append(Path(folder, f"{len(parts):06d}.parquet"))
+                    _frame(decisions).write_parquet(parts[-1])
+                if not parts:
+                    parts.append(Path(folder, "none.parquet"))
+                    _frame([]).write_parquet(parts[-1])
+                pl.scan_parquet(parts, glob=False).sink_parquet(joined)
             with open(joined, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(joined, path)
@@ -111,6 +122,14 @@ def _frame(decisions: Sequence[Decision]) -> Any:
         "design": ([None if design is None else design.to_json() for design in designs], pl.String),
     }
     return pl.DataFrame([pl.Series(name, values, kind) for name, (values, kind) in columns.items()])
+
+
+def _as_text(frame: Any) -> Any:
+    """The frame with JSON in the place of lists, which CSV does not have."""
+    import polars as pl
+
+    texts = {name: [None if one is None else json.dumps(one) for one in frame[name].to_list()] for name in LIST_COLUMNS}
+    return frame.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
 
 
 def _table(log: Any) -> Table:

@@ -40,7 +40,7 @@ from adadim.agent.tables import (
     with_checksums,
 )
 from adadim.core.checks import shown, suggestion
-from adadim.errors import FileError, InvalidValueError
+from adadim.errors import AgentExistsError, FileError, InvalidValueError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MIGRATION_LOCK = 0x6164416761646D  # the advisory lock of a process that makes or changes tables
@@ -372,7 +372,7 @@ class PostgresLog(TableLog):
                     _migrate(connection, address.url, create=True)
                     _fill(connection, address, rows, last)
             except errors.UniqueViolation:
-                raise FileError(f"{address!r}: {EXISTS_ALREADY}") from None
+                raise AgentExistsError(f"{address!r}: {EXISTS_ALREADY}") from None
 
     def close(self) -> None:
         if self._process == os.getpid():  # a child must leave the parent's connection alone
@@ -647,7 +647,7 @@ def _agent_number(connection: psycopg.Connection[Any], address: Address) -> int:
 def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, last: Mapping[str, int]) -> None:
     """Make an agent with these rows."""
     if connection.execute("SELECT 1 FROM adadim.agents WHERE name = %s", [address.name]).fetchone():
-        raise FileError(f"{address!r}: {EXISTS_ALREADY}")
+        raise AgentExistsError(f"{address!r}: {EXISTS_ALREADY}")
     counts = dict.fromkeys(COUNTERS, 0) | dict(last)
     query = (
         f"INSERT INTO adadim.agents (name, {', '.join(COUNTERS)}) VALUES (%s{', %s' * len(COUNTERS)}) RETURNING agent"

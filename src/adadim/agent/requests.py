@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ from adadim.core.checks import (
     shown,
     suggestion,
 )
-from adadim.core.design import Design
+from adadim.core.design import Design, column_names
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -216,6 +216,27 @@ def checked_settings(
     if expired_reward is not None and expire_after is None:
         raise InvalidValueError("expired_reward says what expired decisions earn: give expire_after= in seconds too")
     return settings
+
+
+def setting_differences(there: Settings, here: Settings) -> list[str]:
+    """Where the settings of an agent differ from those that a caller gives, each as a phrase."""
+
+    def values(settings: Settings) -> dict[str, Any]:
+        plain = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name != "designs"}
+        if settings.design is not None:
+            del plain["dim"]  # it follows from these
+            plain |= {part.name: getattr(settings.design, part.name) for part in fields(settings.design)}
+        return plain
+
+    def text(values: Mapping[str, Any], name: str) -> str:
+        value = values.get(name, "not given")
+        if isinstance(value, tuple):  # names of columns
+            return str(len(value)) if value == column_names(len(value), name, 0) else shown(list(value))
+        return str(value)
+
+    old, new = values(there), values(here)
+    differing = [name for name in {**old, **new} if name not in old or name not in new or old[name] != new[name]]
+    return [f"{name} is {text(old, name)} there, {text(new, name)} here" for name in differing]
 
 
 def appended_settings(settings: Settings, context: Any, arm: Any) -> Settings:

@@ -27,7 +27,7 @@ from adadim.agent.tables import (
     with_checksums,
 )
 from adadim.core.files import explained, sync_folder
-from adadim.errors import AdadimError, FileError, InvalidValueError
+from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
 APPLICATION_ID = 0x61644167  # "adAg": marks a SQLite file as that of an agent
 FAILURES = (sqlite3.DatabaseError, UnicodeDecodeError)  # the message of the second may quote what is no text
@@ -422,7 +422,7 @@ def backup_file(path: Path, copy: Path) -> int:
 def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
     """Make a file that does not exist yet; it gets its name when it is complete and on disk."""
     if path.exists():
-        raise FileError(f"{path}: {EXISTS_ALREADY}")
+        raise AgentExistsError(f"{path}: {EXISTS_ALREADY}")
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -436,7 +436,7 @@ def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
         try:
             os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
         except FileExistsError:
-            raise FileError(f"{path}: {EXISTS_ALREADY}") from None
+            raise AgentExistsError(f"{path}: {EXISTS_ALREADY}") from None
         sync_folder(path.parent)
     except OSError as failure:
         raise explained(failure, path) from failure

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from adadim.agent.sqlite import SqliteLog
 from adadim.agent.tables import Rows, TableLog
-from adadim.core.files import as_path
-from adadim.errors import InvalidValueError
+from adadim.core.checks import shown
+from adadim.core.files import SCHEME, as_path
+from adadim.errors import FileError, InvalidValueError
 
 URLS = ("postgresql://", "postgres://")
 
@@ -52,7 +54,7 @@ def create_log(address: str | Path, name: str | None, rows: Rows, last: dict[str
         postgres = _postgres()
         postgres.PostgresLog.create(postgres.Address.parse(address, name), rows, last)
     else:
-        SqliteLog.create(_file(address, name), rows, last)
+        SqliteLog.create(_new_file(address, name), rows, last)
 
 
 def copy_agent(source: str | Path, target: str | Path) -> None:
@@ -87,6 +89,21 @@ def _file(address: Any, name: str | None) -> Path:
             f"name={name!r} is for an agent in PostgreSQL, postgresql://user@host/db; {address} is a file of its own"
         )
     return as_path(address, "path")
+
+
+def _new_file(address: Any, name: str | None) -> Path:
+    """The path of a file to be made, unless it is plainly meant as something else, or its folder is missing."""
+    path, text = _file(address, name), str(address)
+    if text == ":memory:" or SCHEME.match(text):
+        raise InvalidValueError(
+            f"path must be a file such as shop.db, or postgresql://user@host/db, got {shown(text)}; an agent is kept "
+            "on disk, a learner in memory: adadim.recommended(problem).start(problem)"
+        )
+    if os.sep == "/" and "\\" in text:
+        raise FileError(f"{text}: a path of Windows; on this system / separates folders")
+    if not path.parent.exists():
+        raise FileError(f"{path}: the folder {path.parent} does not exist; make it first, or choose another")
+    return path
 
 
 def _postgres() -> Any:

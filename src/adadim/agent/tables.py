@@ -44,7 +44,7 @@ from adadim.errors import AdadimError
 
 BATCH_ROWS = 20_000  # rows read at a time
 FOLDED = "sums of compacted decisions"
-EXISTS_ALREADY = "exists already; open it with Agent.open, or choose another name"
+EXISTS_ALREADY = "exists already; open it with Agent.open or Agent.create(..., exist_ok=True), or choose another name"
 COMPRESSION_LEVEL = 1  # zlib's quickest
 SAMPLE_BYTES = 1024  # of an offer, which are compressed to see whether compression is worth its time
 SAMPLING_INTERVAL = 16  # offers, one of which is sampled, and decides for those after it

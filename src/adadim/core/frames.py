@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
 
 
+LIST_COLUMNS = ("features", "context", "offered", "offered_features")
+"""Columns of a log of choices that hold lists; a CSV file has each list as JSON."""
+
+
 def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
     """The table in a file of one of these kinds, which may be .ndjson too."""
     import polars as pl
@@ -33,12 +38,31 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
     try:
         with path.open("rb") as opened:  # polars would take [ and * in a path for a pattern
             if path.suffix == ".csv":
-                return pl.read_csv(opened, infer_schema_length=None)
+                # Where names of arms are listed, those chosen are names too, also if they look like numbers.
+                are_names = "offered" in pl.read_csv(opened, n_rows=0).columns
+                opened.seek(0)
+                frame = pl.read_csv(
+                    opened, infer_schema_length=None, schema_overrides={"arm": pl.String} if are_names else None
+                )
+                return frame.with_columns(_lists(frame[name]) for name in LIST_COLUMNS if name in frame.columns)
             return pl.read_parquet(opened) if path.suffix == ".parquet" else pl.read_ndjson(opened)
     except OSError as failure:
         raise explained(failure, path) from failure
     except pl.exceptions.PolarsError as error:
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _lists(column: pl.Series) -> pl.Series:
+    """A column of JSON as lists; any other as it is."""
+    import polars as pl
+
+    texts = column.to_list()
+    if not all(text is None or (isinstance(text, str) and text.startswith("[")) for text in texts):
+        return column
+    try:
+        return pl.Series(column.name, [None if text is None else json.loads(text) for text in texts])
+    except (ValueError, TypeError, pl.exceptions.PolarsError):
+        return column
 
 
 class Table:
