@@ -53,7 +53,8 @@ def test_help_teaches():
     printed, _ = adadim_("serve", "--help")
     for word in ("--token-file", "ADADIM_TOKEN", "curl", '"reward": 1.0', "adadim.serve.Client", "SIGTERM", "/docs"):
         assert word in printed
-    assert '{"red": [1, 0, 0.5]' in printed
+    assert '{"red": [1, 0.5]' in printed
+    assert "adadim serve shop.db --context hour,weekend --arm price,rating" in printed
 
 
 def test_it_serves_and_stops_in_good_order(start):
@@ -130,7 +131,7 @@ def test_a_token_from_a_file_and_from_the_environment(start):
 
 def test_what_cannot_be_served(shop, monkeypatch):
     monkeypatch.delenv("ADADIM_TOKEN", raising=False)
-    refused("serve", "none.db", message=r"none.db: no such file; make one with Agent.create")
+    refused("serve", "none.db", message="none.db: no such file; to make an agent, say what is known of")
     refused("serve", "shop.db", "--host", "0.0.0.0", message="without a token, got '0.0.0.0'; give a token")
     refused("serve", "shop.db", "--token-file", "none", message="the token file none cannot be read")
     with open("token", "w") as file:
@@ -170,3 +171,70 @@ def test_the_client_needs_no_packages():
         "assert adadim.serve.Client().url == 'http://127.0.0.1:8000'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def served_here(monkeypatch, *arguments):
+    """What the command prints, where the server stops as soon as it runs."""
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
+    printed, error = adadim_("serve", *arguments, "--port", 0)
+    assert error == ""
+    return printed
+
+
+def test_one_command_makes_an_agent_and_serves_it(working_folder, monkeypatch):
+    options = ("--context", "hour,weekend", "--arm", "price, rating", "--expire-after", 60, "--expired-reward", 0)
+    first, second = (served_here(monkeypatch, "new.db", *options) for _ in range(2))
+    assert first.startswith("made new.db: an agent with 9 features\nserving new.db at http://127.0.0.1:")
+    assert second.startswith("serving new.db at")
+    assert served_here(monkeypatch, "new.db").startswith("serving new.db at")  # an agent that is there needs no more
+    with Agent.open("new.db") as agent:
+        assert agent.columns[:5] == ["constant", "price", "rating", "hour", "weekend"]
+        made = {"context": ["hour", "weekend"], "arm": ["price", "rating"], "expire_after": 60, "expired_reward": 0}
+        Agent.create("new.db", **made, exist_ok=True).close()
+
+
+def test_it_answers_at_once(working_folder):
+    pytest.importorskip("uvicorn")
+    started = command("serve", "new.db", "--port", 0, "--context", "hour", "--arm", "price")
+    with subprocess.Popen(started, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "made new.db: an agent with 4 features\n"
+            with Client(process.stdout.readline().split(" at ")[1].split()[0]) as client:
+                client.set_arms({"red": [0.5], "blue": [0.1]})
+                assert client.tell(client.ask(context=[0.3]).id, 1.0)
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def test_numbers_of_columns_will_do(working_folder, monkeypatch):
+    served_here(monkeypatch, "a.db", "--context", "2", "--arm", "3")
+    served_here(monkeypatch, "b.db", "--dim", 4, "--memory", 500)
+    served_here(monkeypatch, "c.db", "--arm", 3)
+    for name, made in {"a": {"context": 2, "arm": 3}, "b": {"dim": 4, "memory": 500}, "c": {"arm": 3}}.items():
+        Agent.create(f"{name}.db", **made, exist_ok=True).close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "new.db: no such file; to make an agent, .*: adadim serve new.db --context hour,weekend --arm price,ra"),
+        (("--context", "hour"), "--context: to make an agent give --arm, and --context if there is one, or --dim"),
+        (("--expire-after", 5), "--expire-after: to make an agent give --arm"),
+        (("--dim", 3, "--arm", "price"), "give either dim= or context=, arm="),
+        (("--arm", "price,,size"), "a column of arm must have a name of 1 to 200 characters"),
+        (("--arm", "0"), "arm must be at least 1|arm must be .* 1"),
+        (("--arm", "price", "--context", "price"), "columns must have different names, but 'price' is there twice"),
+        (("--arm", "price", "--memory", -1), "memory must be a positive"),
+    ],
+)
+def test_an_agent_is_not_made_of_wrong_options(working_folder, options, message):
+    pytest.importorskip("uvicorn")
+    refused("serve", "new.db", *options, message=message)
+
+
+def test_an_agent_that_is_there_must_have_the_settings(shop):
+    before = "shop.db: exists with other settings: dim is 2 there, 3 here"
+    refused("serve", "shop.db", "--dim", 3, message=before)
+    refused("serve", "shop.db", "--context", "hour", "--arm", 2, message="context is not given there, .'hour'. here")

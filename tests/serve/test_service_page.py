@@ -28,8 +28,8 @@ def homepage(tmp_path):
     pytest.importorskip("uvicorn")
     from adadim.serve import Service, Settings
 
-    with Agent.create(tmp_path / "home.db", context=8, arm=24) as agent:
-        agent.set_arms({"article-1": [1.0] * 24, "article-2": [0.5] * 24})
+    with Agent.create(tmp_path / "home.db", context=["hour", "weekend"], arm=["price", "rating"]) as agent:
+        agent.set_arms({"article-1": [1.0, 0.2], "article-2": [0.5, 0.3]})
     with Service(tmp_path / "home.db", Settings(port=0)) as service:
         yield service.url
 

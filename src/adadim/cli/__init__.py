@@ -10,7 +10,7 @@ import typer
 
 import adadim
 from adadim import startup
-from adadim.cli import comparison, data, page, paper, serve, studies, tradeoff
+from adadim.cli import comparison, data, new, page, paper, serve, studies, tradeoff
 from adadim.cli.kit import as_command
 
 __all__ = ["app", "main"]
@@ -63,7 +63,8 @@ _studies.command("parameter")(as_command(paper.parameter))
 app.add_typer(_studies, name="study", rich_help_panel=PAPER)
 
 _new = typer.Typer(no_args_is_help=True, help="Files to start from.")
-_new.callback()(lambda: None)  # keeps `policy` a command of the group while it is the only one
+_new.command("agent")(as_command(new.agent))
+_new.command("study")(as_command(new.study))
 _new.command("policy")(as_command(studies.new_policy))
 app.add_typer(_new, name="new", rich_help_panel=STUDIES)
 

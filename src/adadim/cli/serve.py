@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +11,98 @@ import typer
 
 from adadim.agent import Agent, copy_agent
 from adadim.agent.sqlite import backup_file
-from adadim.agent.stores import full_address, shown_address
+from adadim.agent.stores import full_address, is_url, shown_address
 from adadim.cli import kit
+from adadim.errors import AgentExistsError, FileError, InvalidValueError
 from adadim.serve import events
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
-ADDRESS = "File of the agent, which Agent.create made, or postgresql://user@host/db of its database."
+ADDRESS = "File of the agent, or postgresql://user@host/db of its database."
 Name = Annotated[str | None, typer.Option(help="Which agent of a database; its URL may also end in #NAME.")]
 LogFormat = StrEnum("LogFormat", ["text", "json"])
+NEW_AGENT = "To make the agent, if it is not there yet"
+
+
+@dataclass(frozen=True)
+class NewAgent:
+    """What an agent is made with; an agent that is there must have these settings."""
+
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES|NUMBER",
+            help="What is known of a visitor: names of numbers, such as hour,weekend, or how many there are.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
+    arm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES|NUMBER",
+            help="What is known of an arm, the most important first, such as price,rating.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Instead of --context and --arm: number of features that come ready-made.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="Half-life in decisions, for rewards that drift.", rich_help_panel=NEW_AGENT, show_default=False
+        ),
+    ] = None
+    expire_after: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds after which a decision no longer waits for its reward.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
+    expired_reward: Annotated[
+        float | None,
+        typer.Option(
+            help="The reward of a decision that expired, e.g. 0.", rich_help_panel=NEW_AGENT, show_default=False
+        ),
+    ] = None
+
+    def make(self, address: str | Path) -> None:
+        """Make an agent with these settings, if any is given; one that is there must have the same."""
+        options = {name: value for name, value in asdict(self).items() if value is not None}
+        if not options:
+            if not is_url(address) and not Path(address).exists():
+                raise FileError(
+                    f"{address}: no such file; to make an agent, say what is known of visitors and arms: adadim serve "
+                    f"{address} --context hour,weekend --arm price,rating"
+                )
+            return
+        if not {"arm", "dim"} & set(options):
+            given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+            raise InvalidValueError(f"{given}: to make an agent give --arm, and --context if there is one, or --dim")
+        for part in {"context", "arm"} & set(options):
+            options[part] = _columns(options[part])
+        try:
+            agent = Agent.create(address, **options)
+        except AgentExistsError:
+            Agent.create(address, **options, exist_ok=True).close()
+            return
+        with agent:
+            kit.say(f"made {shown_address(address)}: an agent with {agent.dim} features")
+
+
+def _columns(text: str) -> int | list[str]:
+    """Names of columns, or their number."""
+    return int(text) if text.strip().isdecimal() else [name.strip() for name in text.split(",")]
 
 
 def serve(
@@ -45,17 +129,20 @@ def serve(
         LogFormat,
         typer.Option(help="What goes to standard error: errors as text, or each request and event as a line of JSON."),
     ] = LogFormat.text,
+    new: NewAgent = NewAgent(),
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 
-    Make an agent once, in Python:
+    An agent that is not there yet is made, if you say what is known of visitors and of arms:
 
-        adadim.Agent.create("shop.db", dim=3)
+        adadim serve shop.db --context hour,weekend --arm price,rating
 
-    Serve it: adadim serve shop.db --port 8000, or adadim serve postgresql://user@host/db --name shop.
-    Then ask for a decision, and tell what it brought:
+    Later adadim serve shop.db is enough; an agent in a database is adadim serve postgresql://user@host/db --name shop.
+    Give it arms to choose from, ask for a decision, and report its reward:
 
-        curl http://127.0.0.1:8000/ask --json '{"arms": {"red": \[1, 0, 0.5], "blue": \[0, 1, 0.1]}}'
+        curl http://127.0.0.1:8000/arms --json '{"arms": {"red": \[1, 0.5], "blue": \[0, 0.1]}}'
+
+        curl http://127.0.0.1:8000/ask --json '{"context": \[0.5, 1]}'
 
         curl http://127.0.0.1:8000/tell --json '{"id": 1, "reward": 1.0}'
 
@@ -74,6 +161,7 @@ def serve(
     settings = Settings(host, port, token, largest_body, most_arms, rate, burst, patience)
     guard = "with a token" if token else "without a token, so for this machine only"
     address = full_address(file, name)
+    new.make(address)
 
     def say(url: str) -> None:
         by = f" by {workers} processes" if workers > 1 else ""
