@@ -32,8 +32,7 @@ def test_the_program_runs_and_runs_again():
 
 def test_the_program_of_another_name_has_an_agent_of_that_name():
     adadim_("new", "agent", "front-page")
-    run("front-page.py")
-    assert Path("front-page.db").exists()
+    assert '"front-page.db"' in Path("front-page.py").read_text()
     adadim_("new", "agent", "news", "--out", "programs/start.py")
     text = Path("programs/start.py").read_text()
     assert '"news.db"' in text
