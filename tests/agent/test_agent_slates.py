@@ -195,6 +195,21 @@ def test_rewards_come_for_some_arms_and_later_for_the_rest(agent):
     assert agent.rebuild() < 1e-12
 
 
+def test_what_ask_gave_may_stand_for_its_id(agent):
+    decision, slate = agent.ask(), agent.ask(slots=2)
+    first, second = slate.arms
+    assert agent.tell(decision, 0.3)
+    assert not agent.tell(decision.id, 0.3)
+    assert agent.tell(slate, {first: 0.1})
+    assert agent.tell_many([(slate, {first: 0.1, second: 0.2}), (decision, 0.3)]) == 1
+    assert agent.correct(slate.decisions[1], 0.4)
+    assert agent.status()["outstanding"] == 0
+    refusal = r"the rewards of a slate are a dict by arm, got 0\.5 for slate 2"
+    assert_refuses(InvalidTypeError, refusal, agent.tell, slate, 0.5)
+    other = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1)).ask()
+    assert_refuses(InvalidValueError, "id must be that of a decision", agent.tell, other, 0.5)
+
+
 def test_all_or_none_of_a_slate_is_told(agent):
     slate, other = agent.ask(slots=3), agent.ask(slots=2)
     agent.tell(slate.id, {slate.arms[1]: 0.5})

@@ -113,9 +113,23 @@ def test_a_decision_is_answered_once():
     learner.tell(decision, 0.5)
     with pytest.raises(DecisionError, match="decision 0 was answered already, or another learner made it"):
         learner.tell(decision, 0.5)
-    with pytest.raises(InvalidTypeError, match="tell needs a decision that ask\\(\\) gave, got 3"):
+    with pytest.raises(DecisionError, match="decision 3 was answered already, or another learner made it"):
         learner.tell(3, 0.5)
+    for other in ("0", 0.0, True, None):
+        with pytest.raises(InvalidTypeError, match=r"tell needs a decision that ask\(\) gave, or its id, got "):
+            learner.tell(other, 0.5)
     assert learner.describe()["pulls"] == 1
+
+
+def test_a_decision_may_be_named_by_its_id():
+    one, other = (adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1)) for _ in range(2))
+    for learner, named in ((one, lambda decision: decision), (other, lambda decision: np.int64(decision.id))):
+        first, second, third = (learner.ask() for _ in range(3))
+        learner.tell(named(second), 0.2)
+        learner.forget(named(first))
+        learner.tell(named(third), 0.4)
+    assert one.describe() == other.describe()
+    assert one.describe()["pulls"] == 2
 
 
 def test_a_bad_reward_leaves_the_decision_open():

@@ -398,7 +398,7 @@ def test_forget_says_what_is_wrong():
     with pytest.raises(adadim.errors.DecisionError, match="decision 0"):
         learner.tell(decision, 0.1)
     with pytest.raises(TypeError, match="forget needs a decision"):
-        learner.forget(3)
+        learner.forget("0")
 
 
 def test_masters_and_iterations_still_take_one_decision_at_a_time():

@@ -30,6 +30,8 @@ def test_all_calls(client, service):
     assert {answer.arm for answer in batch} <= {"a", "b"}
     assert client.tell_many(dict.fromkeys(ids, 1.0)) == 2
     assert client.tell_many([(i, 1.0) for i in ids]) == 0
+    assert client.tell(batch[0], 0.25) is True
+    assert client.tell(batch[0].id, 0.25) is False
     client.set_arms(ARMS, costs={"sku-2": 1.5})
     assert client.arms()["sku-2"] == {"features": ARMS["sku-2"], "cost": 1.5, "state": "active"}
     assert client.ask().arm in ARMS
@@ -50,7 +52,9 @@ def test_slates(client):
     assert sorted(slate.arms) == sorted(ARMS)
     assert [one.id for one in slate.decisions] == [slate.id, slate.id + 1]
     assert client.tell(slate.id, {slate.arms[1]: np.float64(0.5)}) is True
-    assert client.tell(slate.id, {slate.arms[1]: 0.5}) is False
+    assert client.tell(slate, {slate.arms[1]: 0.5}) is False
+    with pytest.raises(TypeError, match=r"the rewards of a slate are a dict by arm, got 1\.0 for slate"):
+        client.tell(slate, 1.0)
     first, second = client.ask_many([None, None], ARMS, slots=1)
     assert client.tell_many([(first.id, {first.arms[0]: 1.0}), (second.id, 1.0), (slate.id, {slate.arms[0]: 0})]) == 3
     with pytest.raises(ServiceError, match=r"POST /tell: 404, id: arm 'x' is not in slate"):

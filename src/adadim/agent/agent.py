@@ -21,6 +21,7 @@ from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Rou
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_policy
 from adadim.agent.requests import (
+    Asked,
     Catalogue,
     appended_settings,
     as_list,
@@ -58,7 +59,7 @@ DESCRIBED_STATUS = ("policy", "policy_version", "dim", "memory", "decisions", "r
 
 
 @dataclass(frozen=True)
-class AgentDecision:
+class AgentDecision(Asked):
     """A decision of an agent, which is on disk.
 
     Attributes
@@ -84,7 +85,7 @@ class AgentDecision:
 
 
 @dataclass(frozen=True)
-class Slate:
+class Slate(Asked):
     """Several arms to show together, best first; a decision for each is on disk.
 
     Attributes
@@ -100,6 +101,7 @@ class Slate:
     id: int
     arms: tuple[str, ...]
     decisions: tuple[AgentDecision, ...]
+    several = True
 
 
 class AskCall(NamedTuple):
@@ -434,19 +436,23 @@ class Agent:
             contexts = contexts if rows is None or isinstance(contexts, np.ndarray) else rows  # it may be an iterator
             return self._write(self._rounds(arms, contexts, costs, now, slots=slots), [], now)[0]
 
-    def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
-        """Tell what the decision with this id earned; on disk when this returns. Gives whether this was new.
+    def tell(self, id: int | AgentDecision | Slate, reward: float | Mapping[str, float]) -> bool:
+        """Tell what a decision earned, by its id or the decision itself; on disk when this returns. Gives whether new.
 
         Telling the same again is harmless; another reward for the same decision is refused (see `correct`). Of a slate,
-        give its id and rewards by arm, of some of its arms or all: all of them are written or none. A number is the
+        give rewards by arm, of some of its arms or all: all of them are written or none. A number is the
         reward of the one decision that has the id.
         """
         return self.tell_many([(id, reward)]) > 0
 
-    def tell_many(self, answers: Mapping[int, float | Mapping[str, float]] | Iterable[RewardReport]) -> int:
+    def tell_many(
+        self,
+        answers: Mapping[int, float | Mapping[str, float]]
+        | Iterable[tuple[int | AgentDecision | Slate, float | Mapping[str, float]]],
+    ) -> int:
         """Tell what many decisions earned, rewards by id or pairs of both, all or none. Gives how many were new.
 
-        The reward of a slate is a dict, as in `tell`.
+        A decision may stand for its id. The reward of a slate is a dict, as in `tell`.
 
         Examples
         --------
@@ -548,7 +554,7 @@ class Agent:
         with self._lock:
             self._decider.work_behind()
 
-    def correct(self, id: int, reward: float) -> bool:
+    def correct(self, id: int | AgentDecision, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
 
         The log keeps both rewards; the model is as if only this one had been told.

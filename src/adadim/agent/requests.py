@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -147,8 +147,16 @@ def checked_moment(before: Any) -> float:
     return float(before)
 
 
-def checked_id(number: Any) -> int:
-    """Id of a decision or a slate, as `ask` gave it."""
+class Asked:
+    """What `ask` gives, a decision or a slate; it may stand for its id."""
+
+    id: int
+    several: ClassVar[bool] = False  # whether it is a slate
+
+
+def checked_id(asked: Any) -> int:
+    """Id of a decision or a slate, from the id or from what `ask` gave."""
+    number = asked.id if isinstance(asked, Asked) else asked
     if not is_integer(number) or not 0 < number < 2**63:
         raise InvalidValueError(f"id must be that of a decision (a whole number from 1), got {shown(number)}")
     return int(number)
@@ -177,7 +185,10 @@ def checked_reports(answers: Any) -> list[RewardReport]:
             id, by_arm = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
             reports.append((id, {arm: checked_reward(r, f"reward of {arm!r} in slate {id}") for arm, r in by_arm}))
         else:
-            reports.append((checked_id(number), checked_reward(reward, f"reward of decision {number}")))
+            id = checked_id(number)
+            if isinstance(number, Asked) and number.several:
+                raise InvalidTypeError(f"the rewards of a slate are a dict by arm, got {shown(reward)} for slate {id}")
+            reports.append((id, checked_reward(reward, f"reward of decision {id}")))
     return reports
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, like
-from adadim.core.checks import check_fields, shown
+from adadim.core.checks import check_fields, is_integer, shown
 from adadim.core.codec import text_of
 from adadim.core.display import html_table
 from adadim.core.problem import NEVER_ARRIVES, Problem
@@ -149,8 +149,19 @@ class Learner(Player):
         self._uncounted.append(number)
         return Decision(self._number_or_array(arms), number, ids, memo)
 
-    def tell(self, decision: Decision, rewards: Array) -> None:
-        """Learn from the rewards of a decision, one for each replication that it concerns."""
+    def tell(self, decision: Decision | int, rewards: Array) -> None:
+        """Learn from the rewards of a decision, one for each replication that it concerns.
+
+        The decision may also be given by its `id`.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
+        >>> first, second = learner.ask(), learner.ask()
+        >>> learner.tell(second.id, 0.2)
+        >>> learner.tell(first, 0.4)
+        """
         number = self._open_number(decision, "tell")
         ids, arms, memo = self._in_library(self._open[number])
         rewards, rows = checked_rewards(self.problem, rewards, len(ids)), self._rows(ids)
@@ -161,7 +172,7 @@ class Learner(Player):
             self.answer(arms, rewards, rows, memo)
         del self._open[number]
 
-    def forget(self, decision: Decision) -> None:
+    def forget(self, decision: Decision | int) -> None:
         """Wait no longer for the rewards of a decision: the learner is as if it had never been asked for it.
 
         Its number and the random numbers that it took stay used.
@@ -352,11 +363,12 @@ class Learner(Player):
         return restore_learner, (self.policy, self.problem, take_state(self))
 
     def _open_number(self, decision: Any, asked_by: str) -> int:
-        if not isinstance(decision, Decision):
-            raise InvalidTypeError(f"{asked_by} needs a decision that ask() gave, got {shown(decision)}")
-        if decision.number not in self._open:
-            raise DecisionError(f"decision {decision.number} was answered already, or another learner made it")
-        return decision.number
+        if not isinstance(decision, Decision) and not is_integer(decision):
+            raise InvalidTypeError(f"{asked_by} needs a decision that ask() gave, or its id, got {shown(decision)}")
+        number = decision.number if isinstance(decision, Decision) else int(decision)
+        if number not in self._open:
+            raise DecisionError(f"decision {number} was answered already, or another learner made it")
+        return number
 
     def _wanted(self, rows: Any) -> Rows:
         return self.everyone if rows is None else checked_rows(self.problem, rows)

@@ -57,6 +57,11 @@ class Decision:
     rows: np.ndarray[Any, Any]
     memo: Memo = field(repr=False)
 
+    @property
+    def id(self) -> int:
+        """The same as `number`, by the name that decisions of an `adadim.Agent` have for theirs."""
+        return self.number
+
 
 class Player(ABC):
     """State of a policy on R replications, as loops and masters use it."""

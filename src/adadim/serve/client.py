@@ -130,8 +130,11 @@ class Client:
         answer = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
         return [_answer(one) for one in answer["decisions" if slots is None else "slates"]]
 
-    def tell(self, id: int, reward: float | Mapping[str, float]) -> bool:
-        """Report the reward of a decision, or of a slate by arm; gives whether that was new. Twice is harmless."""
+    def tell(self, id: int | Answer | AnswerSlate, reward: float | Mapping[str, float]) -> bool:
+        """Report the reward of a decision, by its id or itself; of a slate by arm. Gives whether that was new.
+
+        Twice is harmless.
+        """
         return bool(self._call("POST", "/tell", _reward_report(id, reward))["told"])
 
     def tell_many(self, rewards: Mapping[int, Any] | Iterable[tuple[int, Any]]) -> int:
@@ -228,9 +231,12 @@ def _answer(message: Mapping[str, Any]) -> Answer | AnswerSlate:
     return AnswerSlate(message["id"], tuple(one.arm for one in decisions), decisions)
 
 
-def _reward_report(id: int, reward: Any) -> dict[str, Any]:
+def _reward_report(asked: Any, reward: Any) -> dict[str, Any]:
+    id = asked.id if isinstance(asked, Answer | AnswerSlate) else asked
     if isinstance(reward, Mapping):
         return {"id": int(id), "rewards": {arm: _plain(one, "reward") for arm, one in reward.items()}}
+    if isinstance(asked, AnswerSlate):
+        raise InvalidTypeError(f"the rewards of a slate are a dict by arm, got {shown(reward)} for slate {id}")
     return {"id": int(id), "reward": _plain(reward, "reward")}
 
 
