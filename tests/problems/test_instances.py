@@ -1,10 +1,12 @@
 """Generators of instances: the laws of their arms, their means, and instances from the user's own arrays."""
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
-from adadim import Instance, instances
+from adadim import Instance, Random, instances, simulate
+from adadim.study import Study, instance_kinds
 from instance_makers import features, small
 
 GENERATORS = {"sphere": instances.sphere, "ball": instances.ball, "clicks": instances.clicks}
@@ -138,3 +140,56 @@ def test_what_the_policy_knows_of_the_range(given, expected):
         assert instance.problem.reward_range is None
     else:
         np.testing.assert_allclose(instance.problem.reward_range, expected)
+
+
+# Numbers as people write them
+
+USUAL = {"arms": 12, "dim": 5, "intrinsic_dim": 2}
+OTHER = {
+    "biased_arms": {"arms": 4, "dim": 5},
+    "everyday": {"law": "counts", **USUAL},
+    "interval": {"arms": 9},
+    "lower_bound": {"alpha": 0.8},
+    "many_best": {"arms": 20, "alpha": 0.25},
+    "owned_arms": {"best": 0.7},
+    "polynomials": {"variables": 2, **USUAL},
+    "products": {"attributes": 4, **USUAL},
+    "shared_contexts": {"models": 2, "dim": 3},
+    "sphere_rounds": {"arms": 4, "theta": [0.1, 0.2]},
+    "growing": {**USUAL, "arms": 6},
+}
+DRAWN = [name for name in instance_kinds() if name not in ("labelled", "pca")]  # these need tables of data
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_horizon_of_1e2_and_two_replications(name):
+    make, sizes = instance_kinds()[name], OTHER.get(name, USUAL)
+    one = make(**sizes, horizon=100, replications=range(2))
+    other = make(**sizes, horizon=1e2, replications=2)
+    assert type(other.problem.horizon) is int
+    assert one.problem.replications == other.problem.replications == (0, 1)
+    first, second = (simulate(Random(), instance) for instance in (one, other))
+    np.testing.assert_array_equal(first.final, second.final)
+
+
+def test_a_horizon_of_1e2_in_sets_closed_under_truncation():
+    sizes = {"arms": 5, "dim": 40, "intrinsic_dim": 2, "expressive": True}
+    assert instances.sphere(**sizes, horizon=1e2).problem.arms == instances.sphere(**sizes, horizon=100).problem.arms
+
+
+def test_a_horizon_of_1e2_in_a_table():
+    columns = {"x": np.arange(200) / 200, "k": np.arange(200) % 2}
+    one, other = (
+        instances.table(pl.DataFrame(columns), features=["x"], classes="k", horizon=horizon, replications=replications)
+        for horizon, replications in ((100, range(3)), (1e2, 3))
+    )
+    assert (one.problem.horizon, len(one.problem)) == (other.problem.horizon, len(other.problem)) == (100, 3)
+
+
+def test_a_horizon_of_1e2_in_a_study():
+    sphere = {"kind": "sphere", **USUAL}
+    one, other = (
+        Study("mine", {"easy": {**sphere, "horizon": horizon}}, {"Random": {"kind": "Random"}}, trials=1)
+        for horizon in (100, 1e2)
+    )
+    assert other.to_toml() == one.to_toml()

@@ -118,7 +118,7 @@ def test_long_arms_still_work():
 
 
 @pytest.mark.parametrize("make", [problem, instance, sphere])
-@pytest.mark.parametrize("horizon", [0, -1, 1.5, 10.0, nan, True, None, "10"])
+@pytest.mark.parametrize("horizon", [0, -1, 1.5, inf, nan, True, None, "10"])
 def test_horizon(make, horizon):
     if make is problem and horizon is None:
         assert make(horizon=None).endless
@@ -157,6 +157,12 @@ def test_replications_of_a_generator(make):
     assert_refuses(ValueError, "distinct, but 1 appears more than once", make, **good, replications=[1, 0, 1])
     assert_refuses(ValueError, "replications is empty", make, **good, replications=[])
     assert_refuses(ValueError, "non-negative integers, got -1", make, **good, replications=[-1])
+
+
+def test_how_many_replications():
+    for bad in (0, -3, True, 2.0, "8", None):
+        assert_refuses((TypeError, ValueError), "replications must be", sphere, replications=bad)
+    assert_refuses(ValueError, "replications = 100000000000000 is too much", sphere, replications=10**14)
 
 
 def test_replications_of_the_lower_bound():

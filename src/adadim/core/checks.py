@@ -87,6 +87,13 @@ def integer(value: Any, name: str, least: int = 1, most: int | None = None, mean
     return int(value)
 
 
+def rounds(value: Any, name: str = "horizon", most: int | None = None, meaning: str = "the number of rounds") -> int:
+    """A number of rounds; 1e3, which is how some write 1000, is taken for it."""
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
+    return integer(value, name, most=most, meaning=meaning)
+
+
 def positive(value: Any, name: str, meaning: str) -> float:
     """A positive finite number."""
     require(is_number(value) and 0 < value < np.inf, name, f"be a positive finite number ({meaning})", value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
-from adadim.core.checks import flag, integer, one_of, positive, require
+from adadim.core.checks import flag, integer, one_of, positive, require, rounds
 from adadim.core.display import html_table
 from adadim.core.randomness import check_replications
 from adadim.core.state import unchanging
@@ -39,8 +39,8 @@ class Problem:
         it, policies that need it refuse to start; the one of `adadim.recommended` estimates it.
     reward_range : float or array (R,), optional
         Difference between the largest and the smallest mean reward, if known.
-    replications : sequence of int, optional
-        Replication numbers, which key the random streams; ``range(R)`` by default.
+    replications : sequence of int, or int, optional
+        Replication numbers, or how many, which key the random streams; ``range(R)`` by default.
     arms, dim : int, optional
         Of a contextual problem: the largest number of arms K in a round, and the number of features d. With `features`,
         `arms` is the number of arms that there may be in the end, for those that `Learner.add_arms` adds.
@@ -77,7 +77,7 @@ class Problem:
         horizon: int | None,
         noise: float | None = None,
         reward_range: float | Array | None = None,
-        replications: Sequence[int] | None = None,
+        replications: Sequence[int] | int | None = None,
         arms: int | None = None,
         dim: int | None = None,
         arrives: Any = None,
@@ -109,7 +109,7 @@ class Problem:
                 self.sets = "growing"
             self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
             self.reference, count = self._actions.base, self._actions.replications
-        self._horizon = None if horizon is None else integer(horizon, "horizon", meaning="the number of rounds")
+        self._horizon = None if horizon is None else rounds(horizon)
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
         self._noise = None if noise is None else positive(noise, "noise", meaning)
         self.replications = check_replications(range(count) if replications is None else replications)
@@ -250,7 +250,7 @@ class Problem:
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""
         changed = copy.copy(self)
-        changed._horizon = integer(horizon, "horizon", meaning="the number of rounds")
+        changed._horizon = rounds(horizon)
         return changed
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
-from adadim.core.checks import is_integer, require, shown
+from adadim.core.checks import check_fits, integer, is_integer, require, shown
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -37,10 +37,16 @@ def check_seed(seed: int) -> int:
     return int(seed)
 
 
-def check_replications(replications: Sequence[int] | np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """Return the replication numbers as a tuple of distinct non-negative ints."""
+def check_replications(replications: Sequence[int] | np.ndarray[Any, Any] | int) -> tuple[int, ...]:
+    """Return the replication numbers as a tuple of distinct non-negative ints; a single number n means range(n)."""
+    if is_integer(replications):
+        count = integer(replications, "replications", meaning="how many, or a sequence of their numbers")
+        check_fits(100.0 * count, replications=count)
+        replications = range(count)
     if not isinstance(replications, Iterable) or getattr(replications, "ndim", 1) == 0:
-        raise InvalidTypeError(f"replications must be a sequence of numbers, e.g. range(10), got {shown(replications)}")
+        raise InvalidTypeError(
+            f"replications must be a number n or a sequence of numbers, e.g. range(10), got {shown(replications)}"
+        )
     numbers = tuple(replications)
     if not numbers:
         raise InvalidValueError("replications is empty; give at least one replication number, e.g. range(10)")

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, like, zeros
-from adadim.core.checks import integer, one_of, positive
+from adadim.core.checks import one_of, positive, rounds
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
@@ -155,7 +155,7 @@ def contexts(
     law: Law = "gaussian",
     theta: Theta = "uniform",
     rewards: Rewards = "gaussian",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
@@ -200,7 +200,7 @@ def contexts(
 
 def context_problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
     """The problem where features come with the rounds."""
-    horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
+    horizon = rounds(horizon)  # to be played, it needs an end
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
 

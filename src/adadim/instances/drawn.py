@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import flag, integer, not_negative, numbers, one_of, positive, require
+from adadim.core.checks import flag, integer, not_negative, numbers, one_of, positive, require, rounds
 from adadim.errors import NormWarning
 from adadim.instances.contexts import ContextInstance, context_problem
 from adadim.instances.delay import DelayLike
@@ -43,7 +43,7 @@ def sphere(
     horizon: int,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
@@ -63,8 +63,8 @@ def sphere(
         Standard deviation of the Gaussian noise.
     theta : {"uniform", "decay", "flip", "spike", "heavy"}
         Shape of the reward parameter, see `parameter`.
-    replications : sequence of int
-        Replication numbers; number r gives the same arms whatever the others are.
+    replications : sequence of int, or int
+        Replication numbers, or how many (8 for range(8)); number r gives the same arms whatever the others are.
     delay : Delay, int or table, optional
         How many rounds a reward takes to come, see `Delay`; by default it comes at once.
     seed : int
@@ -94,7 +94,7 @@ def ball(
     horizon: int,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
@@ -127,7 +127,7 @@ def anisotropic(
     decay: float = 1.0,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -167,7 +167,7 @@ def clicks(
     intrinsic_dim: int,
     horizon: int,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -206,7 +206,7 @@ def products(
     horizon: int,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
     expressive: bool = False,
@@ -261,7 +261,7 @@ def polynomials(
     horizon: int,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -311,7 +311,7 @@ def powers(
     horizon: int,
     noise: float = 0.1,
     top: float = 30.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -362,7 +362,7 @@ def growing(
     best: int = 1,
     noise: float = 0.1,
     theta: Theta = "uniform",
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -389,7 +389,7 @@ def growing(
     (4, True)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    horizon = integer(horizon, "horizon", meaning="the number of rounds")
+    horizon = rounds(horizon)
     first = min(integer(first, "first", meaning="the number of arms there from the start"), arms)
     later = arms - first
     # Arrivals at T/(n+1), 2T/(n+1), ...: rounds 2 to T.
@@ -415,7 +415,7 @@ def everyday(
     column: bool = False,
     per_round: bool = False,
     noise: float = 1.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance | ContextInstance:

@@ -24,7 +24,7 @@ from adadim.core.arrays import (
     real_array,
     to_torch,
 )
-from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require
+from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require, rounds
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_replications
@@ -128,7 +128,7 @@ class Instance(Playable):
         noise: float | None = None,
         rewards: Rewards = "gaussian",
         reward_range: float | Array | Literal["true", "unknown"] = "true",
-        replications: Sequence[int] | None = None,
+        replications: Sequence[int] | int | None = None,
         arrives: Any = None,
         slack: float = 0.0,
         delay: DelayLike = None,
@@ -164,7 +164,7 @@ class Instance(Playable):
             allowed = reward_range in ("true", "unknown")
             require(allowed, "reward_range", "be 'true', 'unknown' or a number", reward_range)
             ranges = as_numpy(self.best - xp.min(self.means, axis=-1)) if reward_range == "true" else None
-        horizon = integer(horizon, "horizon", meaning="the number of rounds")  # to be played, it needs an end
+        horizon = rounds(horizon)  # to be played, it needs an end
         self.problem = Problem(
             actions, horizon=horizon, noise=noise, reward_range=ranges, replications=replications, arrives=arrives
         )
@@ -373,7 +373,7 @@ def linear_instance(
     if levels is not None and not flag(expressive, "expressive"):
         raise InvalidValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
     if flag(expressive, "expressive") and levels is None:
-        levels = expressive_levels(horizon, base.shape[-1])
+        levels = expressive_levels(rounds(horizon), base.shape[-1])
     actions = ActionSet(base, levels=levels)
     more |= {"horizon": horizon, "noise": noise, "replications": replications, "delay": delay}
     return Instance(actions, theta=vector, **more)
@@ -384,7 +384,7 @@ def generators(seed: int, replications: Sequence[int]) -> list[np.random.Generat
     return Streams(seed, Purpose.INSTANCE, replications).generators
 
 
-def check_sizes(replications: Sequence[int], **sizes: int) -> tuple[int, ...]:
+def check_sizes(replications: Sequence[int] | int, **sizes: int) -> tuple[int, ...]:
     """Return the replication numbers as ints, or say which size or number is wrong."""
     sizes = {name: integer(value, name) for name, value in sizes.items()}  # NumPy's small ones would overflow
     numbers = check_replications(replications)

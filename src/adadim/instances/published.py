@@ -22,6 +22,7 @@ from adadim.core.checks import (
     one_of,
     positive,
     require,
+    rounds,
 )
 from adadim.core.randomness import check_replications
 from adadim.errors import InvalidValueError
@@ -39,7 +40,7 @@ def lower_bound(
     delta: float | None = None,
     target: int = 0,
     intrinsic_dim: int | None = None,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
 ) -> Instance:
     """One member of the family behind the paper's Theorem 1.
@@ -68,6 +69,7 @@ def lower_bound(
     >>> int(easy.means.argmax()), int(hard.means.argmax())
     (0, 7)
     """
+    horizon = rounds(horizon)
     family = theory.lower_bound_family(horizon, alpha, alpha_easy=alpha_easy, budget=budget, delta=delta)
     check_fits(8 * 4 * (family.arms_count + 1) * family.dim, horizon=family.horizon)
     is_member = is_integer(target) and 0 <= target <= family.arms_count
@@ -89,7 +91,7 @@ def many_best(
     share: float | None = None,
     top: float = 0.9,
     others: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5),
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -115,6 +117,7 @@ def many_best(
     >>> int((instance.means == 0.9).sum())
     669
     """
+    horizon = rounds(horizon)
     replications = check_sizes(replications, arms=arms, horizon=horizon)
     if alpha is not None and share is None:
         count = math.ceil(arms / (2 * horizon ** between(alpha, "alpha", 0, 1)))
@@ -138,7 +141,7 @@ def interval(
     smoothness: float = 1.0,
     steepness: float = 1.0,
     top: float = 0.9,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
@@ -162,6 +165,7 @@ def interval(
     >>> float(instance.best[0]), instance.problem.dim
     (0.9, 1)
     """
+    horizon = rounds(horizon)
     replications = check_sizes(replications, arms=arms, horizon=horizon)
     between(smoothness, "smoothness", 0, 1, "(]")
     positive(steepness, "steepness", "the Hoelder constant, e.g. 1")
@@ -177,7 +181,7 @@ def owned_arms(
     best: float,
     horizon: int,
     owners: int = 6,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     seed: int = 0,
     delay: DelayLike = None,
 ) -> Instance:
@@ -214,7 +218,7 @@ def sphere_rounds(
     horizon: int,
     noise: float = 1.0,
     noise_mean: float = 0.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
@@ -255,7 +259,7 @@ def biased_arms(
     bias: float = 1.0,
     law: Literal["sphere", "gaussian"] = "sphere",
     noise: float = 1.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
@@ -308,7 +312,7 @@ def shared_contexts(
     largest: float = 1.0,
     relevant: bool = True,
     noise: float = 1.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:

@@ -181,7 +181,7 @@ def labelled(
     covariates: int | None = None,
     intrinsic_dim: int | None = None,
     horizon: int | None = None,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> TableInstance:
@@ -224,7 +224,7 @@ def pca(
     noise: float = 0.1,
     kernel: Kernel = "linear",
     linear: bool = True,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:

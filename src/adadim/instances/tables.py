@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypedDict, Unpack, overload
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray
-from adadim.core.checks import flag, integer, require, shown
+from adadim.core.checks import flag, require, rounds, shown
 from adadim.core.design import in_like_units, interactions
 from adadim.core.display import html_table
 from adadim.core.frames import Frame, Table, checked_names, distinct
@@ -154,7 +154,7 @@ def table(
     noise: float | None = None,
     standardise: bool = True,
     shared: bool = False,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
 ) -> TableInstance | LoggedInstance:
@@ -222,8 +222,8 @@ def table(
         raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
     rewards = source.numbers(reward)
     options, chosen = distinct(source.column(arm), arm)
-    rounds = max(1, len(rewards) // len(options)) if horizon is None else horizon
-    problem = _problem(covariates, len(options), shared, rounds, noise, replications)
+    horizon = max(1, len(rewards) // len(options)) if horizon is None else horizon
+    problem = _problem(covariates, len(options), shared, horizon, noise, replications)
     return LoggedInstance(problem, tuple(options), covariates, rewards, shared, seed, chosen=chosen)
 
 
@@ -233,13 +233,13 @@ def _problem(
     shared: bool,
     horizon: int | None,
     noise: float | None,
-    replications: Sequence[int],
+    replications: Sequence[int] | int,
 ) -> Problem:
     rows, count = covariates.shape
     dim = 1 + arms * (1 + count) + (count if shared else 0)
     numbers = check_sizes(replications, arms=arms, dim=dim)
-    rounds = rows if horizon is None else integer(horizon, "horizon", most=rows, meaning="the rows of the table")
-    return Problem(arms=arms, dim=dim, horizon=rounds, noise=noise, replications=numbers, sets="iid")
+    horizon = rows if horizon is None else rounds(horizon, most=rows, meaning="the rows of the table")
+    return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=numbers, sets="iid")
 
 
 def _rewards_of_classes(source: Table, classes: Any) -> tuple[list[Any], FloatArray]:

@@ -223,6 +223,9 @@ def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
             raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
     with study_errors():
         codec.check_table(table, kinds, where, noun="instances of kind", reserved=SUPPLIED)
+    horizon = table.get("horizon")
+    if isinstance(horizon, float) and horizon.is_integer():  # 1e3 is the same study as 1000
+        table = {**table, "horizon": int(horizon)}
     return table
 
 

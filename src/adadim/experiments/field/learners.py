@@ -122,7 +122,7 @@ def play_on_sphere(
     horizon: int,
     noise: float = 1.0,
     noise_mean: float = 0.0,
-    replications: Sequence[int] = range(1),
+    replications: Sequence[int] | int = range(1),
     seed: int = 0,
 ) -> FloatArray:
     """Regret of a `SphereTS`, or of a master over some, against the best point of the unit sphere, (R,).
