@@ -30,7 +30,7 @@ from adadim.policies.loading import load
 
 __version__ = _version("adadim")
 
-# What a newcomer needs, which is also what dir(adadim) shows.
+# What a newcomer needs; dir(adadim) shows everything that can be had from here.
 __all__ = [
     "Agent",
     "EvidenceLinUCB",
@@ -84,4 +84,6 @@ else:
     )[0]
 
     def __dir__() -> list[str]:
-        return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]
+        hidden = {"TYPE_CHECKING", *(name for name, value in globals().items() if type(value) is type(errors))}
+        about = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__version__")
+        return sorted({*__all__, "run", *about, *(n for n in globals() if not n.startswith("_") and n not in hidden)})

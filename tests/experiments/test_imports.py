@@ -1,5 +1,6 @@
 """What ``import adadim`` loads, and what it loads only when asked."""
 
+import rlcompleter
 import subprocess
 import sys
 
@@ -48,12 +49,23 @@ def test_rooms_come_when_asked_for(code):
     assert "typer" not in found
 
 
-def test_a_newcomer_sees_few_names():
+def test_what_a_star_imports():
     rooms = {"errors", "experiments", "instances", "paper", "policies", "report", "serve", "study", "theory"}
     used = {"Problem", "Agent", "recommended", "simulate", "dimension", "evaluate", "load"}
     policies = {"EvidenceLinUCB", "LinUCB", "LinTS", "LinUCBPlusPlus", "Greedy", "Random"}
     assert set(adadim.__all__) == rooms | used | policies
-    assert {name for name in dir(adadim) if not name.startswith("_")} == set(adadim.__all__)
+
+
+def test_every_name_can_be_completed():
+    shown = {name for name in dir(adadim) if not name.startswith("_")}
+    others = {"Outcome", "Replay", "Evaluation", "Dimension", "Instance", "ActionSet", "Features", "run"}
+    others |= {"interactions", "interaction_levels"}
+    assert shown >= {*adadim.__all__, *adadim.policies.__all__, *adadim.errors.__all__, *others}
+    assert not shown & {"TYPE_CHECKING", "core", "models", "play", "startup"}
+    for name in dir(adadim):
+        assert getattr(adadim, name) is not None
+    completer = rlcompleter.Completer({"adadim": adadim})
+    assert completer.complete("adadim.Cor", 0).rstrip("()") == "adadim.Corral"
 
 
 @pytest.mark.parametrize("room", ["policies", "errors"])
@@ -70,8 +82,13 @@ def test_what_is_not_shown_is_there(name):
 
 
 def test_names_that_do_not_exist():
-    with pytest.raises(AttributeError, match="module 'adadim' has no attribute 'papers'"):
+    with pytest.raises(AttributeError, match=r"module 'adadim' has no attribute 'papers'; did you mean 'paper'\?"):
         _ = adadim.papers
+    with pytest.raises(AttributeError, match=r"module 'adadim' has no attribute 'Corrall'; did you mean 'Corral'\?$"):
+        _ = adadim.Corrall
+    with pytest.raises(AttributeError, match=r"module 'adadim' has no attribute 'zzzzzz'$"):
+        _ = adadim.zzzzzz
+    assert not hasattr(adadim, "__wrapped__")
     with pytest.raises(AttributeError, match="choose from comparison, field, paper, tradeoff"):
         _ = adadim.experiments.papers
     with pytest.raises(ImportError):

@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from adadim.core.checks import suggestion
+
 
 def on_demand(package: str, parts: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, for parts by name: a module "a.b", or what it holds, "a.b:c"."""
 
     def __getattr__(name: str) -> Any:
         if name not in parts:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") else suggestion(name, dir(import_module(package)))
+            hint = f"; {hint}" if hint.startswith("did you mean") else ""  # a list of all names would be long
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         module, _, member = parts[name].partition(":")
         imported = import_module(module)
         return getattr(imported, member) if member else imported
