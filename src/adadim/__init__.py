@@ -47,6 +47,7 @@ __all__ = [
     "instances",
     "load",
     "paper",
+    "plot",
     "policies",
     "recommended",
     "report",
@@ -59,6 +60,7 @@ __all__ = [
 if TYPE_CHECKING:
     from adadim import experiments, paper, report, serve, study
     from adadim.agent import Agent
+    from adadim.report.figures import plot
     from adadim.study import run
 
     # What can be imported from here too: types that functions give, every policy, every error.
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = _on_demand(
         __name__,
-        {"Agent": "adadim.agent:Agent", "run": "adadim.study:run"}
+        {"Agent": "adadim.agent:Agent", "plot": "adadim.report.figures:plot", "run": "adadim.study:run"}
         | {room: f"adadim.{room}" for room in ("agent", "experiments", "paper", "report", "serve", "study")},
     )[0]
 

@@ -139,9 +139,13 @@ def fields(value: Any) -> dict[str, Any]:
     return {entry.name: getattr(value, entry.name) for entry in _written_fields(value) if entry.init}
 
 
-def text_of(value: Any) -> str:
-    """A dataclass instance as `dataclasses` would print it, without fields `ADDED_LATER` that have their default."""
-    parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in _written_fields(value) if entry.repr)
+def text_of(value: Any, defaults: bool = True) -> str:
+    """A dataclass instance as `dataclasses` would print it, without fields `ADDED_LATER` that have their default.
+
+    Without `defaults`, no field is printed that has its default.
+    """
+    entries = [entry for entry in _written_fields(value) if entry.repr and (defaults or not _has_default(value, entry))]
+    parts = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in entries)
     return f"{type(value).__qualname__}({', '.join(parts)})"
 
 

@@ -7,12 +7,14 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
+from adadim.core.codec import text_of
 from adadim.core.display import Bar, html_table
 from adadim.core.frames import Tabular
 from adadim.core.randomness import Purpose, Streams, check_seed
@@ -27,14 +29,21 @@ from adadim.instances.tables import LoggedInstance
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.player import merged, part_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 RECORDED_ROUNDS = 100  # by default
+LONGEST_POLICY = 100  # characters of a policy in the text of an outcome
+Band = Literal["ci", "std"]
+"""Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
 Record = int | Sequence[int] | None
 Progress = Callable[[int, int], None]
 Report = Progress | bool | None
 CACHE_BYTES = 8_000_000  # measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outcome(Tabular):
     """Results of running a policy on an instance; as a table, a row for each replication and recorded round.
 
@@ -57,6 +66,12 @@ class Outcome(Tabular):
     >>> outcome = adadim.simulate(adadim.UCB(), instance)
     >>> bool(outcome.final == outcome.regret[-1]), int(outcome.pulls.sum())
     (True, 50)
+    >>> outcome
+    Outcome of UCB()
+      problem: 2 arms, 2 features, noise 0.1
+      rounds: 50, the regret recorded after each
+      regret: ... after the last round
+      see: times, regret (50,), pulls (2,), final, learner, plot(), to_polars(), to_pandas()
     """
 
     times: IntArray
@@ -75,11 +90,51 @@ class Outcome(Tabular):
         columns = {"replication": np.repeat(numbers, len(self.times)), "time": np.tile(self.times, len(numbers))}
         return {**columns, "regret": regret.ravel()}
 
-    def _repr_html_(self) -> str:
+    @overload
+    def plot(self, ax: None = None, band: Band = "ci", title: str | None = None) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, band: Band = "ci", title: str | None = None) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, band: Band = "ci", title: str | None = None) -> Figure | Axes:
+        """Draw the mean regret over the rounds; `adadim.plot`, which has the parameters, draws several outcomes.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> instance = adadim.Instance(np.eye(2), theta=[0.9, 0.1], horizon=50, noise=0.1)
+        >>> figure = adadim.simulate(adadim.UCB(), instance).plot()
+        >>> figure.axes[0].get_xlabel()
+        'round $t$'
+        """
+        # By its name: what draws stands above this room, and is loaded by those who draw.
+        drawn: Figure | Axes = import_module("adadim.report.figures").plot(self, ax, band, title)
+        return drawn
+
+    def __repr__(self) -> str:
+        problem, policy = self.learner.problem, self.learner.policy
+        name = type(self.learner).__name__ if policy is None else text_of(policy, defaults=False)
+        noise = "unknown noise" if problem.noise is None else f"noise {problem.noise:g}"
+        rounds, recorded = int(self.times[-1]), len(self.times)
+        when = "each" if recorded == rounds else f"{recorded} of them"
+        lines = (
+            f"Outcome of {name if len(name) <= LONGEST_POLICY else name[:LONGEST_POLICY] + ' ...'}",
+            f"problem: {problem.arms} arms, {problem.dim} features, {noise}",
+            f"rounds: {rounds}, the regret recorded after {when}",
+            f"regret: {self._final_text()} after the last round",
+            f"see: times, regret {self.regret.shape}, pulls {self.pulls.shape}, final, learner, plot(), to_polars(), "
+            "to_pandas()",
+        )
+        return "\n  ".join(lines)
+
+    def _final_text(self) -> str:
         final = np.atleast_1d(self.final)
         deviation = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
+        return f"{final.mean():.4g}{deviation}"
+
+    def _repr_html_(self) -> str:
         policy, rounds = repr(self.learner.policy), int(self.times[-1])
-        return html_table("Outcome", {"policy": policy, "rounds": rounds, "regret": f"{final.mean():.4g}{deviation}"})
+        return html_table("Outcome", {"policy": policy, "rounds": rounds, "regret": self._final_text()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ __all__ = [
     "draw_and_save",
     "label",
     "markdown_table",
+    "plot",
     "policy_label",
     "register_look",
     "save",
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from adadim.report.figures import Band, draw, draw_and_save, save, summary
+    from adadim.report.figures import Band, draw, draw_and_save, plot, save, summary
 else:  # these need matplotlib
     __getattr__, __dir__ = _on_demand(
         __name__,

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import one_of
+from adadim.core.checks import one_of, require, shown
 from adadim.core.files import Place, as_place, write_atomic
-from adadim.errors import StoreError
+from adadim.errors import InvalidTypeError, StoreError
+from adadim.play.simulate import Band as Band
+from adadim.play.simulate import Outcome
 from adadim.report.bootstrap import mean_interval
-from adadim.report.looks import looks_of
+from adadim.report.looks import ORACLE, key_of, looks_of
 from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
 from adadim.report.text import name_of, policy_label
 from adadim.report.text import title as title_of
 from adadim.study import Results
 from adadim.theory import hardness
 
-Band = Literal["ci", "std"]
-"""Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
+# What the axes of curves say.
+ROUNDS, REGRET = "round $t$", "cumulative regret (reward units)"
 
 # Parameters that a caption has, where all instances share them, and their signs.
 SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
@@ -92,7 +94,9 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
                 _draw_curves(axis, results, instance, band, cells)
                 if panels > 1:
                     axis.set_title(name_of(results, "panels", instance), fontsize=9, parse_math=False)
-        _add_legend(figure, axes[:panels], results)
+        curves = {line.get_label(): line for axis in axes[:panels] for line in axis.get_lines()}
+        drawn = [policy for policy in results.policies if policy in curves]
+        _add_legend(figure, [(policy_label(results, policy), curves[policy]) for policy in drawn])
         trials = [len(results.final(*cell)) for cell in cells]
         lines = [what_was_run(results, instances), _shading(trials, band)]
         if left_out:
@@ -101,18 +105,113 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     return figure
 
 
+@overload
+def plot(
+    outcomes: Outcome | Mapping[str, Outcome], ax: None = None, band: Band = "ci", title: str | None = None
+) -> Figure: ...
+
+
+@overload
+def plot(outcomes: Outcome | Mapping[str, Outcome], ax: Axes, band: Band = "ci", title: str | None = None) -> Axes: ...
+
+
+def plot(
+    outcomes: Outcome | Mapping[str, Outcome], ax: Axes | None = None, band: Band = "ci", title: str | None = None
+) -> Figure | Axes:
+    """Draw the mean regret of outcomes of `simulate` over the rounds, as the figures of studies look.
+
+    Parameters
+    ----------
+    outcomes : dict, or Outcome
+        Outcomes by what they are to be called; or one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, e.g. in a figure of pyplot; by default in a new figure.
+    band : {"ci", "std"}
+        Shading: the 95% confidence interval of the mean (bootstrap), or one standard deviation of the replications.
+    title : str, optional
+        What to write above.
+
+    Returns
+    -------
+    Figure or Axes
+        The figure, which a notebook shows and ``savefig("regret.png")`` writes; or the axes, if they were given.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=60, dim=10, intrinsic_dim=2, horizon=200, replications=range(3))
+    >>> policies = {"recommended": adadim.recommended(instance.problem), "oracle": adadim.LinUCB(dim=2)}
+    >>> figure = adadim.plot({name: adadim.simulate(policy, instance) for name, policy in policies.items()})
+    >>> [line.get_label() for line in figure.axes[0].get_lines()]
+    ['recommended', 'oracle']
+    """
+    one_of(band, "band", ("ci", "std"))
+    curves = _named_outcomes(outcomes)
+    with figure_style():
+        if ax is not None:
+            _draw_outcomes(ax, curves, band)
+            if title is not None:
+                ax.set_title(title, fontsize=9, parse_math=False)
+            literal_texts(ax.legend(frameon=False, handlelength=3.2))
+            return ax
+        figure = Figure(figsize=(PANEL[0], PANEL[1] + 0.6), layout="constrained")
+        axis = figure.subplots()
+        _draw_outcomes(axis, curves, band)
+        if len(curves) > 1:
+            _add_legend(figure, list(zip(curves, axis.get_lines(), strict=True)))
+        sizes = ("arms", "dim", "horizon", "noise")
+        problems = [{size: getattr(one.learner.problem, size) for size in sizes} for one in curves.values()]
+        replications = [len(one.learner.problem) for one in curves.values()]
+        lines = [_shared_sizes(problems), _shading(replications, band, "replication")]
+        if title is None and len(curves) == 1:
+            (title,) = curves  # there is no legend
+        heading(figure, title, "\n".join(filter(None, lines)))
+    return figure
+
+
+def _draw_outcomes(axis: Axes, outcomes: Mapping[str, Outcome], band: Band) -> None:
+    policies = {name: one.learner.policy or type(one.learner).__name__ for name, one in outcomes.items()}
+    # What is called an oracle looks like the oracle of the paper's figures; otherwise the kind of the policy decides.
+    looks = looks_of({name: name if key_of(name) == ORACLE else policy for name, policy in policies.items()})
+    for i, (name, one) in enumerate(outcomes.items()):
+        _add_curve(axis, looks[name], name, one.times, np.atleast_2d(one.regret), band, i, len(outcomes))
+    axis.set(xlabel=ROUNDS, ylabel=REGRET)
+    tidy(axis, from_zero=True)
+
+
+def _named_outcomes(outcomes: Any) -> dict[str, Outcome]:
+    """Outcomes by name, from what callers of `plot` give."""
+    if isinstance(outcomes, Outcome):
+        policy = outcomes.learner.policy or outcomes.learner
+        return {type(policy).__name__: outcomes}
+    if not isinstance(outcomes, Mapping) or not outcomes:
+        raise InvalidTypeError(f"plot takes an outcome of simulate, or a dict {{name: outcome}}, got {shown(outcomes)}")
+    for name, one in outcomes.items():
+        require(isinstance(name, str), "the name of an outcome", "be a text", name, InvalidTypeError)
+        if not isinstance(one, Outcome):
+            kind = type(one).__name__
+            raise InvalidTypeError(f"plot draws the regret of outcomes of simulate, but {name!r} is of type {kind}")
+    return dict(outcomes)
+
+
 def what_was_run(results: Results, instances: Sequence[str]) -> str:
     """Sizes and noise that the instances share, and the variant, for the caption of a figure; perhaps empty."""
     settings = [results.parameters(name) for name in instances]
+    parts = [shared] if (shared := _shared_sizes(settings)) else []
+    if settings and all(p.get("expressive") is True for p in settings):
+        parts.append("expressive")
+    variant = results.labels.get("variant")
+    return ", ".join([*parts, *([variant] if isinstance(variant, str) else [])])
+
+
+def _shared_sizes(settings: Sequence[Mapping[str, Any]]) -> str:
+    """Sizes and noise that all settings have, and have in common; perhaps empty."""
     parts = []
     for key, sign in SIZES.items():
         values = {json.dumps(p[key]) for p in settings if key in p}
         if len(values) == 1 and all(key in p for p in settings) and values != {"null"}:
             parts.append(f"{sign} = {settings[0][key]}")
-    if settings and all(p.get("expressive") is True for p in settings):
-        parts.append("expressive")
-    variant = results.labels.get("variant")
-    return ", ".join([*parts, *([variant] if isinstance(variant, str) else [])])
+    return ", ".join(parts)
 
 
 def _finished_cells(results: Results) -> list[tuple[str, str]]:
@@ -129,14 +228,9 @@ def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells:
         if (instance, policy) not in cells:
             continue
         times, regret = results.curves(instance, policy)
-        x = np.concatenate([[0], times])
-        drawn = [np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band)]
-        every = max(1, len(x) // 8)
-        # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
-        first_marked = (i + 1) * every // (len(results.policies) + 1)
-        _add_line(axis, looks[policy], policy, x, drawn, markevery=(first_marked, every), markersize=4)
-    axis.set_xlabel(name_of(results, "axes", "x", "round $t$"))
-    axis.set_ylabel(name_of(results, "axes", "y", "cumulative regret (reward units)"))
+        _add_curve(axis, looks[policy], policy, times, regret, band, i, len(results.policies))
+    axis.set_xlabel(name_of(results, "axes", "x", ROUNDS))
+    axis.set_ylabel(name_of(results, "axes", "y", REGRET))
     tidy(axis, from_zero=True)
 
 
@@ -164,6 +258,18 @@ def _draw_alphas(
     tidy(axis, from_zero=True)
 
 
+def _add_curve(
+    axis: Axes, look: dict[str, Any], name: str, times: Any, regret: FloatArray, band: Band, i: int, curves: int
+) -> None:
+    """Add the mean of regrets (trials, n) at these times, from (0, 0) on, and the shading around it: curve i of all."""
+    x = np.concatenate([[0], times])
+    drawn = [np.concatenate([[0.0], part]) for part in _mean_and_band(regret, band)]
+    every = max(1, len(x) // 8)
+    # Markers of different policies at different rounds, so that curves on top of each other can be told apart.
+    first_marked = (i + 1) * every // (curves + 1)
+    _add_line(axis, look, name, x, drawn, markevery=(first_marked, every), markersize=4)
+
+
 def _add_line(
     axis: Axes, look: dict[str, Any], policy: str, x: FloatArray, drawn: Sequence[FloatArray], **options: Any
 ) -> None:
@@ -174,24 +280,22 @@ def _add_line(
         axis.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
-def _add_legend(figure: Figure, axes: Sequence[Axes], results: Results) -> None:
-    """One legend for all panels, below them, where it hides no data."""
-    lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
-    shown = [policy for policy in results.policies if policy in lines]
-    labels = [policy_label(results, policy) for policy in shown]
+def _add_legend(figure: Figure, lines: Sequence[tuple[str, Any]]) -> None:
+    """One legend of labels and lines for all panels, below them, where it hides no data."""
+    labels = [label for label, _ in lines]
     room = figure.get_figwidth() * 72 - 20
     widest = max(len(label) for label in labels) * 4.6 + 40  # points: letters, then the sample of the line and gaps
     columns = max(1, min(len(labels), int(room // widest)))
     options: Any = {"loc": "outside lower center", "ncols": columns, "frameon": False, "handlelength": 3.2}
-    literal_texts(figure.legend([lines[policy] for policy in shown], labels, **options))
+    literal_texts(figure.legend([line for _, line in lines], labels, **options))
 
 
-def _shading(trials: Sequence[int], band: Band) -> str:
+def _shading(trials: Sequence[int], band: Band, noun: str = "trial") -> str:
     few, many = min(trials), max(trials)
     if many == 1:
-        return "one trial"
+        return f"one {noun}"
     shading = "its 95% confidence interval" if band == "ci" else "one standard deviation"
-    return f"mean over {many if few == many else f'{few} to {many}'} trials, shaded: {shading}"
+    return f"mean over {many if few == many else f'{few} to {many}'} {noun}s, shaded: {shading}"
 
 
 def _same_but_for_dim(results: Results, instances: Sequence[str]) -> bool:
