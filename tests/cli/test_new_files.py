@@ -1,7 +1,6 @@
 """The program and the study to start from: they run as they are, and overwrite nothing."""
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,12 @@ from adadim.study import Study
 from command_line import adadim_, refused
 
 
-def run(file):
-    """Run a program, as a user does, and give what it printed."""
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def test_the_program_runs_and_runs_again():
+def test_the_program_runs_and_runs_again(capsys):
     printed, error = adadim_("new", "agent")
     assert (printed, error) == ("wrote shop.py\nTry it: python shop.py\n", "")
     for decisions in (300, 600):
-        printed = run("shop.py")
+        runpy.run_path("shop.py", run_name="__main__")
+        printed = capsys.readouterr().out
         assert f"{decisions} decisions so far; clicks in this run: " in printed
         assert "returning = 0: scarf" in printed  # the cheapest
         assert "returning = 1: boots" in printed  # new, and the better rated
