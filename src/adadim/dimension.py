@@ -3,6 +3,9 @@
 It is proportional to the prior of d* times the evidence of the regression on that many features. One triangular factor
 of the features of the choices, with the rewards as last column, gives the log determinants and residuals of all of
 them: by Cholesky where that loses nothing, else by QR. Choices of one arm may be summed up (`Pooled`).
+
+A free constant in the rewards has a flat prior. With it integrated out, the evidence is that of features and rewards
+less their means over the n choices, with n - 1 in the place of n.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +22,12 @@ from scipy.linalg import solve_triangular
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy, real_array
-from adadim.core.checks import between, integer, is_number, one_of, positive, require, shown
+from adadim.core.checks import between, flag, integer, is_number, one_of, positive, require, shown
 from adadim.core.display import html_table
 from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.evidence import order_contradiction
-from adadim.models.factor import log_evidence, prior_precisions
+from adadim.models.evidence import like_units, order_contradiction
+from adadim.models.factor import SMALLEST, log_evidence, prior_precisions
 from adadim.models.moments import Moments
 
 if TYPE_CHECKING:
@@ -43,6 +47,8 @@ SAFE = 1e-4  # share of a column's square left after those before it, above whic
 DEPENDENT_SQUARE = 1e-10  # the same share of a column's square, where only products of columns are known
 ROUNDING = 10 * np.finfo(float).eps
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
+LARGEST_REWARD = 1e300  # so that the noise is a number
+LARGEST_RATIO = 1e280  # of the square of a feature and a ridge, so that their quotient is a number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +63,8 @@ class Dimension(Tabular):
     probabilities : array (d,), or (L,) for L levels
         P(d* = m) for m = 1, ..., d, or for the end m of each level.
     noise : float or array (R,)
-        Estimated standard deviation of the rewards' noise; not a number without choices.
+        Estimated standard deviation of the rewards' noise; not a number without choices, or with one choice and a free
+        constant.
     choices : int or array (R,)
         Number of past choices n.
     prior : array (d,) or (L,)
@@ -70,9 +77,11 @@ class Dimension(Tabular):
         Name of each level and the number of leading features up to its end.
     names : tuple of str or None
         Names of the features, where they came as a table of pandas or polars.
+    constant : bool
+        Whether the rewards may have a constant that no feature explains.
     order : str or None
         What the choices say against the order of the features, if they do: then d* is the last one that matters, not
-        the number of those that do. Only where there is one replication.
+        the number of those that do. Only where there is one replication. It is computed when first asked for.
 
     Examples
     --------
@@ -83,7 +92,7 @@ class Dimension(Tabular):
     >>> answer.mode, answer.interval(0.9)
     (3, (3, 3))
     >>> print(answer)
-    3 of 8 features matter (probability 0.93, 90% interval 3 to 3); noise 0.961; 300 choices
+    3 of 8 features matter (probability 0.94, 90% interval 3 to 3); noise 0.96; 300 choices
     """
 
     probabilities: FloatArray
@@ -94,7 +103,12 @@ class Dimension(Tabular):
     dim: int
     levels: dict[str, int] | None = None
     names: tuple[str, ...] | None = None
-    order: str | None = None
+    constant: bool = True
+    data: Pooled | Moments | None = None  # what `order` is computed from
+
+    @cached_property
+    def order(self) -> str | None:
+        return None if self.data is None else _order(self.data)
 
     @property
     def tail(self) -> FloatArray:
@@ -129,6 +143,8 @@ class Dimension(Tabular):
 
         Of several replications it draws the mean of both, and each tail as a thin line.
         """
+        from matplotlib.ticker import MaxNLocator
+
         if ax is None:
             from matplotlib import pyplot
 
@@ -140,11 +156,21 @@ class Dimension(Tabular):
         if len(tails) > 1:
             ax.step(features, tails.T, where="mid", color="#D55E00", linewidth=0.5, alpha=0.3)
         ax.step(features, tails.mean(axis=0), where="mid", color="#D55E00", label="P(d* ≥ j)")
-        for name, end in (self.levels or {}).items():
+        for name, end in (self.levels or {}).items():  # above the axes, where nothing is drawn
             ax.annotate(
-                name, (end, 1.0), rotation=90, ha="right", va="top", fontsize="small", parse_math=False, color="0.3"
+                name,
+                (end, 1.0),
+                xytext=(0, 4),
+                xycoords=ax.get_xaxis_transform(),
+                textcoords="offset points",
+                rotation=35,
+                rotation_mode="anchor",
+                fontsize="small",
+                parse_math=False,
+                arrowprops={"arrowstyle": "-", "color": "0.3"},
             )
         ax.set(xlim=(0.4, self.dim + 0.6), ylim=(0, 1.02), xlabel="leading features", ylabel="probability")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(frameon=False)
         return ax
 
@@ -164,8 +190,8 @@ class Dimension(Tabular):
         little = "; the data say little yet, this is close to the prior" if moved < 0.1 else ""
         return (
             f"{self.mode} of {self.dim} features matter{named} (probability {self.probabilities[at]:.2g}, "
-            f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices{little}"
-            f"{'' if self.order is None else f'; {self.order}'}"
+            f"90% interval {low} to {high}); noise {self.noise:.3g}; {self.choices} choices"
+            f"{'' if self.constant else ', no free constant'}{little}{'' if self.order is None else f'; {self.order}'}"
         )
 
     def __repr__(self) -> str:
@@ -219,6 +245,7 @@ def dimension(
     ridge: float | None = None,
     *,
     arms: Array | None = None,
+    constant: bool = True,
 ) -> Dimension:
     """How many of the leading features matter, from past choices, however they were made.
 
@@ -241,6 +268,9 @@ def dimension(
     arms : array (K, d), optional
         All that could have been chosen, if it was the same each time: a better ground for the canonical basis than the
         rows that were chosen, if the choices depended on rewards.
+    constant : bool
+        Whether the rewards may have a constant besides the features, with a flat prior: a number added to all rewards,
+        or to a column, then changes nothing. A constant column is part of it: it counts as a feature and adds nothing.
 
     Notes
     -----
@@ -250,7 +280,8 @@ def dimension(
     enter. If `ridge` is None, the features are replaced by the canonical ones: Gram-Schmidt in their order over the
     distinct rows (and `arms`), with mean square 1 over these, so that the prior does not depend on how often each was
     chosen. Then only the spaces that the prefixes span matter: units, and earlier columns added to later ones, change
-    nothing. Give a constant as first feature, or centred rewards.
+    nothing. With a free constant, V_m and S_m are those of features and rewards less their means over the choices, n-1
+    takes the place of n, and the canonical features have mean zero.
 
     Examples
     --------
@@ -261,18 +292,29 @@ def dimension(
     >>> powers = np.stack([x**j for j in range(7)], axis=1)
     >>> adadim.dimension(powers, rewards).mode  # the constant, x and x^2
     3
+    >>> adadim.dimension(powers[:, 1:], rewards).mode  # x and x^2: the constant need not be a feature
+    2
     >>> adadim.dimension(powers, rewards, levels={"line": 2, "cubic": 4, "all": 7}).probabilities.round(2)
     array([0., 1., 0.])
     """
     features, columns = numbers_and_names(features)
     table, response = checked_choices(features, rewards)
     others = None if arms is None else checked_arm_features(arms, table.shape[1])
-    question = _Question.of(table.shape[1], levels, prior, taper, ridge)
-    return replace(question.answer([Pooled.of(table, response, others)], single=True), names=columns)
+    question = _Question.of(table.shape[1], levels, prior, taper, ridge, constant)
+    unit = float(_powers_of_two(np.abs(response).max(initial=0.0)))
+    data = replace(Pooled.of(table, question.rewards(response / unit), others), unit=unit)
+    return replace(question.answer([data], single=True), names=columns)
 
 
 def dimension_of_arms(
-    actions: ActionSet, counts: Array, sums: Array, squares: Array, levels: Levels = None, prior: Prior = "uniform"
+    actions: ActionSet,
+    counts: Array,
+    sums: Array,
+    squares: Array,
+    levels: Levels = None,
+    prior: Prior = "uniform",
+    *,
+    constant: bool = True,
 ) -> Dimension:
     """`dimension` of the pulls and sums of rewards (R, K) of the arms of `actions`, and sums of squares (R,)."""
     pulls, totals = as_numpy(counts).astype(np.int64), as_numpy(sums)
@@ -280,14 +322,20 @@ def dimension_of_arms(
         Pooled(as_numpy(actions.dense(r)), pulls[r], totals[r], square)
         for r, square in enumerate(as_numpy(squares).tolist())
     ]
-    return replace(_Question.of(actions.dim, levels, prior).answer(data, actions.single), names=actions.names)
+    question = _Question.of(actions.dim, levels, prior, constant=constant)
+    return replace(question.answer(data, actions.single), names=actions.names)
 
 
 def dimension_of_moments(
-    data: Sequence[Moments], levels: Levels = None, prior: Prior = "uniform", *, single: bool = True
+    data: Sequence[Moments],
+    levels: Levels = None,
+    prior: Prior = "uniform",
+    *,
+    single: bool = True,
+    constant: bool = True,
 ) -> Dimension:
     """`dimension` from the sums of each replication alone; the same, if no two choices had equal features."""
-    return _Question.of(len(data[0].moment), levels, prior).answer(data, single)
+    return _Question.of(len(data[0].moment), levels, prior, constant=constant).answer(data, single)
 
 
 @dataclass(frozen=True)
@@ -300,9 +348,18 @@ class _Question:
     prior: FloatArray
     taper: float
     ridge: float | None
+    constant: bool
 
     @classmethod
-    def of(cls, dim: int, levels: Levels, prior: Prior, taper: float = 0.0, ridge: float | None = None) -> _Question:
+    def of(
+        cls,
+        dim: int,
+        levels: Levels,
+        prior: Prior,
+        taper: float = 0.0,
+        ridge: float | None = None,
+        constant: bool = True,
+    ) -> _Question:
         named = None if levels is None else checked_levels(levels, dim)
         support = np.arange(1, dim + 1) if named is None else np.array(list(named.values()))
         weights = checked_prior(prior, support)
@@ -310,42 +367,68 @@ class _Question:
             ridge = positive(ridge, "ridge", "the prior precision of a coefficient over sigma^2; None learns it")
             ridge = between(ridge, "ridge", 1e-100, 1e100)  # so that its products with j^taper are numbers
         largest = 300.0 / math.log(max(dim, 2))  # so that every j^taper is a number, and its root and square are
-        return cls(dim, support, named, weights, between(taper, "taper", 0.0, largest), ridge)
+        taper, constant = between(taper, "taper", 0.0, largest), flag(constant, "constant")
+        return cls(dim, support, named, weights, taper, ridge, constant)
+
+    def rewards(self, rewards: FloatArray) -> FloatArray:
+        """The rewards (n,) that the features have to explain."""
+        return _centred(rewards[:, None], np.ones(len(rewards)))[:, 0] if self.constant else rewards
 
     def answer(self, data: Sequence[Pooled] | Sequence[Moments], single: bool) -> Dimension:
         """The answer from the data of each replication."""
         probabilities, noise = map(np.array, zip(*map(self._posterior, data), strict=True))
         choices = np.array([round(part.weight) for part in data])
-        question = (self.prior, self.support, self.dim, self.levels)
+        question = (self.prior, self.support, self.dim, self.levels, None, self.constant)
         if single:
-            order = _order(data[0])
-            return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *question, order=order)
+            return Dimension(probabilities[0], float(noise[0]), int(choices[0]), *question, data[0])
         return Dimension(probabilities, noise, choices, *question)
 
     def _posterior(self, data: Pooled | Moments) -> tuple[FloatArray, float]:
         """P(d* = m) and the estimated noise."""
-        n = data.weight
-        if n == 0 or data.squares == 0.0:
-            return self.prior, np.nan if n == 0 else 0.0
-        size = float(np.sqrt(data.squares))  # rewards of any unit, and no overflow
-        if isinstance(data, Moments):
-            scaled_sums = Moments(data.second, data.moment / size, 1.0, data.weight, data.longest, data.extent)
-            logdets, residuals = moment_prefixes(scaled_sums, RIDGES, self.taper)
-        else:
-            scaled = Pooled(data.arms, data.counts, data.sums / size, 1.0)
-            if self.ridge is None:
-                logdets, residuals = canonical_prefixes(scaled, RIDGES, self.taper)
-            else:
-                table, within = scaled.table(scaled.arms)
-                steps, squares, unexplained = _factored(table, prior_precisions(self.ridge, self.taper, self.dim))
-                logdets, residuals = np.cumsum(steps)[None], (_sums_after(squares) + within + unexplained)[None]
+        degrees = data.weight - self.constant
+        if degrees <= 0:
+            return self.prior, np.nan
+        squares = data.squares
+        if self.constant and isinstance(data, Moments) and not np.isfinite([data.total, *data.first]).all():
+            raise InvalidValueError(
+                "constant=True needs the sums of features and of rewards, which the file of an earlier version of "
+                "adadim does not have; use constant=False"
+            )
+        if self.constant:
+            squares -= float(data.total) ** 2 / data.weight
+        if not np.isfinite(squares):
+            raise InvalidValueError("the squares of such large rewards are not finite; divide the rewards by a number")
+        if squares <= SMALLEST * data.squares:  # rewards that are all alike
+            return self.prior, 0.0
+        size = float(np.sqrt(squares))  # rewards of any unit, and no overflow
+        logdets, residuals = self._prefixes(data.divided(size))
         at = self.support - 1
-        logs = log_evidence(logdets[:, at], residuals[:, at], n, 1.0)
+        # Of differences of sums what is below rounding of the sums counts as that.
+        logs = log_evidence(logdets[:, at], residuals[:, at], degrees, data.squares / squares)
         with np.errstate(divide="ignore"):
             logs = logs + np.log(self.prior)
         joint = np.exp(logs - logs.max())  # of d* and the ridge
         joint /= joint.sum()
-        return joint.sum(axis=0), float(size * np.sqrt((joint * residuals[:, at]).sum() / n))
+        noise = size * float(np.sqrt((joint * residuals[:, at]).sum() / degrees))
+        return joint.sum(axis=0), noise * data.unit if isinstance(data, Pooled) else noise
+
+    def _prefixes(self, data: Pooled | Moments) -> tuple[FloatArray, FloatArray]:
+        """ln det(V_m / Lambda_m) and S_m, both (ridges, d)."""
+        if isinstance(data, Moments):
+            return moment_prefixes(data, RIDGES, self.taper, self.constant)
+        if self.ridge is None:
+            return canonical_prefixes(data, RIDGES, self.taper, self.constant)
+        largest = np.abs(data.arms).max(axis=0)
+        sizes = np.maximum(_powers_of_two(largest), 1.0)
+        precisions = prior_precisions(self.ridge, self.taper, self.dim)
+        for j in np.flatnonzero(2 * np.log(sizes) - np.log(precisions) > math.log(LARGEST_RATIO))[:1]:
+            raise InvalidValueError(
+                f"ridge={self.ridge:g} is lost beside a feature of size {largest[j]:.2g} (column {j}); divide that "
+                "column by a number, or leave ridge out: then units do not matter"
+            )
+        table, within = data.table(data.arms / sizes, self.constant)
+        steps, squares, unexplained = _factored(table, precisions / sizes / sizes)
+        return np.cumsum(steps)[None], (_sums_after(squares) + within + unexplained)[None]
 
 
 def _order(data: Pooled | Moments) -> str | None:
@@ -354,8 +437,12 @@ def _order(data: Pooled | Moments) -> str | None:
         pulled = np.flatnonzero(data.counts)
         x, counts, rewards = data.arms[pulled], data.counts[pulled], data.sums[pulled]
         extent = np.abs(x).max(axis=0, initial=0.0)
+        units = like_units(extent)
+        if (units == 1.0).all():  # features of any unit, and no overflow
+            units = _powers_of_two(extent.max(initial=0.0)) * units
+        x, extent = x / units, extent / units
         sums = (x.T * counts) @ x, rewards @ x, data.squares, data.weight, 0.0, extent
-        data = Moments(*sums, first=counts @ x, total=float(rewards.sum()))
+        data = Moments(*sums, first=counts @ x, total=data.total)
     return order_contradiction(data)
 
 
@@ -367,6 +454,8 @@ def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatA
     require(ok, "features", f"have shape (n, d), {wanted}", table.shape)
     wanted = f"have shape ({len(table)},), one for each row of features"
     require(response.shape == table.shape[:1], "rewards", wanted, response.shape)
+    largest = np.abs(response).max(initial=0.0)
+    require(not LARGEST_REWARD < largest < np.inf, "rewards", f"be at most {LARGEST_REWARD:g} in size", largest)
     for name, array in (("features", table), ("rewards", response)):
         for where in np.argwhere(~np.isfinite(array))[:1].tolist():
             raise InvalidValueError(
@@ -423,12 +512,16 @@ def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Numbers of choices and sums of rewards by arm, chosen or not; `squares` is the sum of all squared rewards."""
+    """Numbers of choices and sums of rewards by arm, chosen or not; `squares` is the sum of all squared rewards.
+
+    The rewards are divided by `unit`.
+    """
 
     arms: FloatArray
     counts: np.ndarray[Any, Any]
     sums: FloatArray
     squares: float
+    unit: float = 1.0
 
     @classmethod
     def of(cls, features: FloatArray, rewards: FloatArray, others: FloatArray | None = None) -> Pooled:
@@ -450,31 +543,59 @@ class Pooled:
         """Number of choices."""
         return float(self.counts.sum())
 
-    def table(self, columns: FloatArray) -> tuple[FloatArray, float]:
-        """Rows of the arms chosen, rewards last, times the root of their counts; and the squares around the means."""
+    @property
+    def total(self) -> float:
+        """Sum of all rewards."""
+        return float(self.sums.sum())
+
+    def divided(self, size: float) -> Pooled:
+        """The same with rewards divided by a number."""
+        return replace(self, sums=self.sums / size, squares=self.squares / size / size)
+
+    def table(self, columns: FloatArray, constant: bool) -> tuple[FloatArray, float]:
+        """Rows of the arms chosen, rewards last, times the root of their counts; and the squares around the means.
+
+        With a constant, less the mean of each column over the choices.
+        """
         chosen = np.flatnonzero(self.counts)
-        root = np.sqrt(self.counts[chosen])
-        means = self.sums[chosen] / root
-        rows = np.column_stack([columns[chosen] * root[:, None], means])
-        return rows, max(self.squares - float(means @ means), 0.0) if self.weight > len(chosen) else 0.0
+        counts, columns, means = self.counts[chosen], columns[chosen], self.sums[chosen] / self.counts[chosen]
+        within = max(self.squares - float(counts @ means**2), 0.0) if self.weight > len(chosen) else 0.0
+        rows = np.column_stack([columns, means])
+        return (_centred(rows, counts) if constant else rows) * np.sqrt(counts)[:, None], within
 
 
-def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
+def _powers_of_two(sizes: Any) -> Any:
+    """For each size the power of two just below it, 1 for 0: to divide by it rounds nothing."""
+    return np.where(np.asarray(sizes) > 0, np.ldexp(1.0, np.frexp(sizes)[1] - 1), 1.0)
+
+
+def _centred(columns: FloatArray, weights: np.ndarray[Any, Any]) -> FloatArray:
+    """Columns (n, c) less their weighted means; exactly zero where nothing but rounding is left."""
+    total = float(weights.sum()) or 1.0
+    centred: FloatArray = columns - weights @ columns / total
+    centred -= weights @ centred / total  # rounding of the mean of many
+    left, sizes = (np.abs(part).max(axis=0, initial=0.0) for part in (centred, columns))
+    centred[:, left <= ROUNDING * sizes] = 0.0
+    return centred
+
+
+def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float, constant: bool) -> tuple[FloatArray, FloatArray]:
     """ln det(V_m / Lambda_m) and S_m, both (ridges, d), in the canonical basis of the prefix spaces.
 
     That is the arms' by Gram-Schmidt, in their order, with mean square 1 over the arms: only the spaces that prefixes
-    span matter. A column in the span of those before it adds nothing.
+    span matter. A column in the span of those before it adds nothing. With a constant, that comes before all columns.
     """
-    basis, kept = _canonical(data.arms)
+    basis, kept = _canonical(data.arms, constant)
     precisions = ridges[:, None] * prior_precisions(1.0, taper, len(kept))
     logdets, squares = np.zeros_like(precisions), np.zeros_like(precisions)
     if (data.counts == 1).all():  # the data are orthogonal: V is diagonal for every ridge
-        coordinates = basis.T @ data.sums / len(basis)
-        unexplained = float(((data.sums - basis @ coordinates) ** 2).sum())
+        rewards = _centred(data.sums[:, None], data.counts)[:, 0] if constant else data.sums
+        coordinates = basis.T @ rewards / len(basis)
+        unexplained = float(((rewards - basis @ coordinates) ** 2).sum())
         explained = np.zeros(len(kept))
         explained[kept] = coordinates**2 * len(basis)
         return _orthogonal(explained, kept, len(basis), precisions, unexplained)
-    table, within = data.table(basis)
+    table, within = data.table(basis, constant)
     table = np.asarray(np.linalg.qr(table, mode="r"))
     remainders = np.zeros((len(ridges), 1))
     for i, row in enumerate(precisions):
@@ -482,8 +603,10 @@ def canonical_prefixes(data: Pooled, ridges: FloatArray, taper: float) -> tuple[
     return np.cumsum(logdets, axis=-1), np.array([_sums_after(row) for row in squares]) + within + remainders
 
 
-def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[FloatArray, FloatArray]:
+def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float, constant: bool) -> tuple[FloatArray, FloatArray]:
     """`canonical_prefixes` of choices that differ and whose sums alone are known, in the basis of the choices."""
+    if constant:
+        sums = sums.with_constant()
     dim, n = len(sums.moment), sums.weight
     lengths = np.sqrt(np.diag(sums.second))
     scale = np.where(lengths > 0, lengths, 1.0)
@@ -506,8 +629,9 @@ def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float) -> tuple[Fl
             kept[j] = True
             lower[j, done], lower[j, j] = row, np.sqrt(left)
             w[j] = (moment[j] - row @ w[done]) / lower[j, j]
-    precisions = ridges[:, None] * prior_precisions(1.0, taper, dim)
-    return _orthogonal(w**2, kept, n, precisions, max(sums.squares - float(w @ w), 0.0))
+    features = slice(int(constant), None)
+    precisions = ridges[:, None] * prior_precisions(1.0, taper, len(w[features]))
+    return _orthogonal(w[features] ** 2, kept[features], n, precisions, max(sums.squares - float(w @ w), 0.0))
 
 
 def _orthogonal(
@@ -542,17 +666,25 @@ def _triangle(table: FloatArray, precisions: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(np.concatenate([table, prior]), mode="r"))
 
 
-def _canonical(arms: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Canonical features (k, c) of the arms, orthogonal with mean square 1, and which columns they come from, (d,)."""
+def _canonical(arms: FloatArray, constant: bool) -> tuple[FloatArray, BoolArray]:
+    """Canonical features (k, c) of the arms, orthogonal with mean square 1, and which columns they come from, (d,).
+
+    With a constant they are orthogonal to it too: less their means.
+    """
     sizes = np.abs(arms).max(axis=0)
     columns = arms / np.where(sizes > 0, sizes, 1.0)
     lengths = np.linalg.norm(columns, axis=0)
-    basis, upper = np.linalg.qr(columns / np.where(lengths > 0, lengths, 1.0))
+    columns /= np.where(lengths > 0, lengths, 1.0)
+    if constant:
+        columns = _centred(columns, np.ones(len(columns)))
+    varying = np.flatnonzero(np.linalg.norm(columns, axis=0) > DEPENDENT)
+    basis, upper = np.linalg.qr(columns if len(varying) == len(sizes) else columns[:, varying])
     count, dim = upper.shape
-    kept = np.zeros(dim, dtype=bool)
-    if (np.abs(np.diag(upper)) > DEPENDENT).all():
-        kept[:count] = True
-        return basis * np.sqrt(len(arms)), kept
+    kept = np.zeros(len(sizes), dtype=bool)
+    rank = min(len(arms) - constant, dim)  # the largest possible
+    if (np.abs(np.diag(upper))[:rank] > DEPENDENT).all():
+        kept[varying[:rank]] = True
+        return basis[:, :rank] * np.sqrt(len(arms)), kept
     # A dependent column leaves a direction of the factorisation to chance: orthogonalise without it.
     directions, rank = np.zeros((count, count)), 0
     for j in range(dim):
@@ -561,7 +693,7 @@ def _canonical(arms: FloatArray) -> tuple[FloatArray, BoolArray]:
             vector -= directions[:, :rank] @ (directions[:, :rank].T @ vector)
         length = np.linalg.norm(vector)
         if length > DEPENDENT and rank < count:
-            directions[:, rank], kept[j] = vector / length, True
+            directions[:, rank], kept[varying[j]] = vector / length, True
             rank += 1
     return basis @ directions[:, :rank] * np.sqrt(len(arms)), kept
 

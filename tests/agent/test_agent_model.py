@@ -6,6 +6,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pytest
 
 import adadim
@@ -208,6 +209,24 @@ def test_the_dimension_is_that_of_the_data(tmp_path):
     )
 
 
+def test_the_constant_of_an_agent_s_features_is_the_free_one(tmp_path):
+    """Its first column is a constant: the answer is that of the same features without it, one later."""
+    rng = np.random.default_rng(4)
+    with Agent.create(tmp_path / "a.db", context=["hour"], arm=["price"]) as agent:
+        agent.set_arms({f"arm {k}": [price] for k, price in enumerate(rng.normal(size=6))})
+        for _ in range(80):
+            decision = agent.ask(context=(hour := rng.normal(size=1)))
+            agent.tell(decision.id, reward=100 + 0.3 * hour[0] + rng.normal())
+        found = agent.dimension(levels=[1, 2, 3, 4])
+        table = pl.read_parquet(agent.export(tmp_path / "log.parquet"))
+        features, rewards = np.array(table["features"].to_list()), table["reward"].to_numpy()
+        assert agent.columns == ["constant", "price", "hour", "price x hour"]
+    direct = adadim.dimension(features, rewards)
+    assert np.allclose(found.probabilities, direct.probabilities, atol=1e-6)
+    later = adadim.dimension(features[:, 1:], rewards).probabilities
+    assert np.allclose(found.probabilities[1:] / found.probabilities[1:].sum(), later, atol=1e-6)
+
+
 def test_another_policy_on_the_same_log_loses_nothing(tmp_path):
     agent, features, rewards = played(tmp_path / "a.db", policy=adadim.Random())
     assert agent.replace_policy(adadim.LinUCB(ridge=2.0), noise=0.5) == 2
@@ -277,3 +296,14 @@ def test_sums_of_version_0_2_are_no_constant_s():
     with pytest.raises(adadim.InvalidValueError, match="did not keep of what it compacted"):
         read.moments.with_constant()
     assert kept.decode(kept.encode(sums), 2, None).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
+
+
+def test_an_agent_with_sums_of_version_0_2_judges_features_without_a_constant(tmp_path):
+    agent, _, _ = played(tmp_path / "a.db", count=30, policy=adadim.EvidenceLinUCB())
+    known, without = agent.dimension(), agent.dimension(constant=False)
+    moments = agent._model.sums.moments
+    moments.first, moments.total = np.full(4, np.nan), np.nan
+    found = agent.dimension()
+    assert (known.constant, found.constant) == (True, False)
+    assert np.array_equal(found.probabilities, without.probabilities)
+    assert "30 choices, no free constant" in agent.describe()["features_that_matter"]

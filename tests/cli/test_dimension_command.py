@@ -36,6 +36,23 @@ def test_one_line_says_it(choices, kind):
     assert error == ""
 
 
+def test_a_constant_in_the_rewards_is_no_feature_s():
+    rng = np.random.default_rng(0)
+    price, weekday = rng.uniform(5, 15, size=500), rng.integers(7, size=500)
+    rating, stock = rng.uniform(1, 5, size=500), rng.integers(100, size=500)
+    sales = 10 - 0.3 * price + 0.5 * weekday + rng.standard_normal(500)
+    columns = {"sales": sales, "price": price, "weekday": weekday, "rating": rating, "stock": stock}
+    pl.DataFrame(columns).write_csv("sales.csv")
+    call = ["dimension", "sales.csv", "--reward", "sales", "--features", "price,weekday,rating,stock"]
+    assert adadim_(*call)[0].startswith("2 of 4 features matter (probability 0.9")
+    wrong = adadim_(*call, "--no-constant")[0]
+    assert wrong.startswith("4 of 4 features matter (probability 1,")
+    assert wrong.endswith("; 500 choices, no free constant\n")
+    found = [json.loads(adadim_(*call, option, "--json")[0]) for option in ("--constant", "--no-constant")]
+    assert [entry["constant"] for entry in found] == [True, False]
+    assert found[0]["noise"] == pytest.approx(1.0, abs=0.1)
+
+
 def test_json_has_all_of_it(choices):
     call = ["dimension", "choices.csv", "-r", "sales", "-f", ",".join(NAMES), "--levels", "known=2,all=5", "--json"]
     entry = json.loads(adadim_(*call)[0])

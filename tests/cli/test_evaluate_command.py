@@ -47,6 +47,23 @@ def test_a_trial_in_csv(log):
     assert found["dr"]["value"] == pytest.approx(expected.dr.value)
 
 
+def test_a_policy_that_cannot_play_leaves_the_others_theirs(log):
+    call = ["evaluate", "log.parquet", "-p", "recommended", "-p", "LinUCB++", "-p", "Random"]
+    found = json.loads(adadim_(*call, "--json", code=1)[0])
+    assert list(found) == ["recommended", "LinUCB++", "Random"]
+    assert found["LinUCB++"].keys() == {"error"}
+    assert "so this policy needs arms that stay" in found["LinUCB++"]["error"]
+    assert found["recommended"]["snips"]["value"] == pytest.approx(adadim.evaluate(adadim.recommended, log).snips.value)
+    assert found["Random"]["snips"]["value"] == pytest.approx(adadim.evaluate(adadim.Random(), log).snips.value)
+    printed, error = adadim_(*call, code=1)
+    assert error == ""
+    assert (
+        "LinUCB++\nerror: a mixture-arm replays arms of earlier rounds, so this policy needs arms that stay" in printed
+    )
+    assert printed.count("doubly robust") == 2
+    refused("evaluate", "log.parquet", "-p", "LinUCB++", message="so this policy needs arms that stay")
+
+
 def test_a_warning_is_shown():
     pl.read_parquet("log.parquet").head(30).write_parquet("short.parquet")
     printed, error = adadim_("evaluate", "short.parquet", "--warmup", 0)

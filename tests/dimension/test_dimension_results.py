@@ -136,6 +136,8 @@ def test_plots(levels):
     np.testing.assert_allclose(axis.lines[0].get_ydata(), found.tail)
     assert [text.get_text() for text in axis.texts] == list(levels or {})
     figure.canvas.draw()
+    assert all(tick == round(tick) for tick in axis.get_xticks())
+    assert all(text.get_window_extent().y0 >= axis.bbox.y1 for text in axis.texts)  # above what is drawn
     own = result([[0.5, 0.5], [1.0, 0.0]]).plot()
     assert len(own.lines) == 3
     pyplot.close("all")

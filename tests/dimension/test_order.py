@@ -1,5 +1,6 @@
 """What the data say of the order of the features, against dense determinants."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 import adadim
 from adadim.dimension import dimension_of_moments
 from adadim.models.moments import Moments
+from refusals import assert_refuses
+
+prefixes = importlib.import_module("adadim.dimension")  # adadim.dimension is its function
 
 
 def order_evidence(x, rewards, exponent):
@@ -63,5 +67,18 @@ def test_sums_of_which_nobody_kept_the_means_say_nothing():
     kept.add(x, rewards)
     assert dimension_of_moments([kept]).order == adadim.dimension(x, rewards).order is not None
     not_kept = replace(kept, first=np.full(12, np.nan), total=np.nan)  # as version 0.2 left them
-    assert dimension_of_moments([not_kept]).order is None
-    assert dimension_of_moments([replace(kept, first=None, total=0.0)]).order is None
+    assert dimension_of_moments([not_kept], constant=False).order is None
+    assert dimension_of_moments([replace(kept, first=None, total=0.0)], constant=False).order is None
+    assert_refuses(ValueError, "does not have; use constant=False", dimension_of_moments, [not_kept])
+
+
+def test_it_is_judged_when_asked_for(monkeypatch):
+    judged = []
+    monkeypatch.setattr(prefixes, "order_contradiction", lambda sums: judged.append(sums) or "wrong")
+    rng = np.random.default_rng(9)
+    found = adadim.dimension(rng.normal(size=(30, 4)), rng.normal(size=30))
+    assert found.mode in (1, 2, 3, 4)
+    assert not judged
+    assert found.order == found.order == "wrong"
+    assert str(found).endswith("; wrong")
+    assert len(judged) == 1

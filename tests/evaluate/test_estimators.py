@@ -157,6 +157,40 @@ def test_warnings_when_nothing_can_be_said():
 
 
 @pytest.mark.filterwarnings("ignore::adadim.EvaluationWarning")
+def test_random_is_judged_by_its_probabilities():
+    """On a uniform log every row has weight 1; on another one the weight is that of the definition."""
+    rng = np.random.default_rng(0)
+    arm, x = rng.integers(3, size=500), rng.standard_normal(500)
+    uniform = {"arm": arm, "reward": arm + rng.standard_normal(500), "propensity": np.full(500, 1 / 3), "x": x}
+    found = adadim.evaluate(adadim.Random(), uniform)
+    assert found.ips.value == found.snips.value == pytest.approx(uniform["reward"][100:].mean(), rel=1e-12)
+    assert (found.rows, found.matched, found.replay) == (400, 400, None)
+    chances = np.array([0.2, 0.3, 0.5])
+    arm = rng.choice(3, p=chances, size=500)
+    other = {"arm": arm, "reward": arm + rng.standard_normal(500), "propensity": chances[arm], "x": x}
+    weights = 1 / (3 * chances[arm][100:])
+    found = adadim.evaluate(adadim.Random(), other)
+    assert found.snips.value == pytest.approx((weights * other["reward"][100:]).sum() / weights.sum(), rel=1e-12)
+
+
+def test_policies_without_features_walk_through_the_arms_of_a_plain_log():
+    """UCB, learning from all rows, agrees with its index as the definition has it; MOSS++ learns where it agrees."""
+    rng = np.random.default_rng(1)
+    arm = np.append([0, 1, 2], rng.integers(3, size=197))
+    reward = 0.1 * arm + rng.standard_normal(200)
+    log = {"arm": arm, "reward": reward, "x": rng.standard_normal(200)}
+    found = adadim.evaluate(adadim.UCB(index="subgaussian"), log, propensity="uniform", warmup=0.1)
+    chosen = []
+    for n in range(20, 200):
+        pulls = np.bincount(arm[:n], minlength=3)
+        means = np.bincount(arm[:n], reward[:n], minlength=3) / pulls
+        chosen.append(np.argmax(means + reward.std() * np.sqrt(2 * np.log(200**2) / pulls)))
+    agree = chosen == arm[20:]
+    assert found.matched == agree.sum()
+    assert found.snips.value == pytest.approx(reward[20:][agree].mean(), rel=1e-12)
+    assert np.isfinite(adadim.evaluate(adadim.MOSSPlusPlus(), log, propensity="uniform").snips.value)
+
+
 def test_a_policy_the_log_never_agrees_with():
     log = {"arm": [0, 1] * 30, "reward": np.arange(60.0), "propensity": np.full(60, 0.5)}
     found = adadim.evaluate(np.array([1, 0] * 30), log)

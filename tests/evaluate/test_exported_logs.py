@@ -1,6 +1,7 @@
 """What an agent exports can be judged as it is."""
 
 import numpy as np
+import pytest
 
 import adadim
 from adadim.play.logs import read_log
@@ -29,3 +30,7 @@ def test_the_export_of_a_random_agent(tmp_path):
         assert (log.rewards[row], log.sizes[row]) == (reward, arms)
     found = adadim.evaluate(adadim.recommended, log)
     assert found.dr.low > found.logged.high
+    at_random = adadim.evaluate(adadim.Random(), log)
+    assert at_random.ips.value == at_random.snips.value == log.rewards[54:].mean()
+    with pytest.raises(ValueError, match="knows arms by their number"):
+        adadim.evaluate(adadim.UCB(), log)

@@ -157,6 +157,15 @@ def test_torch_clicks(torch):
 # What may be simulated
 
 
+def test_a_function_makes_the_policy_for_the_problem():
+    instance = adadim.instances.sphere(arms=20, dim=5, intrinsic_dim=2, horizon=30, replications=range(2))
+    by_function = adadim.simulate(adadim.recommended, instance)
+    itself = adadim.simulate(adadim.recommended(instance.problem), instance)
+    np.testing.assert_array_equal(by_function.regret, itself.regret)
+    with pytest.raises(TypeError, match=r"policy must be an adadim policy such as LinUCB\(\), got 3"):
+        adadim.simulate(lambda problem: 3, instance)
+
+
 def test_simulate_takes_a_policy_and_an_instance():
     instance = instances.ball(arms=4, dim=2, intrinsic_dim=1, horizon=3)
     with pytest.raises(TypeError, match=r"policy must be an adadim policy such as LinUCB\(\), got 'LinUCB'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -676,17 +677,20 @@ class Agent:
                 "bytes": counts.bytes,
             }
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+    def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
 
         It is computed from the model's sums, so the canonical features are those of the choices, in which an arm chosen
         twice counts twice. Where no two choices have equal features it is `adadim.dimension` of them. Where few arms
-        are chosen again and again it is a little surer than that. By default with the levels of the agent.
+        are chosen again and again it is a little surer than that. By default with the levels of the agent, and with a
+        free constant in the rewards, of which a constant among the features is part. Where version 0.2 compacted the
+        log, the means that this needs are unknown: the answer is then without a constant, and says so (`constant`).
         """
         with self._lock:
             self._refresh()
             sums = self._model.sums.at(self._next_number)
-            return dimension_of_moments([sums], self._decider.levels if levels is None else levels, prior)
+            levels = self._decider.levels if levels is None else levels
+            return dimension_of_moments([sums], levels, prior, constant=constant and not math.isnan(sums.total))
 
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, in a few values to read."""

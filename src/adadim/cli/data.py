@@ -22,7 +22,7 @@ from adadim.core.frames import Table
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as dimension_of
-from adadim.errors import EvaluationWarning, InvalidValueError
+from adadim.errors import AdadimError, EvaluationWarning, InvalidValueError
 from adadim.play.evaluation import Evaluation
 from adadim.play.evaluation import evaluate as evaluate_policy
 from adadim.play.logs import read_log
@@ -47,6 +47,9 @@ def dimension(
         typer.Option(help="Groups of features by their ends, price=3,text=67, or 3,67: d* is one of them."),
     ] = None,
     ridge: Annotated[float | None, typer.Option(help="Fix the ridge, for the features as they are.")] = None,
+    constant: Annotated[
+        bool, typer.Option("--constant/--no-constant", help="Let rewards have a constant besides the features.")
+    ] = True,
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="Draw it into this file: PNG, PDF or SVG.")
     ] = None,
@@ -54,7 +57,9 @@ def dimension(
 ) -> None:
     """Tell how many of the features matter, from a table of past choices and their rewards.
 
-    Example: adadim dimension choices.csv --reward sales --features constant,price,age,clicks --out picture.png
+    The rewards may have a constant that is not among the features: adding a number to all of them changes nothing.
+
+    Example: adadim dimension choices.csv --reward sales --features price,age,clicks --out picture.png
     """
     table = Table(file)
     if features is None:
@@ -62,11 +67,11 @@ def dimension(
     else:
         names = [name.strip() for name in features.split(",")]
     rewards = table.numbers(reward)
-    answer = dimension_of(table.matrix(names), rewards, levels=_levels(levels), ridge=ridge)
+    answer = dimension_of(table.matrix(names), rewards, levels=_levels(levels), ridge=ridge, constant=constant)
     if out_file is not None:
         _draw(answer, out_file)
     if as_json:
-        entry = {"features": names, "levels": answer.levels, "choices": answer.choices}
+        entry = {"features": names, "levels": answer.levels, "constant": constant, "choices": answer.choices}
         entry |= {name: getattr(answer, name).tolist() for name in ("support", "probabilities", "tail")}
         entry |= {"mode": answer.mode, "median": answer.median, "interval90": answer.interval(0.9)}
         entry |= {"noise": None if np.isnan(answer.noise) else answer.noise}
@@ -142,7 +147,8 @@ def evaluate(
     arms offered and their features, as an agent exports them.
 
     Each policy walks through the log: it is judged by its choice in a row, and then learns from the row. A warning
-    says when the log is too small, or its probabilities do not fit, to say anything.
+    says when the log is too small, or its probabilities do not fit, to say anything. Where one of several policies
+    cannot play the log, its place has the error, and the exit code is 1.
 
     Example: adadim evaluate log.parquet --policy recommended --policy "LinUCB(dim=5)"
 
@@ -155,19 +161,32 @@ def evaluate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)  # they are shown with the results
         options: dict[str, Any] = {"noise": noise, "warmup": warmup, "seed": seed}
-        results = {text: evaluate_policy(candidate, log, **options) for text, candidate in policies.items()}
+        results: dict[str, Evaluation | AdadimError] = {}
+        for text, candidate in policies.items():
+            try:
+                results[text] = evaluate_policy(candidate, log, **options)
+            except AdadimError as error:
+                if len(policies) == 1:
+                    raise
+                results[text] = error  # the others' results are shown all the same
     if as_json:
         typer.echo(json.dumps({text: _entry(result) for text, result in results.items()}, indent=2, allow_nan=False))
-        return
-    for text, result in results.items():
-        _show(text, result)
+    else:
+        for text, result in results.items():
+            _show(text, result)
+    if any(isinstance(result, AdadimError) for result in results.values()):
+        raise typer.Exit(kit.EXIT_FAILED)
 
 
-def _show(name: str, result: Evaluation) -> None:
-    estimates = {**result.estimates, "logged": result.logged}
-    lines = [[ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}"] for key, e in estimates.items()]
+def _show(name: str, result: Evaluation | AdadimError) -> None:
     console = kit.stdout()
     console.print(Text(name, style="bold"))
+    if isinstance(result, AdadimError):
+        kit.notice(console, "error", "red", str(result))
+        console.print()
+        return
+    estimates = {**result.estimates, "logged": result.logged}
+    lines = [[ESTIMATORS[key], f"{e.value:.5g}", f"{e.low:.5g} to {e.high:.5g}"] for key, e in estimates.items()]
     console.print(kit.compact_table("", ("", "value", f"{result.level:.0%} interval"), lines, wraps=""))
     console.print(
         f"{result.rows} rows judged, the policy agrees with {result.matched}; effective sample size "
@@ -180,8 +199,10 @@ def _show(name: str, result: Evaluation) -> None:
     console.print()
 
 
-def _entry(result: Evaluation) -> dict[str, Any]:
+def _entry(result: Evaluation | AdadimError) -> dict[str, Any]:
     """An evaluation as plain data for JSON, which has neither NaN nor infinity."""
+    if isinstance(result, AdadimError):
+        return {"error": str(result)}
     estimates = {key: finite_or_none(asdict(e)) for key, e in {**result.estimates, "logged": result.logged}.items()}
     names = ("rows", "matched", "effective", "mean_weight", "level", "warnings")
     return estimates | {name: getattr(result, name) for name in names}

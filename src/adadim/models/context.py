@@ -75,6 +75,7 @@ class ContextPosterior(CountsOpenPulls):
         # Moments of the pulls before the block under way (lower triangles), and the pulls and rewards of that block.
         self._second, self._b = np.zeros((replications, dim, dim)), np.zeros((replications, dim))
         self._x, self._rewards = np.zeros((replications, BLOCK, dim)), np.zeros((replications, BLOCK))
+        self.first, self.total = np.zeros((replications, dim)), np.zeros(replications)  # sum x and sum r, of as many
         self._fill, self._since = [0] * replications, [0] * replications  # pulls of that block, and since a refresh
         self._lost = [0.0] * replications
         self._inflation = [1.0] * replications  # a bound of it: a pull multiplies it by s at most
@@ -187,6 +188,8 @@ class ContextPosterior(CountsOpenPulls):
             x, rewards = self._x[r, :n], self._rewards[r, :n]
             dsyrk(1.0, x.T, beta=1.0, c=self._second[r].T, overwrite_c=1, lower=0)
             dgemv(1.0, x.T, rewards, beta=1.0, y=self._b[r], overwrite_y=1)
+            self.first[r] += x.sum(axis=0)
+            self.total[r] += rewards.sum()
             self._fill[r] = 0
             self._since[r] += n
 
@@ -200,6 +203,7 @@ class ContextPosterior(CountsOpenPulls):
         self._second[r], self._b[r] = sums.truncated(self.dim, weights)
         self._fill[r] = 0
         self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
+        self.first[r], self.total[r] = sums.first[: self.dim] * (1.0 if weights is None else weights), sums.total
         if sums.asked is not None and self.asked is None:
             self.asked = self.without_rewards()
         if self.asked is not None:
@@ -210,6 +214,7 @@ class ContextPosterior(CountsOpenPulls):
         self._fold(r)
         self._second[r] *= np.outer(factors, factors)
         self._b[r] *= factors
+        self.first[r] *= factors
         if self.asked is not None:
             self.asked.rescale(r, factors)
 
@@ -221,8 +226,9 @@ class ContextPosterior(CountsOpenPulls):
     def forget(self, r: int) -> None:
         """Forget all pulls of a replication."""
         self.inverse[r] = np.eye(self.dim) / self.ridge[r]
-        for moments in (self.theta, self._b, self._second, self.squares, self.logdet, self.pulls):
+        for moments in (self._b, self._second, self.squares, self.pulls, self.first, self.total):
             moments[r] = 0
+        self.theta[r] = self.logdet[r] = 0
         self._fill[r] = self._since[r] = 0
         self._lost[r], self._inflation[r] = 0.0, 1.0
         if self.asked is not None:

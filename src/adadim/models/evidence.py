@@ -407,7 +407,7 @@ def contradiction(shapes: FloatArray, likely: float, usual: float) -> str | None
 def order_contradiction(sums: Moments) -> str | None:
     """As `contradiction`, from sums over pulls; a constant in the rewards does not matter."""
     n, units = sums.weight, like_units(sums.extent)
-    if n < 3 or math.isnan(sums.total) or not sums.first.any():  # without the last two the constant is unknown
+    if n < 3 or math.isnan(sums.total) or not sums.extent.any():  # without the last the units are unknown
         return None
     squares, mean = sums.squares - sums.total**2 / n, sums.first / n
     second = (sums.second - n * np.outer(mean, mean)) / np.outer(units, units)
@@ -618,7 +618,8 @@ class ShapedContextModel(Shaped, TunedContextModel):
             second, b = self.state.moments(r)
             column, offset, n = self.multipliers[r, 0], float(self.offset[r]), int(self.state.pulls[r])
             squares = float(self.state.squares[r]) + 2 * offset * float(b[0]) / column + n * offset * offset
-            moments.append(Moments.of(second[1:, 1:], b[1:] + offset / column * second[0, 1:], squares, n))
+            first, total = second[0, 1:] / column, float(b[0]) / column + n * offset
+            moments.append(Moments.of(second[1:, 1:], b[1:] + offset * first, squares, n, first, total))
         return moments
 
 

@@ -150,6 +150,7 @@ class ContextFactor(FactoredRegression):
         count = len(reference)
         self.w, self.logdets, self.residuals = (zeros(reference, count, dim) for _ in range(3))
         self.squares, self.pulls = zeros(reference, count), zeros(reference, count, integers=True)
+        self.first, self.total = zeros(reference, count, dim), zeros(reference, count)  # sum x and sum r
         self.inverse = zeros(reference, count, dim, dim)
         self.inverse[:, range(dim), range(dim)] = 1.0
 
@@ -171,6 +172,8 @@ class ContextFactor(FactoredRegression):
                 turn_one(self.inverse[r], self.w[r], self.residuals[r], self.logdets[r], one, reward)
             self.squares[ids] += rewards * rewards
             self.pulls[ids] += 1
+            self.first[ids] += scaled
+            self.total[ids] += rewards
             return
         wide = zeros(self.reference, len(self.reference), self.dim).index_copy_(0, ids, scaled)
         masked, rewards = rows.masked(rewards)
@@ -178,6 +181,8 @@ class ContextFactor(FactoredRegression):
         self._turn(xp.matmul(self.inverse, wide[:, :, None])[..., 0], rewards * masked.mask)
         self.squares += masked.mask * rewards * rewards
         self.pulls += masked.mask
+        self.first += wide
+        self.total += masked.mask * rewards
 
     def _turn(self, p: Array, rewards: Array) -> None:
         """`turn_one` in all replications at once (torch)."""

@@ -49,7 +49,8 @@ class FadingRegression(FactoredRegression):
         check_fits(16.0 * count * dim**2, dim=dim, replications=count)
         self.ridge = zeros(reference, count) + positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
         self.second, self.b = zeros(reference, count, dim, dim), zeros(reference, count, dim)
-        self.squares, self.weight, self.epoch = (zeros(reference, count) for _ in range(3))
+        self.squares, self.weight, self.epoch, self.total = (zeros(reference, count) for _ in range(4))
+        self.first = zeros(reference, count, dim)
         self.pulls = zeros(reference, count, integers=True)
         self.inverse = self.second + xp.eye(dim, dtype=xp.float64, device=device_of(reference)) / math.sqrt(ridge)
         self.w, self.logdet = zeros(reference, count, dim), zeros(reference, count)
@@ -64,7 +65,7 @@ class FadingRegression(FactoredRegression):
         """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
         later = namespace(number).maximum(number, rows.of(self.epoch))
         factor = 2.0 ** ((rows.of(self.epoch) - later) / self.memory)
-        for sums in (self.second, self.b, self.squares, self.weight):
+        for sums in (self.second, self.b, self.squares, self.weight, self.first, self.total):
             rows.put(sums, rows.of(sums) * factor.reshape(-1, *[1] * (sums.ndim - 1)))
         rows.put(self.epoch, later)
         if self.asked is not None:
@@ -79,6 +80,8 @@ class FadingRegression(FactoredRegression):
         rows.put(self.b, rows.of(self.b) + weighted * rewards[:, None])
         rows.put(self.squares, rows.of(self.squares) + weight * rewards * rewards)
         rows.put(self.weight, rows.of(self.weight) + weight)
+        rows.put(self.first, rows.of(self.first) + weighted)
+        rows.put(self.total, rows.of(self.total) + weight * rewards)
         rows.put(self.pulls, rows.of(self.pulls) + 1)
 
     def expect(self, pulled: tuple[Array, Array], rows: Rows) -> None:
@@ -104,6 +107,7 @@ class FadingRegression(FactoredRegression):
         """Multiply every feature of past pulls by a factor."""
         self.second[r] *= np.outer(factors, factors)
         self.b[r] *= factors
+        self.first[r] *= factors
         if self.asked is not None:
             self.asked.rescale(r, factors)
 

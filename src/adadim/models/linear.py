@@ -327,7 +327,8 @@ def moments_of(state: Any, pulls: Array) -> list[Moments]:
     sums = []
     for r, (squares, n) in enumerate(zip(state.squares.tolist(), pulls.tolist(), strict=True)):
         second, moment = state.moments(r)
-        sums.append(Moments.of(second, moment, squares, n))
+        first, total = as_numpy(state.first[r]), float(state.total[r])
+        sums.append(Moments.of(second, moment, squares, n, first, total))
     return sums
 
 
@@ -420,6 +421,7 @@ class FactorModel(ContextModel):
         second, moment = sums.truncated(self.dim, None)
         squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
         state.rebuild(second[None], moment[None], squares, pulls, everyone)
+        state.first[0], state.total[0] = sums.first[: self.dim] * state.weights, sums.total
         state.drop_expected()
         if sums.asked is not None:
             second, zero_moment = sums.without_rewards().truncated(self.dim, None)

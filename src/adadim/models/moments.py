@@ -33,7 +33,7 @@ class Moments:
 
     sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `asked`, sum w x x^T
     over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and sum w r
-    (zero where not recorded), and `asked_first` and `asked_weight`, of the pulls of `asked`.
+    (NaN where not recorded), and `asked_first` and `asked_weight`, of the pulls of `asked`.
     """
 
     second: FloatArray
@@ -43,14 +43,15 @@ class Moments:
     longest: float
     extent: FloatArray
     asked: FloatArray | None = None
-    first: FloatArray = None  # type: ignore[assignment]  # zeros then
+    first: FloatArray = None  # type: ignore[assignment]  # not recorded, and `total` neither
     total: float = 0.0
     asked_first: FloatArray | None = None
     asked_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.first is None:  # not recorded
-            self.first = np.zeros(len(self.moment))
+        if self.first is None:
+            self.first = np.full(len(self.moment), math.nan if self.weight else 0.0)
+            self.total = math.nan if self.weight else 0.0
 
     @classmethod
     def zeros(cls, dim: int) -> Moments:
@@ -58,13 +59,20 @@ class Moments:
         return cls(np.zeros((dim, dim)), np.zeros(dim), 0.0, 0.0, 0.0, np.zeros(dim))
 
     @classmethod
-    def of(cls, second: FloatArray, moment: FloatArray, squares: float, weight: float) -> Moments:
+    def of(
+        cls, second: FloatArray, moment: FloatArray, squares: float, weight: float, first: FloatArray, total: float
+    ) -> Moments:
         """Moments of data whose largest values were not recorded."""
-        return cls(second, moment, squares, weight, 0.0, np.zeros(len(moment)))
+        return cls(second, moment, squares, weight, 0.0, np.zeros(len(moment)), first=first, total=total)
 
     def copy(self) -> Moments:
         """A copy that shares no array with this one."""
         return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
+
+    def divided(self, size: float) -> Moments:
+        """The sums with rewards divided by a number."""
+        squares = self.squares / size / size
+        return replace(self, moment=self.moment / size, squares=squares, total=self.total / size)
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, with rewards of zero."""
@@ -166,3 +174,5 @@ class CountsOpenPulls(ABC):
         """Make the second regression if a saved state has one."""
         if saved.get("asked") is not None:
             self.asked = self.without_rewards()
+        for name in {"first", "total"} & vars(self).keys() - saved.keys():  # version 0.3 did not keep them
+            getattr(self, name)[...] = math.nan

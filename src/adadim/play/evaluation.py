@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -24,7 +23,8 @@ from adadim.core.problem import Problem
 from adadim.core.threads import one_thread
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
 from adadim.play.logs import LoggedChoices, read_log
-from adadim.play.simulate import replayed
+from adadim.play.simulate import policy_for, replayed
+from adadim.policies.arms import Random
 from adadim.policies.base import Policy
 
 FEWEST_ROWS = 50.0  # effective sample size below which an interval means nothing
@@ -145,7 +145,8 @@ def evaluate(
     policy : Policy, callable or array
         What to judge: a policy; a function from the problem to a policy, such as `adadim.recommended`; or a fixed rule
         that learns nothing, as the arms it would choose in each row, int (n,), or their probabilities, (n, K), by
-        position among the arms (in a plain table, the sorted names).
+        position among the arms (in a plain table, the sorted names). Policies that ignore features, such as `UCB`, need
+        a log with the same arms in each row. `Random` is judged by its probabilities, not by what it draws.
     log : path, polars or pandas DataFrame, dict of columns, or list of dicts
         A Parquet or CSV file, or a table. Either a plain one, a row for each decision with the arm, the reward, the
         probability of the arm and covariates; or one with the columns "offered" (a list with the names of the arms),
@@ -204,11 +205,14 @@ def evaluate(
         if isinstance(policy, Policy) or callable(policy):
             noise = (float(log.rewards.std()) or None) if noise is None else noise
             problem = Problem(arms=log.arms, dim=log.dim, horizon=len(log), noise=noise)
-            candidate: Any = policy if isinstance(policy, Policy | type) else policy(problem)
-            wanted = "be an adadim policy such as LinUCB()"
-            require(isinstance(candidate, Policy), "policy", wanted, candidate, InvalidTypeError)
-            chances = _chances(_walk(candidate, problem, log, seed, True), log)
-            in_replay = _walk(candidate, problem, log, seed, False) if log.uniform else None
+            candidate = policy_for(policy, problem)
+            if log.names is not None and not candidate.uses_features:  # arms that stay, known by their numbers
+                problem = Problem(np.eye(log.arms), horizon=len(log), noise=noise)
+            if isinstance(candidate, Random):
+                chances, in_replay = _fixed_rule(_uniform(log), log)
+            else:
+                chances = _chances(_walk(candidate, problem, log, seed, True), log)
+                in_replay = _walk(candidate, problem, log, seed, False) if log.uniform else None
             first = int(warmup * len(log))
         else:
             chances, in_replay = _fixed_rule(policy, log)
@@ -271,7 +275,13 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
 def _walk(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool) -> IntArray:
     """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
     learner = policy.start(problem, seed=seed)
-    return np.array([arms[0] for arms, _, _ in replayed(learner, log.rows(), every)], dtype=np.int64)
+    rows = log.rows() if problem.contextual else ((None, chosen, rewards) for _, chosen, rewards in log.rows())
+    return np.array([arms[0] for arms, _, _ in replayed(learner, rows, every)], dtype=np.int64)
+
+
+def _uniform(log: LoggedChoices) -> FloatArray:
+    """Equal probabilities (n, K) of the arms of each row."""
+    return (np.arange(log.arms) < log.sizes[:, None]) / log.sizes[:, None]
 
 
 def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:

@@ -17,6 +17,7 @@ from adadim.core.checks import is_integer, require, shown
 from adadim.core.codec import text_of
 from adadim.core.display import Bar, html_table
 from adadim.core.frames import Tabular
+from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
 from adadim.core.rows import Rows
@@ -187,9 +188,12 @@ class Replay:
             return np.asarray(self.rewards[:, -1] / self.matched)
 
 
+PolicyLike = Policy | Callable[[Problem], Policy]
+
+
 @overload
 def simulate(
-    policy: Policy,
+    policy: PolicyLike,
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: Record = None,
@@ -200,12 +204,12 @@ def simulate(
 
 @overload
 def simulate(
-    policy: Policy, instance: LoggedInstance, seed: int = 0, record: Record = None, progress: Report = None
+    policy: PolicyLike, instance: LoggedInstance, seed: int = 0, record: Record = None, progress: Report = None
 ) -> Replay: ...
 
 
 def simulate(
-    policy: Policy,
+    policy: PolicyLike,
     instance: Instance | ContextInstance | LoggedInstance,
     seed: int = 0,
     record: Record = None,
@@ -216,8 +220,8 @@ def simulate(
 
     Parameters
     ----------
-    policy : Policy
-        What to run.
+    policy : Policy, or callable
+        What to run; or a function from the instance's problem to a policy, such as `adadim.recommended`.
     instance : Instance, ContextInstance or LoggedInstance
         Where to run it; its horizon is the number of rounds. Where features come with each round, the regret is against
         the best arm of each. Logged choices are replayed, row by row.
@@ -244,10 +248,9 @@ def simulate(
     >>> outcome.times, outcome.regret.shape
     (array([ 50, 200]), (3, 2))
     """
-    if not isinstance(policy, Policy):
-        raise InvalidTypeError(f"policy must be an adadim policy such as LinUCB(), got {policy!r}")
     if not isinstance(instance, Instance | ContextInstance | LoggedInstance):
         raise InvalidTypeError(f"instance must be an adadim.Instance, got {type(instance).__name__}")
+    policy = policy_for(policy, instance.problem)
     if instance.problem.endless:
         raise InvalidValueError("simulate needs a number of rounds, but this instance has no end; give it a horizon")
     seed = check_seed(seed)
@@ -419,19 +422,29 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
     return Replay(times, sums, matches, pulls, learner)
 
 
+def policy_for(policy: PolicyLike, problem: Problem) -> Policy:
+    """The policy itself, or the one that a function makes for a problem."""
+    candidate: Any = policy(problem) if callable(policy) and not isinstance(policy, Policy | type) else policy
+    require(
+        isinstance(candidate, Policy), "policy", "be an adadim policy such as LinUCB()", candidate, InvalidTypeError
+    )
+    return candidate  # type: ignore[no-any-return]
+
+
 def replayed(
-    learner: Learner, log: Iterable[tuple[FloatArray, IntArray, FloatArray]], every: bool = False
+    learner: Learner, log: Iterable[tuple[FloatArray | None, IntArray, FloatArray]], every: bool = False
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
     """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses the logged arm.
 
+    Features are None where the problem has the same arms in each row.
     Gives each row with its choice in place of the features. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
-        rows = learner.everyone.offering(features, None)
+        rows = learner.everyone if features is None else learner.everyone.offering(features, None)
         arms, memo = learner.choose(rows)
         if every:
             try:
-                learner.learn(features[:, chosen[0]], rewards)
+                learner.learn(chosen if features is None else features[:, chosen[0]], rewards)
             except ForeignArmError:
                 every = False  # it learns from its own choices only
         if not every:

@@ -16,6 +16,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.models.moments import Moments
+from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.parameters import Delta, Index, Ties
@@ -121,6 +122,8 @@ class UCB(Policy):
     1
     """
 
+    uses_features = False
+
     index: Index = "self-normalised"
     delta: Delta | None = None
     scale: Annotated[float, partial(positive, meaning="a factor on the width")] = 1.0
@@ -216,6 +219,8 @@ class MOSS(Policy):
     1
     """
 
+    uses_features = False
+
     sample: Annotated[int, partial(integer, meaning="the number of arms to play, or None for all")] | None = None
     scale: MOSSScale | None = None
     ties: Ties = "random"
@@ -300,6 +305,8 @@ class Random(Policy):
     (1, 20)
     """
 
+    uses_features = False
+
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         return RandomLearner(problem, streams)
 
@@ -325,6 +332,14 @@ class RandomLearner(Learner):
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         return
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        """Do nothing: it does not learn."""
+        if not self.problem.contextual or self.problem.disjoint:
+            super().learn(arms, rewards)  # which checks them
+            return
+        for _ in logged_features(self.problem, arms, rewards):
+            pass
 
     def restart(self, sums: Moments) -> None:
         """Do nothing: it does not learn."""

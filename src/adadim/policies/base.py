@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod, update_abstractmethods
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
     >>> adadim.LinUCB(dim=3) == adadim.LinUCB(dim=3), adadim.LinUCB(dim=3) == adadim.LinUCB(dim=4)
     (True, False)
     """
+
+    uses_features: ClassVar[bool] = True
+    """Whether it tells arms apart by their features, and not by their numbers alone."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -242,6 +245,11 @@ class Learner(Player):
                 f"{type(self).__name__} learns only from the arms it chose, so it cannot learn from logged pulls; "
                 "LinUCB can, and so can adadim.recommended(problem)"
             )
+        if self.problem.contextual and not self.problem.disjoint:
+            raise ForeignArmError(
+                f"{type(self).__name__} has no way to learn from logged features; LinUCB can, and so can "
+                "adadim.recommended(problem)"
+            )
         logged = [in_library(self.problem, values, name) for values, name in ((arms, "arms"), (rewards, "rewards"))]
         if tuple(logged[0].shape) != tuple(logged[1].shape):
             raise InvalidValueError(
@@ -311,10 +319,11 @@ class Learner(Player):
             type(self).__name__, {**about, **{k: v for k, v in state.items() if k not in ("dim", "replication")}}
         )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform") -> Dimension:
+    def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
         """How many of the features matter, by all that the learner has learned from; see `adadim.dimension`.
 
-        Of R replications the result has a first axis of length R. Learners that keep pulls and rewards have it: the
+        Of R replications the result has a first axis of length R. With `constant` the rewards may have a constant
+        besides the features, whether the policy has one or not. Learners that keep pulls and rewards have it: the
         linear ones (`LinUCB`, `LinTS`, `TaperedLinUCB`, `EvidenceLinUCB`, `PrefixLinUCB`, `Greedy`), in contexts too if
         they learn in all features, and on fixed arms (NumPy) masters whose bases are linear and see the rewards as they
         are.
@@ -328,9 +337,9 @@ class Learner(Player):
         ((2, 12), True)
         """
         if (sums := self.context_sums()) is not None:
-            return dimension_of_moments(sums, levels, prior, single=self.problem.single)
+            return dimension_of_moments(sums, levels, prior, single=self.problem.single, constant=constant)
         if not self.problem.contextual and (by_arm := self.pull_sums()) is not None:
-            return dimension_of_arms(self.problem.actions, *by_arm, levels, prior)
+            return dimension_of_arms(self.problem.actions, *by_arm, levels, prior, constant=constant)
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "

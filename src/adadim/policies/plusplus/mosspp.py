@@ -44,6 +44,8 @@ class IteratedMOSS(Policy):
         scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
     """
 
+    uses_features = False
+
     beta: Beta = 0.5
     scale: MOSSScale | None = None
     ties: Ties = "random"
@@ -327,6 +329,8 @@ class ParallelMOSS(Policy):
     >>> sum(outcome.learner.describe()[0]["rounds_of_each_base"])
     600
     """
+
+    uses_features = False
 
     best_mean: Annotated[float, partial(finite, wanted="be the mean reward of a best arm, e.g. 0.9")] = 1.0
     scale: MOSSScale | None = None
