@@ -6,7 +6,7 @@
     python benchmarks/field.py results/field --curves      # figures 2a and 3a with every policy
     python benchmarks/field.py results/field --cost        # core-seconds of a replication; writes cost.json there
     python benchmarks/field.py results/field               # the table as Markdown
-    python benchmarks/field.py results/field --by-family   # mean, median and largest regret of the recommended policies
+    python benchmarks/field.py results/field --by-family   # mean, median and largest regret of two policies
     python benchmarks/field.py docs --guarantees  # write columns and tables of what is proved into docs/
 
 Regrets on figures are means over the seven values of d* (2a and 3a have one). Ratios are two, "a / b": to the mean
@@ -169,9 +169,9 @@ def print_table(folder: Path) -> None:
 
 
 def print_by_family(folder: Path) -> None:
-    """Mean, median and largest regret of the policy recommended today, the one before it and the narrow oracle."""
+    """Mean, median and largest regret of the recommended policy, `EvidenceLinUCB()` and the narrow oracle."""
     names = ("recommended", "evidence", NARROW, "random")
-    heads = ["family", "recommended", "`EvidenceLinUCB()`, before", "narrow oracle", "uniform play"]
+    heads = ["family", "recommended", "`EvidenceLinUCB()`", "narrow oracle", "uniform play"]
     for split in ("development", "held-out", "contexts", "contexts-held-out"):
         results, rows = load(folder / f"regret-{split}"), []
         for family in results.instances:
@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--curves", action="store_true", help="run figures 2a and 3a with every policy")
     parser.add_argument("--cost", action="store_true", help="measure core-seconds and write FOLDER/cost.json")
-    parser.add_argument("--by-family", action="store_true", help="print regrets of the recommended policies by family")
+    parser.add_argument("--by-family", action="store_true", help="print regrets of the recommended policy by family")
     parser.add_argument("--guarantees", action="store_true", help="write what is proved into the pages of that folder")
     options = parser.parse_args()
     if options.curves:

@@ -1,7 +1,7 @@
 """Every policy of a comparison against the narrow oracle: LinUCB told d*, with a radius as small as theirs.
 
     adadim study regret --families development --trials 10 --out results/prefix-candidates \\
-        --policy recommended --policy prefix --policy prefix-thompson --policy two-prior --policy narrow-oracle \\
+        --policy evidence --policy prefix --policy prefix-thompson --policy two-prior --policy narrow-oracle \\
         --candidates examples/prefix_candidates.toml
     python benchmarks/narrow.py results/prefix-candidates    # a table as Markdown for each group of families
 

@@ -34,7 +34,6 @@ from adadim.study.source import PRESENT
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "made-by.json"
 FAMILY = "sphere-uniform-1/100"  # of the comparison: the one of the fewest rounds that needs no data
-EARLIER_POLICIES = {"recommended": {"kind": "EvidenceLinUCB"}}  # by name, when docs/comparison was made
 QUICK = ("oracle", "linucb++", "greedy", "ucb", "moss", "random")  # policies of the field that take little time
 ROUNDING = 1e-6  # a smaller relative difference is one of rounding
 
@@ -113,11 +112,6 @@ def compare_field(table: Table) -> list[str]:
     return [f"{policy}: {new}, not {written[policy]}" for policy, new in computed.items() if new != written[policy]]
 
 
-def as_made(study: Study) -> Study:
-    """The study with the policies that its names meant when its tables were made."""
-    return replace(study, policies={**study.policies, **EARLIER_POLICIES})
-
-
 def tables() -> list[Table]:
     """All tables that have such a file beside them."""
     listed = []
@@ -127,7 +121,7 @@ def tables() -> list[Table]:
             listed.append(Table(f"reproduction/{study.name}.csv", study, next(iter(study.instances)), compare_figure))
     for name in ("regret-vs-oracle", "regret-vs-linucb++"):
         compared = pl.read_csv(DOCS / "comparison" / f"{name}.csv")["policy"].unique(maintain_order=True).to_list()
-        study = as_made(comparison.study("development", policy=compared, family=[FAMILY]))
+        study = comparison.study("development", policy=compared, family=[FAMILY])
         listed.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
     study = comparison.study("development", trials=10, family=[FAMILY])
     return [*listed, Table("field.md", study, FAMILY, compare_field)]

@@ -120,7 +120,7 @@ SYSTEMS: dict[str, Settings] = {
 }
 UNIFORM = "random"
 TITLES = {
-    "recommended": "the recommended policy, `EvidenceLinUCB(...)`",
+    "recommended": "`EvidenceLinUCB` (published: as recommended)",
     "oracle": "`LinUCB(dim=d*)`: the oracle, told d\\*",
     "linucb": "`LinUCB` in all features",
     "lints": "`LinTS` in all features",
@@ -288,13 +288,19 @@ def print_tables(store: Store) -> None:
     print(markdown_table(["system", *heads], rows))
 
 
+def label_of(system: str) -> str:
+    """Its name in pictures and lists: of the recommended policy that of the class, whose settings vary here."""
+    return "EvidenceLinUCB" if system == "recommended" else system
+
+
 def draw(store: Store, path: Path) -> None:
     """Each system as published and tuned on the held-out families, best tuned first, and both oracles."""
     oracles = [store.shares("held-out", "oracle", {"ridge": 0.1, "scale": scale}) for scale in (1.0, NARROW)]
     rows = []
     for system, settings in SYSTEMS.items():
         pair = (settings[0], store.chosen(system))
-        rows.append((system, *(middle(store.shares("held-out", system, s) / oracles[0]) for s in pair)))
+        ratios = (middle(store.shares("held-out", system, s) / oracles[0]) for s in pair)
+        rows.append((label_of(system), *ratios))
     rows.sort(key=lambda row: -row[2])
     names, published, tuned = zip(*rows, strict=True)
     at = range(len(rows))
@@ -326,7 +332,8 @@ def draw_figure_2b(store: Store, path: Path) -> None:
                 setting = store.chosen(system) if title == "tuned" else SYSTEMS[system][0]
                 look = look_of(ORACLE_LOOK if system == "oracle" else type(compared()[system]).__name__)
                 regrets = store.means("figures", system, setting)[shown]
-                axes.plot(dims, regrets, markersize=5, label=system if title == "tuned" else None, **look)
+                label = label_of(system) if title == "tuned" else None
+                axes.plot(dims, regrets, markersize=5, label=label, **look)
             axes.set(xlabel="d*", title=title)
             tidy(axes, from_zero=True)
         panels[0].set_ylabel(f"mean regret after {tables[0]['horizon']} rounds (reward units)")
@@ -339,7 +346,11 @@ def draw_figure_2b(store: Store, path: Path) -> None:
 def print_settings(store: Store) -> None:
     """Every setting by the number that chooses."""
     rows = [
-        [system, changes_of(setting, settings[0]), f"{100 * middle(store.shares('development', system, setting)):.1f}%"]
+        [
+            label_of(system),
+            changes_of(setting, settings[0]),
+            f"{100 * middle(store.shares('development', system, setting)):.1f}%",
+        ]
         for system, settings in SYSTEMS.items()
         for setting in settings
     ]

@@ -41,7 +41,7 @@ PUBLISHED = {
     "recommended": adadim.recommended(instance.problem),
     ORACLE: adadim.LinUCB(dim=RELEVANT),
 }
-# The setting of each that one rule chose on other problems: docs/field.md, "As published, and tuned".
+# The setting of each of the others that one rule chose on other problems: docs/field.md, "As published, and tuned".
 NARROW, HALF = adadim.LinUCB(scale=0.35), (-0.5, 0.5)
 RATE = min(40 / math.sqrt(options.horizon), 1.0)
 TUNED = {
@@ -49,7 +49,7 @@ TUNED = {
     "Smooth Corral": adadim.SmoothCorral(base=NARROW, eta=RATE, loss_range=HALF),
     "Dynamic Balancing": adadim.DynamicBalancing(base=NARROW, bound="sqrt", c=0.1),
     "LinUCB++": adadim.LinUCBPlusPlus(reuse=True, scale=0.35),
-    "recommended": adadim.EvidenceLinUCB(),
+    "recommended": PUBLISHED["recommended"],  # as it is
     ORACLE: adadim.LinUCB(dim=RELEVANT, ridge=0.01, scale=0.35),
 }
 PANELS = {"published": PUBLISHED, "tuned": TUNED}
