@@ -14,6 +14,7 @@ from attack import damage
 from attack.agents import agents
 from attack.calls import calls
 from attack.files import damaged_blocks, learner_files, results_folders, study_files
+from attack.interrupts import interrupts
 from attack.numbers import numbers
 from attack.processes import environments, kills, names, together
 from attack.service import service
@@ -31,6 +32,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "several processes": (together, 6),
     "environments": (environments, 37),
     "agent": (agents, 2000),
+    "interrupts": (interrupts, 1000),
     "service": (service, 1000),
 }
 SHOWN = 60

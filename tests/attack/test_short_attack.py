@@ -18,6 +18,7 @@ SHARES = {
     "several processes": 0.1,
     "environments": 0.03,
     "agent": 0.05,
+    "interrupts": 0.06,
     "service": 0.1,
 }
 

@@ -150,6 +150,7 @@ class Agent:
         # Internal: callers use Agent.create and Agent.open.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
         self._data_version: int | None = None  # `Log.data_version` as of the last refresh
+        self._is_unfinished = False  # whether an exception may have left in memory what the log does not say
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
         self._refresh()
@@ -284,7 +285,7 @@ class Agent:
         """Write the model to the log, so that the next opening is fast, and close it; calling it twice is harmless."""
         with self._lock:
             with suppress(AdadimError), self._log.transaction():
-                self._model.refresh()
+                self._refresh_in_transaction()
                 self._model.write_snapshot_if_due(rows=1)
             self._decider.close()
             self._log.close()
@@ -644,7 +645,9 @@ class Agent:
         """
         with self._lock:
             asked = self._rounds(arms, [context], None, single=True)[0]
+            self._is_unfinished = True
             means, deviations = self._decider.estimates(asked.features, self._next_number)
+            self._is_unfinished = False
         return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:
@@ -762,18 +765,14 @@ class Agent:
         """
         with self._lock:
             self._refresh()
-            try:
-                with self._log.transaction():
-                    self._refresh_in_transaction()
-                    settings = appended_settings(self._log.settings, context, arm)
-                    assert settings.design is not None
-                    named = settings.design.levels if levels is None else levels
-                    row = self._decider.replacement(None, named, None, settings)
-                    self._model.replace_features(settings)
-                    self._log.append_policy(row, self._now())
-            except BaseException:
-                self._model.invalidate()  # the log may lack its columns
-                raise
+            with self._log.transaction():
+                self._refresh_in_transaction()
+                settings = appended_settings(self._log.settings, context, arm)
+                assert settings.design is not None
+                named = settings.design.levels if levels is None else levels
+                row = self._decider.replacement(None, named, None, settings)
+                self._model.replace_features(settings)
+                self._log.append_policy(row, self._now())
             self._refresh()
             return self.dim
 
@@ -808,6 +807,7 @@ class Agent:
         """
         with self._lock, self._log.transaction():
             self._log.check()
+            self._refresh_in_transaction()
             return self._model.renew()
 
     # Internal
@@ -842,6 +842,14 @@ class Agent:
             )
 
     def _refresh_in_transaction(self) -> None:
+        if self._is_unfinished:
+            self._model.invalidate()
+            self._decider.invalidate()
+        self._is_unfinished = True
+        self._read_news()
+        self._is_unfinished = False
+
+    def _read_news(self) -> None:
         self._model.refresh()
         self._catalogue.refresh()
         self._decider.refresh()
@@ -904,36 +912,32 @@ class Agent:
         draws = checkpoint = None
         count = sum(asked.decisions for asked in rounds)
         if rounds:
+            self._is_unfinished = True  # the model counts decisions before they are written
             self._decider.prepare(self._next_number)  # before the transaction, in which other processes have to wait
             draws = self._log.reserve(count)
-        try:
-            if draws is not None:  # decide before the transaction, which then gives the numbers
-                if self._model.snapshot_is_due():
-                    with self._log.transaction():
-                        self._model.write_snapshot_if_due()
-                checkpoint = self._model.checkpoint() if count > 1 else None
-                decisions = self._decide(rounds, now, draws)
-            with self._log.transaction():
-                if draws is not None:
-                    shift = self._log.place().number + 1 - decisions[0].number  # other processes may have written
-                    decisions = [decision.renumbered(shift) for decision in decisions]
-                    self._log.append_decisions(decisions)
-                elif rounds:
-                    if self._data_version is None or self._data_version != self._log.data_version():
-                        self._refresh_in_transaction()  # so that decisions are counted in the order of their numbers
+        if draws is not None:  # decide before the transaction, which then gives the numbers
+            if self._model.snapshot_is_due():
+                with self._log.transaction():
                     self._model.write_snapshot_if_due()
-                    decisions = self._decide([self._with_current_design(asked) for asked in rounds], now)
-                    self._log.append_decisions(decisions)
-                if reports:
-                    tell_results = self._tell(reports, now)
-        except BaseException:
-            if checkpoint is not None:
-                self._model.restore(checkpoint)
-            elif rounds and draws is None:
-                self._model.invalidate()  # it has counted decisions that were not written
-            raise
+            checkpoint = self._model.checkpoint() if count > 1 else None
+            decisions = self._decide(rounds, now, draws)
+        with self._log.transaction():
+            if draws is not None:
+                shift = self._log.place().number + 1 - decisions[0].number  # other processes may have written
+                decisions = [decision.renumbered(shift) for decision in decisions]
+                self._log.append_decisions(decisions)
+            elif rounds:
+                if self._data_version is None or self._data_version != self._log.data_version():
+                    self._read_news()  # so that decisions are counted in the order of their numbers
+                self._model.write_snapshot_if_due()
+                decisions = self._decide([self._with_current_design(asked) for asked in rounds], now)
+                self._log.append_decisions(decisions)
+            if reports:
+                tell_results = self._tell(reports, now)
         if checkpoint is not None and shift:
             self._model.restore(checkpoint)
+        if rounds:
+            self._is_unfinished = False
         return self._results(rounds, decisions), tell_results
 
     def _results(self, rounds: Sequence[Round], decisions: Iterable[Decision]) -> list[Any]:

@@ -261,6 +261,7 @@ class Model:
         """Let the next refresh read the sums from the log, since these may have what the log lacks."""
         self.place = self.place._replace(generation=-1)
         self.resets += 1
+        self.recent.clear()
         self._batch.clear()
         self._bounds = None
 
@@ -379,18 +380,16 @@ class Model:
             self.place = self.place._replace(number=numbers[-1])
 
     def replace_features(self, settings: Settings) -> None:
-        """Change to settings with appended features, which are 0 in all decisions so far."""
+        """Write settings with appended features, which are 0 in all decisions so far, for the next refresh to read."""
         self.refresh()
         before, after = self.log.settings.design, settings.design
         assert before is not None
         assert after is not None
-        positions, folded = before.positions_in(after), self._folded()
-        for sums in (self.sums, folded):
-            sums.move(positions, after.dim)
+        positions, sums, folded = before.positions_in(after), copy.deepcopy(self.sums), self._folded()
+        for moved in (sums, folded):
+            moved.move(positions, after.dim)
         self.log.replace_settings(settings, encode(folded))
-        self.place = self.place._replace(generation=self.log.place().generation)
-        self.version += 1
-        self.write_snapshot()
+        self._write_in_next_generation(sums)
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""
@@ -444,12 +443,16 @@ class Model:
 
     def write_snapshot(self) -> None:
         """Write the sums to the log, as its snapshot."""
-        sums, asked, peak = self.sums, b"", b""
-        if sums.asked is not None:
-            asked = encode(Sums(sums.asked, sums.half_life, sums.epoch, sums.open))
-            peak = as_bytes(sums.peak)
-        self.log.write_snapshot(Snapshot(self.place, encode(sums), asked, peak))
+        self.log.write_snapshot(_snapshot_of(self.sums, self.place))
         self.snapshot_place = self.place
+
+    def _write_in_next_generation(self, sums: Sums) -> None:
+        """Write sums as the snapshot of the generation that was just begun; the next refresh reads it.
+
+        What is in memory stays that of the log before, in case the transaction is taken back.
+        """
+        place = self.place._replace(generation=self.log.place().generation)
+        self.log.write_snapshot(_snapshot_of(sums, place))
 
     def portions(self, before: float) -> list[int]:
         """The numbers with which to call `fold` in turn, to drop all decisions made before a time."""
@@ -462,6 +465,13 @@ class Model:
         folded = self._folded()
         self._add_answered(folded, upto)
         dropped = self.log.fold(upto, encode(folded))
-        self.place = self.place._replace(generation=self.log.place().generation)  # the sums did not change
-        self.write_snapshot()
+        self._write_in_next_generation(self.sums)  # they do not change
         return dropped
+
+
+def _snapshot_of(sums: Sums, place: Place) -> Snapshot:
+    asked, peak = b"", b""
+    if sums.asked is not None:
+        asked = encode(Sums(sums.asked, sums.half_life, sums.epoch, sums.open))
+        peak = as_bytes(sums.peak)
+    return Snapshot(place, encode(sums), asked, peak)

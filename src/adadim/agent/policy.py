@@ -67,13 +67,18 @@ class Decider:
             policy: Policy = from_table(json.loads(row.policy), _kinds(self.plugins))
         except (AdadimError, ValueError) as error:
             raise FileError(f"{self.log.path}: {error}") from error
-        self._problem = _problem(self.log.settings, row.noise)
-        learner = policy.start(self._problem)
+        problem = _problem(self.log.settings, row.noise)
+        learner = policy.start(problem)
         assert isinstance(learner, LearnsFromSums)  # checked when it was written
+        levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
+        # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
+        self._state, self._problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
         self._learner: LearnsFromSums = learner
-        self.version, self.policy, self.noise = version, policy, row.noise
-        self.levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
-        self._state = None
+        self.version = version
+
+    def invalidate(self) -> None:
+        """Let the next refresh make a new learner, since this one may not be what its state says."""
+        self.version, self._state = 0, None
 
     def replacement(
         self, policy: Policy | None, levels: Levels, noise: float | None, settings: Settings | None = None
@@ -96,16 +101,18 @@ class Decider:
             restart = len(pending) > self.log.settings.dim  # so many steps cost more than to start again
         else:
             restart = True
+        learner_state, self._state = self._state, None  # in case of an exception below
         if restart:
             begun = time.perf_counter()
             model.add_batch()  # the learner restarts from the sums
             with one_thread:
                 self._learner.restart(model.sums.at(number))
-            self._state, self._basis, self._last_counted = state, self._model_basis, model.place.number
             self._refresh_seconds = time.perf_counter() - begun
+            learner_state, self._basis, self._last_counted = state, self._model_basis, model.place.number
         for at, features in () if restart else pending:
             self._learner.expect_features(features)
             self._last_counted = at
+        self._state = learner_state
         background = self._background_refresh
         least = self._last_counted if background is None else min(self._last_counted, background.last_counted)
         model.recent[:] = [one for one in model.recent if one[0] > least]

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, RewardStatus
 from adadim.agent.tables import (
@@ -40,7 +40,7 @@ from adadim.agent.tables import (
     with_checksums,
 )
 from adadim.core.checks import shown, suggestion
-from adadim.errors import AgentExistsError, FileError, InvalidValueError
+from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MIGRATION_LOCK = 0x6164416761646D  # the advisory lock of a process that makes or changes tables
@@ -344,7 +344,7 @@ class PostgresLog(TableLog):
 
     def __init__(self, address: Address, write: bool = True) -> None:
         super().__init__()
-        self.path, self.address, self._process, self._may_write = repr(address), address, os.getpid(), write
+        self.path, self.address, self._may_write = repr(address), address, write
         self._connection: psycopg.Connection[Any] | None = None
         self._closed, self._last_failure = False, (0.0, "")  # when the last connection failed, and why
         self._counts = dict.fromkeys(COUNTERS, 0)  # in the transaction, with the rows that it wrote
@@ -382,23 +382,20 @@ class PostgresLog(TableLog):
 
     # Transactions
 
-    @contextlib.contextmanager
-    def transaction(self, write: bool = True) -> Iterator[None]:
-        with _explained(self.path):
-            try:
-                self._begin(write)
-                yield
-                self._end(write)
-            except BaseException:
-                self._roll_back()
-                raise
+    @property
+    def _in_transaction(self) -> bool:
+        connection = self._connection
+        return connection is not None and not connection.closed and not _is_idle(connection)
+
+    def _explained(self, failure: BaseException) -> FileError | None:
+        return _explanation(failure, self.path)
 
     def reserve(self, count: int) -> list[int]:
         with _explained(self.path):
             return [row[0] for row in self._retry_once(lambda connection: self._fetch(connection, "reserve", count))]
 
     def _begin(self, write: bool) -> None:
-        """Begin a transaction and read the counters; one that writes locks them, so that no other process writes."""
+        # It reads the counters; one that writes locks them, so that no other process writes.
         # One message, not a pipeline of psycopg: in a pipeline the server does not time idle transactions.
         start = f"{WRITE_BEGIN if write else READ_BEGIN}; {self._sql['agent']}{' FOR UPDATE' if write else ''}"
 
@@ -410,7 +407,6 @@ class PostgresLog(TableLog):
         self._unsent.clear()  # rows of a transaction that broke must not be sent by another
         row = self._retry_once(begin)
         if row is None:
-            self._roll_back()
             raise FileError(f"{self.path}: this agent is no longer there")
         self._initial_counts = dict(zip(COUNTERS, row, strict=True))
         self._counts, self._last_row, self._has_written = dict(self._initial_counts), None, False
@@ -421,7 +417,7 @@ class PostgresLog(TableLog):
             connection.execute("ROLLBACK")  # unlike a commit, it does not wait for the disk
             return
         try:
-            with connection.pipeline():
+            with _pipeline(connection):
                 self._send(connection)
                 if self._counts != self._initial_counts:
                     connection.execute(self._sql["count"], list(self._counts.values()))
@@ -442,7 +438,7 @@ class PostgresLog(TableLog):
             try:
                 self._begin(write=True)
                 stored = self._row(f"one {table}", row[0])
-                self._roll_back()
+                self._roll_back(failure)
                 return stored is not None and tuple(stored) == row
             except (psycopg.OperationalError, FileError):
                 if time.monotonic() > deadline:
@@ -452,17 +448,20 @@ class PostgresLog(TableLog):
                     ) from failure
                 time.sleep(RETRY_SECONDS / 2)
 
-    def _roll_back(self) -> None:
-        """End a transaction without writing anything."""
+    def _roll_back(self, error: BaseException | None = None) -> None:
         self._unsent.clear()
         connection = self._connection
         if connection is None or connection.closed:
             return
         try:
-            if connection.info.transaction_status != TransactionStatus.IDLE:
+            # Another exception may have come in the middle of an exchange with the server.
+            if isinstance(error, psycopg.Error | AdadimError) and not _is_idle(connection):
                 connection.execute("ROLLBACK")
         except psycopg.Error:
-            connection.close()
+            pass
+        finally:
+            if not isinstance(error, psycopg.Error | AdadimError) or not _is_idle(connection):
+                connection.close()
 
     def _connected(self) -> psycopg.Connection[Any]:
         """The connection, which is renewed if it broke."""
@@ -471,21 +470,28 @@ class PostgresLog(TableLog):
         if self._closed:
             raise InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
         if self._connection is not None and not self._connection.closed:
-            return self._connection
+            if _is_idle(self._connection):
+                return self._connection
+            self._connection.close()  # an exception has left it in the middle of an exchange
         failed, why = self._last_failure
         if time.monotonic() < failed + RETRY_SECONDS:
             raise psycopg.OperationalError(why)  # many callers need not each wait for a server that is down
         try:
-            self._connection = psycopg.connect(self.address.conninfo, autocommit=True)
+            connection = psycopg.connect(self.address.conninfo, autocommit=True)
         except psycopg.OperationalError as error:
             self._last_failure = time.monotonic(), str(error)
             raise
         self._last_failure = 0.0, ""
         session = SESSION_SETTINGS if self._may_write else SESSION_SETTINGS | {"default_transaction_read_only": "on"}
-        for name, value in session.items():
-            self._connection.execute(f"SET {name} = '{value}'")
-        self._connection.execute(SYNC_COMMIT)
-        return self._connection
+        try:
+            for name, value in session.items():
+                connection.execute(f"SET {name} = '{value}'")
+            connection.execute(SYNC_COMMIT)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
 
     def _open_connection(self) -> psycopg.Connection[Any]:
         """The connection of the transaction, which cannot be renewed."""
@@ -575,7 +581,7 @@ class PostgresLog(TableLog):
         """Send what is unsent; gives the connection."""
         connection = self._open_connection()
         if self._unsent:
-            with connection.pipeline():
+            with _pipeline(connection):
                 self._send(connection)
         return connection
 
@@ -590,15 +596,41 @@ def _explained(path: str) -> Iterator[None]:
     """Raise errors of the database as those of the library."""
     try:
         yield
-    except errors.LockNotAvailable as failure:
-        raise FileError(f"{path}: another process has been writing for too long; try again") from failure
-    except errors.InsufficientPrivilege as failure:
-        raise FileError(f"{path}: the role lacks a privilege ({_first_line(failure)}); see docs/agent.md") from failure
     except psycopg.Error as failure:
-        raise FileError(f"{path}: cannot be read or written ({_first_line(failure)})") from failure
+        raise _explanation(failure, path) or failure from failure
 
 
-def _first_line(failure: Exception) -> str:
+def _explanation(failure: BaseException, path: str) -> FileError | None:
+    """An error that says what a failure of the database means; None if it is no such failure."""
+    if isinstance(failure, errors.LockNotAvailable):
+        return FileError(f"{path}: another process has been writing for too long; try again")
+    if isinstance(failure, errors.InsufficientPrivilege):
+        return FileError(f"{path}: the role lacks a privilege ({_first_line(failure)}); see docs/agent.md")
+    if isinstance(failure, psycopg.Error):
+        return FileError(f"{path}: cannot be read or written ({_first_line(failure)})")
+    return None
+
+
+def _is_idle(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a connection is in no transaction and waits for nothing."""
+    info = connection.info
+    return info.transaction_status == TransactionStatus.IDLE and info.pipeline_status == PipelineStatus.OFF
+
+
+@contextlib.contextmanager
+def _pipeline(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A pipeline; where an exception is raised in it, that one comes out, and not what its end then fails with."""
+    try:
+        with connection.pipeline():
+            yield
+    except psycopg.Error as failure:
+        earlier = None if failure.__suppress_context__ else failure.__context__
+        if earlier is None or isinstance(earlier, psycopg.Error):
+            raise
+        raise earlier from None
+
+
+def _first_line(failure: BaseException) -> str:
     return (str(failure).strip().splitlines() or [type(failure).__name__])[0]
 
 

@@ -297,12 +297,13 @@ class Catalogue:
         changes = self.log.arms(self.seq)
         if not changes and self.settings is self.log.settings:
             return
-        for seq, arm in changes:
-            self.arms[arm.name], self.seq = arm, seq
-        self._active, self.settings, design = None, self.log.settings, self.log.settings.design
-        if design is not None:
-            for name, arm in self.arms.items():
-                self.arms[name] = replace(arm, features=padded(arm.features, len(design.arm)))
+        arms = self.arms | {arm.name: arm for _, arm in changes}
+        settings, last = self.log.settings, changes[-1][0] if changes else self.seq
+        if settings.design is not None:
+            size = len(settings.design.arm)
+            arms = {name: replace(arm, features=padded(arm.features, size)) for name, arm in arms.items()}
+        # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
+        self.arms, self._active, self.settings, self.seq = arms, None, settings, last
 
     def not_retired(self) -> dict[str, Arm]:
         """Arms that are not retired, by name."""

@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from adadim.agent.log import Counts, Place
 from adadim.agent.tables import (
@@ -241,7 +241,7 @@ class SqliteLog(TableLog):
 
     def __init__(self, path: Path, write: bool = True) -> None:
         super().__init__()
-        self.path, self._process = path, os.getpid()
+        self.path = path
         if not write:  # nothing is read yet: a reader that closes last could not remove the files beside this one
             self._connection = _connection(path, "ro")
             return
@@ -265,13 +265,28 @@ class SqliteLog(TableLog):
         if self._process == os.getpid():  # a child must leave the parent's locks alone
             self._connection.close()
 
-    def transaction(self, write: bool = True) -> _Transaction:
-        if self._process != os.getpid():
-            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
-        return _Transaction(self._connection, write, self._explained)
+    # Transactions
 
-    def _explained(self, failure: Exception) -> AdadimError:
-        """An error that says what a failure of the database means."""
+    @property
+    def _in_transaction(self) -> bool:
+        with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+            return self._connection.in_transaction
+        return False
+
+    def _begin(self, write: bool) -> None:
+        self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
+
+    def _end(self, write: bool) -> None:
+        self._connection.execute("COMMIT")
+
+    def _roll_back(self, error: BaseException | None = None) -> None:
+        with contextlib.suppress(sqlite3.Error):  # the next transaction tries again
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _explained(self, failure: BaseException) -> AdadimError | None:
+        if not isinstance(failure, FAILURES):
+            return None
         if isinstance(failure, sqlite3.OperationalError):
             if "locked" in str(failure) or "busy" in str(failure):
                 return FileError(f"{self.path}: another process has been writing for too long; try again")
@@ -279,6 +294,8 @@ class SqliteLog(TableLog):
         if isinstance(failure, sqlite3.ProgrammingError):
             return InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
         return self.damage_error(str(failure))
+
+    # Rows
 
     def place(self) -> Place:
         generation, number, reward, expired = self._row("place")
@@ -335,44 +352,6 @@ class SqliteLog(TableLog):
 # The file
 
 
-class _Transaction:
-    """A transaction, all or nothing; a writer locks the file at its beginning, a reader sees one state of the file.
-
-    Failures of the database are raised as `explained` says, by default as they are. (As a generator it would take three
-    times as long, and every decision has two.)
-    """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        write: bool = True,
-        explained: Callable[[Exception], Exception] | None = None,
-    ) -> None:
-        self._connection, self._write, self._explained = connection, write, explained
-
-    def __enter__(self) -> None:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE" if self._write else "BEGIN")
-        except FAILURES as failure:
-            self._raise(failure)
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        try:
-            if error is None:
-                self._connection.execute("COMMIT")
-            elif self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except FAILURES as failure:
-            self._raise(failure)
-        if isinstance(error, FAILURES):
-            self._raise(error)
-
-    def _raise(self, failure: Exception) -> NoReturn:
-        if self._explained is None:
-            raise failure
-        raise self._explained(failure) from failure
-
-
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Make the file of a new agent, completely or not at all; a file that exists is refused."""
 
@@ -380,7 +359,8 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
-        with _Transaction(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
             fill(connection)
 
     _make_file(path, make)
@@ -500,7 +480,8 @@ def _migrate(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     connection.create_function("checksum", -1, checksum)
-    with _Transaction(connection):
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
         for step in STEPS[version:]:
             for statement in step.split(";\n"):

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import FrameType
 from typing import Any
 from zlib import compress, crc32, decompress
 from zlib import error as CompressionError
@@ -40,7 +43,7 @@ from adadim.agent.log import (
 )
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown
-from adadim.errors import AdadimError
+from adadim.errors import AdadimError, InvalidValueError
 
 BATCH_ROWS = 20_000  # rows read at a time
 FOLDED = "sums of compacted decisions"
@@ -138,10 +141,37 @@ class TableLog(Log):
     """Queries that find a row only if rows were lost or changed, by what they find."""
 
     def __init__(self) -> None:
-        self._arm_versions = ArmVersions()
+        self._arm_versions, self._process = ArmVersions(), os.getpid()
         self._compresses: bool | None = None  # whether offers are compressed; None until one was sampled
+        self._frame: FrameType | None = None  # that of the ``with`` block of the transaction
+
+    def transaction(self, write: bool = True) -> Transaction:
+        if self._process != os.getpid():
+            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
+        return Transaction(self, write)
 
     # What a store implements
+
+    @property
+    @abstractmethod
+    def _in_transaction(self) -> bool:
+        """Whether the connection is in a transaction, or in a state that is not known."""
+
+    @abstractmethod
+    def _begin(self, write: bool) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def _end(self, write: bool) -> None:
+        """Commit the transaction."""
+
+    @abstractmethod
+    def _roll_back(self, error: BaseException | None = None) -> None:
+        """End a transaction without writing anything, because of an error, or of one that is not known any more."""
+
+    @abstractmethod
+    def _explained(self, failure: BaseException) -> AdadimError | None:
+        """An error that says what a failure of the database means; None if it is no such failure."""
 
     @abstractmethod
     def _rows(self, query: str, *values: Any) -> list[Any]:
@@ -188,7 +218,6 @@ class TableLog(Log):
         self._execute("clear_settings")
         self._insert("settings", _setting_rows(settings))
         self._replace_folded(generation + 1, upto, body)
-        self.refresh_settings()
 
     def _settings(self) -> Settings:
         rows = self._verified(self._rows("settings"), "settings")
@@ -547,6 +576,65 @@ class TableLog(Log):
         if row is None or checksum(*row[:-1]) != row[-1]:
             raise self.damage_error(f"the {what} cannot be read")
         return row[:-1]
+
+
+class Transaction:
+    """A transaction of a log: all of it is written or nothing, whatever exception comes and when.
+
+    An exception may also come from outside, by Ctrl-C or another signal: between any two steps, in the beginning and
+    the end of a transaction too. Then the next transaction ends the one that was left. (As a generator this would take
+    three times as long, and every decision has two.)
+    """
+
+    def __init__(self, log: TableLog, write: bool) -> None:
+        self._log, self._write = log, write
+
+    def __enter__(self) -> None:
+        log = self._log
+        if log._in_transaction:
+            if _is_running(log._frame):
+                raise InvalidValueError(
+                    f"{log.path}: an agent was called while a call of it in the same thread was not done, by a signal "
+                    "handler, a clock or a policy; call it after that one"
+                )
+            log._roll_back()
+        log._frame = sys._getframe(1)
+        try:
+            log._begin(self._write)
+        except BaseException as error:
+            explained = self._take_back(error)
+            if explained is None:
+                raise
+            raise explained from error
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            try:
+                self._log._end(self._write)
+                self._log._frame = None
+                return
+            except BaseException as failure:
+                explained = self._take_back(failure)
+                if explained is None:
+                    raise
+                raise explained from failure
+        explained = self._take_back(error)
+        if explained is not None:
+            raise explained from error
+
+    def _take_back(self, error: BaseException) -> AdadimError | None:
+        """Take back what was written; gives an error to raise in the place of one of the database."""
+        self._log._roll_back(error)
+        self._log._frame = None
+        return self._log._explained(error)
+
+
+def _is_running(frame: FrameType | None) -> bool:
+    """Whether a frame is among the callers."""
+    caller: FrameType | None = sys._getframe()
+    while caller is not None and caller is not frame:
+        caller = caller.f_back
+    return caller is not None
 
 
 def _offer_digest(names: str, features: bytes) -> bytes:
