@@ -51,7 +51,24 @@ def test_bad_arms_are_refused_and_nothing_is_written(agent, arms, message):
     assert agent.ask(GOOD).id == 1
 
 
-@pytest.mark.parametrize("reward", [NAN, INF, -INF, None, "1", True, 10**400, [1.0]])
+@pytest.mark.parametrize("true", [True, np.True_])
+def test_a_reward_may_be_true_or_false(agent, true):
+    one, two = agent.ask(GOOD), agent.ask(GOOD)
+    assert agent.tell(one.id, true)
+    assert not agent.tell(one.id, 1.0)  # the same
+    assert agent.tell_many({two.id: not true}) == 1
+    assert agent.correct(two.id, true)
+    slate = agent.ask(GOOD, slots=1)
+    assert agent.tell(slate.id, {slate.arms[0]: true})
+    assert [decision.reward for batch in rows_of(agent) for decision in batch] == [1.0, 1.0, 1.0]
+
+
+def rows_of(agent):
+    with agent._log.transaction(write=False):
+        return list(agent._log.decisions())
+
+
+@pytest.mark.parametrize("reward", [NAN, INF, -INF, None, "1", "true", 10**400, [1.0]])
 def test_bad_rewards_are_refused(agent, reward):
     decision = agent.ask(GOOD)
     assert_refuses(ValueError, "reward.* must be a finite number", agent.tell, decision.id, reward)

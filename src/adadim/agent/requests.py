@@ -119,23 +119,27 @@ def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
     for name in costs:
         if name not in order:
             raise InvalidValueError(f"costs name {shown(name)}, which is no arm of this round")
-    return np.array([checked_reward(costs.get(name, 0.0), f"cost of {name!r}") for name in order])
+    return np.array([_finite_number(costs.get(name, 0.0), f"cost of {name!r}") for name in order])
 
 
 def checked_reward(reward: Any, name: str = "reward") -> float:
-    """A finite number."""
-    if not is_number(reward) or not math.isfinite(reward):
-        raise InvalidValueError(f"{name} must be a finite number, got {shown(reward)}")
-    if abs(reward) > LARGEST:
-        raise InvalidValueError(f"{name} must be at most {LARGEST:g} in size, got {shown(reward)}")
-    return float(reward)
+    """A finite number; True is 1 and False is 0, say for a click."""
+    return float(reward) if isinstance(reward, bool | np.bool) else _finite_number(reward, name)
+
+
+def _finite_number(value: Any, name: str) -> float:
+    if not is_number(value) or not math.isfinite(value):
+        raise InvalidValueError(f"{name} must be a finite number, got {shown(value)}")
+    if abs(value) > LARGEST:
+        raise InvalidValueError(f"{name} must be at most {LARGEST:g} in size, got {shown(value)}")
+    return float(value)
 
 
 def checked_time(clock: Any) -> float:
     """The time now by a clock, in seconds since 1970."""
     if not callable(clock):
         raise InvalidTypeError(f"clock must be a function such as time.time, got {shown(clock)}")
-    return checked_reward(clock(), "what clock gives, seconds since 1970,")
+    return _finite_number(clock(), "what clock gives, seconds since 1970,")
 
 
 def checked_moment(before: Any) -> float:
