@@ -64,6 +64,26 @@ def test_a_policy_that_cannot_play_leaves_the_others_theirs(log):
     refused("evaluate", "log.parquet", "-p", "LinUCB++", message="so this policy needs arms that stay")
 
 
+def test_the_export_of_an_agent():
+    rng = np.random.default_rng(0)
+    arms = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.5, 0.5]}
+    for explore in (0.3, 0.0):
+        with adadim.Agent.create(f"{explore}.db", dim=2, explore=explore) as agent:
+            for _ in range(15):
+                decisions = agent.ask_many([None] * 20, arms)
+                agent.tell_many({d.id: rng.random() < 0.3 + 0.4 * arms[d.arm][0] for d in decisions})
+            agent.export(f"{explore}.parquet")
+    call = ("evaluate", "0.3.parquet", "-p", "recommended", "-p", "LinTS", "--json")
+    for found in json.loads(adadim_(*call)[0]).values():
+        assert found["warnings"] == []
+        assert found["dr"]["low"] < 0.7  # what the best arm earns
+    printed, error = adadim_("evaluate", "0.0.parquet", "-p", "LinTS")
+    assert error == ""
+    assert "of the log had probability 1" in printed
+    assert "explore=0.02" in printed
+    assert "are wrong" not in printed
+
+
 def test_a_warning_is_shown():
     pl.read_parquet("log.parquet").head(30).write_parquet("short.parquet")
     printed, error = adadim_("evaluate", "short.parquet", "--warmup", 0)

@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy
 from adadim.core.checks import between, require
 from adadim.core.frames import Frame
 from adadim.core.problem import Problem
@@ -30,6 +30,7 @@ from adadim.policies.base import Policy
 FEWEST_ROWS = 50.0  # effective sample size below which an interval means nothing
 FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
 LARGEST_DEVIATION = 4.0  # standard errors by which the mean weight may differ from 1
+REMEDY = "; let a share of the decisions explore, Agent.create(..., explore=0.02)"
 FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
 
 
@@ -177,8 +178,9 @@ def evaluate(
     -----
     EvaluationWarning
         If the log can say nothing about this policy: the effective sample size is below 50, fewer than 10 of the
-        rewards that count differ from the most common one, or the weights do not average 1, which they would if the
-        probabilities were right and no choice of the policy had probability 0 in the log.
+        rewards that count differ from the most common one, all choices of the log had probability 1, or the weights do
+        not average 1, which they would if the probabilities were right and no choice of the policy had probability 0 in
+        the log.
 
     Notes
     -----
@@ -229,7 +231,7 @@ def _estimates(
     """Estimates from the rows from `first` on; `in_replay` are the choices of one that learns from its own only."""
     rows = np.arange(len(log))
     weights = (chances[rows, log.chosen] / log.propensities)[first:]
-    rewards = log.rewards[first:]
+    rewards, certain = log.rewards[first:], ((log.propensities == 1.0) & (log.sizes > 1))[first:]
     expected = np.vecdot(chances, predicted)[first:]
     replay = None if in_replay is None else mean_of(log.rewards[in_replay == log.chosen], level)
     return Evaluation(
@@ -243,12 +245,12 @@ def _estimates(
         effective=effective_rows(weights),
         mean_weight=float(weights.mean()),
         level=level,
-        warnings=tuple(_doubts(weights, rewards)),
+        warnings=tuple(_doubts(weights, rewards, certain)),
     )
 
 
-def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
-    """Reasons why the log says little about the policy, if any."""
+def _doubts(weights: FloatArray, rewards: FloatArray, certain: BoolArray) -> list[str]:
+    """Reasons why the log says little about the policy, if any; `certain` choices had no alternative in the log."""
     doubts, effective = [], effective_rows(weights)
     counted = rewards[weights > 0]
     if effective < FEWEST_ROWS:
@@ -264,10 +266,20 @@ def _doubts(weights: FloatArray, rewards: FloatArray) -> list[str]:
                 "the intervals"
             )
     error = float(weights.std(ddof=1)) / math.sqrt(len(weights)) if len(weights) > 1 else math.inf
-    if abs(float(weights.mean()) - 1.0) > max(LARGEST_DEVIATION * error, 1e-9):
+    average = f"the weights average {weights.mean():.3g} instead of 1"
+    deviates = abs(float(weights.mean()) - 1.0) > max(LARGEST_DEVIATION * error, 1e-9)
+    if certain.all():
         doubts.append(
-            f"the weights average {weights.mean():.3g} instead of 1: the probabilities of the log are wrong, or some "
-            "of what the policy chooses had no chance in it"
+            f"all {len(certain)} choices of the log had probability 1, so it says nothing about other arms{REMEDY}"
+        )
+    elif deviates and certain.any():
+        doubts.append(
+            f"{average}: {certain.sum()} of {len(certain)} choices of the log had probability 1, so other arms had no "
+            f"chance there{REMEDY}"
+        )
+    elif deviates:
+        doubts.append(
+            f"{average}: the probabilities of the log are wrong, or some of what the policy chooses had no chance in it"
         )
     return doubts
 
