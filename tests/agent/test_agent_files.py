@@ -96,6 +96,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
     assert agent.rebuild() < 1e-9
     agent.set_arm("x", GRID["x"])
     assert agent.ask().id == 45
+    assert agent.explore == 0.0
     slate = agent.ask(GRID, slots=2)
     assert agent.tell(slate.id, {slate.arms[1]: 0.5})
     clock.now = 30.0
@@ -130,6 +131,7 @@ def test_a_damaged_row_of_an_earlier_version_is_not_made_good(tmp_path):
         for column in ("slate", "catalogue"):
             old.execute(f"ALTER TABLE decisions DROP COLUMN {column}")
         old.execute("ALTER TABLE offers DROP COLUMN packed")
+        old.execute("ALTER TABLE policies DROP COLUMN explore")
         old.execute("DELETE FROM snapshot")
         old.execute("PRAGMA user_version = 3")
     old.close()

@@ -251,7 +251,7 @@ def test_what_is_wrong_is_named_before_anything_is_written(agent):
     }
     for (number, arm), words in refusals.items():
         assert_refuses(UnknownDecisionError, words, agent.tell, number, {arm: 1.0})
-    for reward in (np.nan, "1", None, True, 1e31, {"a": 1.0}):
+    for reward in (np.nan, "1", None, "true", 1e31, {"a": 1.0}):
         name = f"reward of {slate.arms[0]!r} in slate 2 must be"
         assert_refuses(InvalidValueError, name, agent.tell, slate.id, {slate.arms[0]: reward})
     assert_refuses(InvalidValueError, "the name of an arm must be a text", agent.tell, slate.id, {3: 1.0})

@@ -20,7 +20,7 @@ import numpy as np
 from adadim.agent import logged
 from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, Settings, State
 from adadim.agent.model import Model, Sums, encode
-from adadim.agent.policy import Decider, checked_policy
+from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
     Asked,
     Catalogue,
@@ -56,7 +56,7 @@ Columns = int | Sequence[str]  # how many, or their names
 Offered = Mapping[str, Numbers] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
 Costs = Mapping[str, float] | None
 
-DESCRIBED_STATUS = ("policy", "policy_version", "dim", "memory", "decisions", "rewards", "outstanding")
+DESCRIBED_STATUS = ("policy", "policy_version", "explore", "dim", "memory", "decisions", "rewards", "outstanding")
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class AgentDecision(Asked):
     arm : str
         Name of the arm to play.
     probability : float
-        Probability with which this arm was to be chosen: 1 for policies that are not random (1/k if k arms tied), 1/K
-        for `Random`, an estimate from 1,001 draws for `LinTS`.
+        Probability with which this arm was to be chosen among K arms: explore/K + (1 - explore) p, where p is the
+        policy's own: 1 for policies that are not random (1/k if k arms tied) and 0 for the arms that they would not
+        choose, 1/K for `Random`, an estimate from 1,001 draws for `LinTS`.
     policy : int
         Version of the policy that chose (see `Agent.replace_policy`).
     time : float
@@ -96,7 +97,8 @@ class Slate(Asked):
     arms : tuple of str
         Names of the arms.
     decisions : tuple of AgentDecision
-        Their decisions. The probability of each is that of being chosen among what those before it had left.
+        Their decisions. The probability of each is that of being chosen among what those before it had left, so that
+        their product is the probability of these arms in this order.
     """
 
     id: int
@@ -168,6 +170,7 @@ class Agent:
         arm: Columns | None = None,
         features: Features | None = None,
         policy: Policy | None = None,
+        explore: float = 0.0,
         levels: Levels = None,
         memory: float | None = None,
         seed: int = 0,
@@ -200,6 +203,10 @@ class Agent:
         policy : Policy, optional
             What decides; by default `adadim.recommended`. It must take late rewards in any order and features that come
             with each round: `EvidenceLinUCB`, `TaperedLinUCB`, `LinUCB`, `LinTS`, `Greedy` and `Random` do.
+        explore : float
+            Share of decisions that are drawn uniformly among the arms offered, whatever the policy says. Then every arm
+            has a known probability, and the log can say what other policies would have earned (`adadim.evaluate`). It
+            costs that share of the difference between the policy's choices and random ones. `set_explore` changes it.
         levels : dict or list, optional
             Names for groups of leading features, as in `adadim.dimension`. Where the agent makes its features, they are
             by default "arm", "context", "products" and "own".
@@ -245,7 +252,7 @@ class Agent:
         """
         exist_ok, plugins = flag(exist_ok, "exist_ok"), checked_plugins(plugins)
         settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
-        row, now = checked_policy(policy, levels, noise, settings, plugins), checked_time(clock)
+        row, now = checked_policy(policy, levels, noise, explore, settings, plugins), checked_time(clock)
         rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
         try:
             create_log(path, name, rows, {"policies": 1})
@@ -325,6 +332,11 @@ class Agent:
     def policy(self) -> Policy:
         """What decides."""
         return self._decider.policy
+
+    @property
+    def explore(self) -> float:
+        """Share of decisions that are drawn uniformly among the arms offered."""
+        return self._decider.explore
 
     @property
     def levels(self) -> dict[str, int] | None:
@@ -675,6 +687,7 @@ class Agent:
                 "retired": arms["retired"],
                 "policy": repr(self.policy),
                 "policy_version": self._decider.version,
+                "explore": self.explore,
                 "dim": settings.dim,
                 "memory": settings.memory,
                 "bytes": counts.bytes,
@@ -729,13 +742,27 @@ class Agent:
 
         The log stays as it is. Other processes follow at their next call.
         """
-        with self._lock:
-            self._refresh()
-            row = self._decider.replacement(policy, levels, noise)
-            with self._log.transaction():
-                self._log.append_policy(row, self._now())
-            self._refresh()
-            return self._decider.version
+        return self._replace_policy(policy=policy, levels=levels, noise=noise)
+
+    def set_explore(self, explore: float) -> int:
+        """Draw another share of decisions uniformly from now on. Gives the new version of the policy.
+
+        See `explore` in `create`. The log has the version of each decision, and its probability by the share that was
+        in force then. Other processes follow at their next call.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=1, explore=1.0) as agent:
+        ...     drawn = agent.ask({"a": [1.0], "b": [2.0]}).probability
+        ...     agent.set_explore(0.5)
+        ...     drawn, agent.ask({"a": [1.0], "b": [2.0]}).probability
+        2
+        (0.5, 0.75)
+        >>> folder.cleanup()
+        """
+        return self._replace_policy(explore=checked_explore(explore))
 
     def replace_features(
         self, *, context: Columns | None = None, arm: Columns | None = None, levels: Levels = None
@@ -770,7 +797,7 @@ class Agent:
                 settings = appended_settings(self._log.settings, context, arm)
                 assert settings.design is not None
                 named = settings.design.levels if levels is None else levels
-                row = self._decider.replacement(None, named, None, settings)
+                row = self._decider.replacement(levels=named, settings=settings)
                 self._model.replace_features(settings)
                 self._log.append_policy(row, self._now())
             self._refresh()
@@ -969,6 +996,16 @@ class Agent:
 
     def _now(self) -> float:
         return checked_time(self._clock)
+
+    def _replace_policy(self, **changes: Any) -> int:
+        """Write another version of the policy, with these arguments of `Decider.replacement`; gives its number."""
+        with self._lock:
+            self._refresh()
+            row = self._decider.replacement(**changes)
+            with self._log.transaction():
+                self._log.append_policy(row, self._now())
+            self._refresh()
+            return self._decider.version
 
     def _change_arm(self, name: str, state: State) -> None:
         checked_name(name)

@@ -266,11 +266,15 @@ class Snapshot(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """A version of the policy: the policy and names of levels, both as JSON, and the noise."""
+    """A version of the policy: the policy and names of levels, both as JSON, the noise, and the share that explores.
+
+    The share is None where no decision explores.
+    """
 
     policy: str
     levels: str | None
     noise: float | None
+    explore: float | None
 
 
 class Counts(NamedTuple):

@@ -14,7 +14,7 @@ from adadim import policies
 from adadim.agent.log import EMPTY_VECTOR, Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import positive, shown
+from adadim.core.checks import is_number, positive, require, shown
 from adadim.core.codec import from_table, to_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
@@ -73,6 +73,7 @@ class Decider:
         levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
         # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
         self._state, self._problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
+        self.explore = row.explore or 0.0
         self._learner: LearnsFromSums = learner
         self.version = version
 
@@ -81,13 +82,19 @@ class Decider:
         self.version, self._state = 0, None
 
     def replacement(
-        self, policy: Policy | None, levels: Levels, noise: float | None, settings: Settings | None = None
+        self,
+        policy: Policy | None = None,
+        levels: Levels = None,
+        noise: float | None = None,
+        explore: float | None = None,
+        settings: Settings | None = None,
     ) -> PolicyRow:
         """A version of the policy in which what is given replaces what is in force."""
         policy = self.policy if policy is None else policy
         levels = self.levels if levels is None else levels
         noise = self.noise if noise is None else noise
-        return checked_policy(policy, levels, noise, settings or self.log.settings, self.plugins)
+        explore = self.explore if explore is None else explore
+        return checked_policy(policy, levels, noise, explore, settings or self.log.settings, self.plugins)
 
     def prepare(self, number: int, exact: bool = False) -> LearnsFromSums:
         """The learner, brought up to date with the log, for decision `number`.
@@ -223,49 +230,61 @@ class Decider:
     ) -> list[tuple[int, float]]:
         """Position and probability of the arm for each slot of a round, in their order; without a slate it has one.
 
-        Each slot gets the best of the arms that are left, by `scores` (K,), or by those of decision `number` where they
-        are None. A policy that draws its scores draws them for each slot. The probability is conditional on the earlier
-        slots.
+        With probability `explore` a slot gets any of the arms that are left, each with the same probability. Otherwise
+        it gets the best of them, by `scores` (K,), or by those of decision `number` where they are None. A policy that
+        draws its scores draws them for each slot. The probability is conditional on the earlier slots.
         """
-        if scores is None:
-            chosen, probability, scores = self.choose(arms, asked.costs, number, draws[0])
-        else:
-            scores = scores if asked.costs is None else scores - asked.costs
-            chosen, probability = self._choose_by_scores(scores, draws[0])
-        choices, left = [(chosen, probability)], list(range(len(arms)))
-        for draw in draws[1:]:
-            left.remove(chosen)
+        if scores is not None and asked.costs is not None:
+            scores = scores - asked.costs
+        choices: list[tuple[int, float]] = []
+        left = list(range(len(arms)))
+        for draw in draws:
+            rows = left if choices else slice(None)
+            explored = self._explored_position(len(left), draw)
             if scores is None:
-                costs = None if asked.costs is None else asked.costs[left]
-                at, probability, _ = self.choose(arms[left], costs, number, draw)
+                costs = None if asked.costs is None else asked.costs[rows]
+                at, probability, scores = self.choose(arms[rows], costs, number, draw, explored)
             else:
-                at, probability = self._choose_by_scores(scores[left], draw)
-            chosen = left[at]
-            choices.append((chosen, probability))
+                at, probability = self._choose_by_scores(scores[rows], draw, explored)
+            mixed = self.explore / len(left) + (1 - self.explore) * probability
+            choices.append((left.pop(at), mixed))
         return choices
 
-    def _choose_by_scores(self, scores: FloatArray, draw: int) -> tuple[int, float]:
-        """Position and probability of the arm chosen by scores (K,) that are not random."""
+    def _explored_position(self, count: int, draw: int) -> int | None:
+        """Position of the arm of a decision that explores, any of `count`; None for one that the policy makes."""
+        if not self.explore:
+            return None
+        share, position = Streams(self.log.settings.seed, Purpose.EXPLORATION, [draw]).table(2)[0]
+        return int(position * count) if share < self.explore else None
+
+    def _choose_by_scores(self, scores: FloatArray, draw: int, explored: int | None) -> tuple[int, float]:
+        """Position of the arm chosen by scores (K,) that are not random, or by exploration, as in `choose`."""
         tied = positions_of_largest(scores)
-        if len(tied) == 1 or getattr(self.policy, "ties", "random") == "lowest":
+        if getattr(self.policy, "ties", "random") == "lowest":
+            tied = tied[:1]
+        if explored is not None:
+            return explored, (explored in tied) / len(tied)
+        if len(tied) == 1:
             return int(tied[0]), 1.0
         uniform = Streams(self.log.settings.seed, Purpose.POLICY, [draw]).uniforms()[0]
         return int(tied[int(uniform * len(tied))]), 1 / len(tied)
 
     def choose(
-        self, features: FloatArray, costs: FloatArray | None, number: int, draw: int
+        self, features: FloatArray, costs: FloatArray | None, number: int, draw: int, explored: int | None
     ) -> tuple[int, float, FloatArray | None]:
-        """Position of the arm chosen among arms (K, d), the probability that it was to be chosen, and their scores.
+        """Position of the arm chosen among arms (K, d), the policy's probability of choosing it, and their scores.
 
-        The scores are None where they are drawn, or there are none; `draw` is the number of the random stream. The
-        probability is exact where the scores are not random: 1, or 1 / k if k arms tie for the first place. Where they
-        are drawn, it is the share of draws that choose this arm: the one that decided and 1000 more. It is never 0.
+        It is the arm at `explored`, where that is not None. The scores are None where they are drawn, or there are
+        none; `draw` is the number of the random stream. The probability is exact where the scores are not random: 1, or
+        1 / k if k arms tie for the first place. Where they are drawn, it is the share of draws that choose this arm:
+        the policy's own and 1000 more. It is 0 only for an arm that was explored.
         """
         learner = self.prepare(number)
         learner.resume(number - 1, Streams(self.log.settings.seed, Purpose.POLICY, [draw]))
         prices = np.zeros(len(features)) if costs is None else costs
         rows = learner.everyone.offering(features[None], None, prices)
-        chosen = int(learner.choose(rows)[0][0])
+        chosen = int(learner.choose(rows)[0][0])  # also where it explores: the policy's scores come with its choice
+        chosen = chosen if explored is None else explored
         if rows.scores is None:  # a policy without scores, which prefers no arm
             return chosen, 1 / len(features), None
         probabilities = self._probabilities(rows.scores, chosen)
@@ -308,9 +327,10 @@ def _turns(features: Any, rounds: Sequence[Round]) -> Any:
 
 
 def checked_policy(
-    policy: Policy | None, levels: Levels, noise: float | None, settings: Settings, plugins: Plugins
+    policy: Policy | None, levels: Levels, noise: float | None, explore: float, settings: Settings, plugins: Plugins
 ) -> PolicyRow:
     """A version of the policy as it is written to the log; a policy that cannot decide for an agent is refused."""
+    explore = checked_explore(explore)
     if noise is not None:
         noise = float(
             positive(noise, "noise", "the standard deviation of the rewards' noise, e.g. 0.1, or None if unknown")
@@ -329,7 +349,15 @@ def checked_policy(
         raise InvalidValueError(f"an agent cannot play {name}: it cannot be written to a file ({error})") from error
     if levels is None and settings.design is not None:
         levels = settings.design.levels
-    return PolicyRow(table, None if levels is None else json.dumps(checked_levels(levels, settings.dim)), noise)
+    named = None if levels is None else json.dumps(checked_levels(levels, settings.dim))
+    return PolicyRow(table, named, noise, explore or None)
+
+
+def checked_explore(explore: Any) -> float:
+    """The share of decisions that are drawn uniformly."""
+    within = is_number(explore) and 0 <= explore <= 1
+    require(within, "explore", "be a share of decisions from 0 to 1, e.g. 0.02", explore)
+    return float(explore)
 
 
 def _problem(settings: Settings, noise: float | None) -> Problem:

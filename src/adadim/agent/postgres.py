@@ -126,7 +126,9 @@ ALTER TABLE adadim.decisions ADD COLUMN slate bigint;
 CREATE INDEX slates ON adadim.decisions (agent, slate) WHERE slate IS NOT NULL
 """
 
-STEPS = (LOG, SLATES)
+EXPLORATION = "ALTER TABLE adadim.policies ADD COLUMN explore double precision"
+
+STEPS = (LOG, SLATES, EXPLORATION)
 """What each version added; a database of version v gets those after the first v."""
 
 COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")

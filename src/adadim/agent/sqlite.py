@@ -111,7 +111,12 @@ ALTER TABLE decisions ADD COLUMN slate INTEGER;
 CREATE INDEX slates ON decisions (slate) WHERE slate IS NOT NULL;
 """
 
-STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES)
+EXPLORATION = """
+-- The share of decisions that are drawn uniformly, null where none is. The seals of earlier rows hold.
+ALTER TABLE policies ADD COLUMN explore REAL;
+"""
+
+STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES, EXPLORATION)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)

@@ -56,7 +56,7 @@ LARGEST_COMPRESSED_SHARE = 0.9  # of the sample, up to which compression is wort
 # The columns of each table, to which most tables add a checksum.
 COLUMNS = {
     "settings": ("key", "value"),
-    "policies": ("version", "time", "policy", "levels", "noise"),
+    "policies": ("version", "time", "policy", "levels", "noise", "explore"),
     "arms": ("seq", "time", "name", "features", "cost", "state"),
     "offers": ("id", "digest", "arms", "features", "packed"),
     "decisions": (
@@ -79,6 +79,7 @@ COLUMNS = {
     "snapshot": ("generation", "number", "seq", "expired", "body", "asked", "peak"),
 }
 TABLES_WITHOUT_CHECKSUM = ("offers", "outstanding", "learned")
+EXTENDED_TABLES = ("policies", "decisions")  # whose last column was added later, and may be null
 
 COUNTED_TABLES = ("policies", "arms", "decisions", "rewards", "expired")
 """Tables that number their rows in the first column, in the order of commits; no number is used twice."""
@@ -130,8 +131,8 @@ def checksum(*values: Any) -> int:
 
 
 def row_checksum(table: str, row: Sequence[Any]) -> int:
-    """Checksum of a row; that of a decision in no slate leaves out the slate, as files did before there were slates."""
-    return checksum(*(row[:-1] if table == "decisions" and row[-1] is None else row))
+    """Checksum of a row; a null in a column that was added later is left out, as in rows from before."""
+    return checksum(*(row[:-1] if table in EXTENDED_TABLES and row[-1] is None else row))
 
 
 class TableLog(Log):
@@ -470,8 +471,8 @@ class TableLog(Log):
         row = self._row("policy", since)
         if row is None and since:
             return None
-        version, _, policy, levels, noise = self._required_row(row, "policy")
-        return version, PolicyRow(policy, levels, noise)
+        version, _, policy, levels, noise, explore = self._required_row(row, "policy", "policies")
+        return version, PolicyRow(policy, levels, noise, explore)
 
     def append_policy(self, policy: PolicyRow, time: float) -> None:
         self._append("policies", [(time, *policy)])
@@ -489,7 +490,7 @@ class TableLog(Log):
         self._insert("snapshot", [(*snapshot.place, *snapshot[1:])])
 
     def folded(self) -> tuple[int, bytes]:
-        _, upto, body = self._required_row(self._row("folded"), FOLDED)
+        _, upto, body = self._required_row(self._row("folded"), FOLDED, "folded")
         return upto, body
 
     def fold(self, upto: int, body: bytes) -> int:
@@ -571,9 +572,9 @@ class TableLog(Log):
             verified.append(row)
         return verified
 
-    def _required_row(self, row: Any, what: str) -> Any:
+    def _required_row(self, row: Any, what: str, table: str) -> Any:
         """A row that must exist, without its checksum, which is verified."""
-        if row is None or checksum(*row[:-1]) != row[-1]:
+        if row is None or row_checksum(table, row[:-1]) != row[-1]:
             raise self.damage_error(f"the {what} cannot be read")
         return row[:-1]
 

@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     POLICY = 2
     CONTEXT = 3
     DELAY = 4
+    EXPLORATION = 5
 
 
 def check_seed(seed: int) -> int:

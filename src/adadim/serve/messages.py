@@ -169,6 +169,7 @@ class Status(_Message):
     retired: int
     policy: str = Field(examples=["EvidenceLinUCB()"])
     policy_version: int
+    explore: float = Field(examples=[0.0])
     dim: int
     memory: float | None
     bytes: int
