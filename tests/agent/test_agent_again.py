@@ -16,6 +16,7 @@ MADE = {
     "features": Features(own=4),
     "policy": adadim.LinUCB(scale=0.5),
     "noise": 0.3,
+    "explore": 0.1,
     "memory": 500.0,
     "expire_after": 60.0,
     "expired_reward": 0.0,
@@ -45,6 +46,7 @@ def test_the_second_run_goes_on_where_the_first_ended(tmp_path):
         ({"features": Features(own=5)}, r"features is Features\(.*own=4\) there, Features\(.*own=5\) here"),
         ({"policy": adadim.LinUCB()}, r"policy is LinUCB\(.*scale=0.5.* there, LinUCB\(.*scale=1.0.* here"),
         ({"noise": 0.5}, "noise is 0.3 there, 0.5 here"),
+        ({"explore": 0.0}, "explore is 0.1 there, 0.0 here"),
         ({"levels": {"first": 4}}, r"levels is \{'arm': 3.*\} there, \{'first': 4.*\} here"),
         ({"memory": None}, "memory is 500.0 there, None here"),
         ({"expire_after": 61.0}, "expire_after is 60.0 there, 61.0 here"),
@@ -76,6 +78,7 @@ def test_all_differences_are_named(tmp_path):
 def test_what_was_replaced_is_compared_as_it_is_now(tmp_path):
     with Agent.create(tmp_path / "shop.db", context=1, arm=2) as agent:
         agent.replace_policy(adadim.Greedy())
+        agent.set_explore(0.2)
         agent.replace_features(context=2)
     with Agent.create(tmp_path / "shop.db", context=2, arm=2, exist_ok=True) as agent:
         assert agent.policy == adadim.Greedy()  # none was given

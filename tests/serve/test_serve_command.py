@@ -210,9 +210,13 @@ def test_it_answers_at_once(working_folder):
 
 def test_numbers_of_columns_will_do(working_folder, monkeypatch):
     served_here(monkeypatch, "a.db", "--context", "2", "--arm", "3")
-    served_here(monkeypatch, "b.db", "--dim", 4, "--memory", 500)
+    served_here(monkeypatch, "b.db", "--dim", 4, "--memory", 500, "--explore", 0.02)
     served_here(monkeypatch, "c.db", "--arm", 3)
-    for name, made in {"a": {"context": 2, "arm": 3}, "b": {"dim": 4, "memory": 500}, "c": {"arm": 3}}.items():
+    for name, made in {
+        "a": {"context": 2, "arm": 3},
+        "b": {"dim": 4, "memory": 500, "explore": 0.02},
+        "c": {"arm": 3},
+    }.items():
         Agent.create(f"{name}.db", **made, exist_ok=True).close()
 
 

@@ -170,7 +170,7 @@ class Agent:
         arm: Columns | None = None,
         features: Features | None = None,
         policy: Policy | None = None,
-        explore: float = 0.0,
+        explore: float | None = None,
         levels: Levels = None,
         memory: float | None = None,
         seed: int = 0,
@@ -203,10 +203,11 @@ class Agent:
         policy : Policy, optional
             What decides; by default `adadim.recommended`. It must take late rewards in any order and features that come
             with each round: `EvidenceLinUCB`, `TaperedLinUCB`, `LinUCB`, `LinTS`, `Greedy` and `Random` do.
-        explore : float
-            Share of decisions that are drawn uniformly among the arms offered, whatever the policy says. Then every arm
-            has a known probability, and the log can say what other policies would have earned (`adadim.evaluate`). It
-            costs that share of the difference between the policy's choices and random ones. `set_explore` changes it.
+        explore : float, optional
+            Share of decisions that are drawn uniformly among the arms offered, whatever the policy says; by default 0.
+            With one, every arm has a known probability, and the log can say what other policies would have earned
+            (`adadim.evaluate`). It costs that share of the difference between the policy's choices and random ones.
+            `set_explore` changes it.
         levels : dict or list, optional
             Names for groups of leading features, as in `adadim.dimension`. Where the agent makes its features, they are
             by default "arm", "context", "products" and "own".
@@ -235,8 +236,8 @@ class Agent:
             Where the time comes from, in seconds since 1970.
         exist_ok : bool
             Open the agent if it exists already, so that a program can be run again. Its settings must be these, also
-            where they are defaults; of `policy`, `levels` and `noise`, which `replace_policy` changes, only those that
-            are given are compared.
+            where they are defaults; of `policy`, `explore`, `levels` and `noise`, which can be replaced, only those
+            that are given are compared.
 
         Examples
         --------
@@ -252,7 +253,8 @@ class Agent:
         """
         exist_ok, plugins = flag(exist_ok, "exist_ok"), checked_plugins(plugins)
         settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
-        row, now = checked_policy(policy, levels, noise, explore, settings, plugins), checked_time(clock)
+        row = checked_policy(policy, levels, noise, 0.0 if explore is None else explore, settings, plugins)
+        now = checked_time(clock)
         rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
         try:
             create_log(path, name, rows, {"policies": 1})
@@ -261,7 +263,9 @@ class Agent:
                 raise
             agent = cls.open(path, name=name, plugins=plugins, clock=clock)
             try:
-                agent._check_settings(settings, policy, None if levels is None else row.levels, row.noise)
+                named = None if levels is None or row.levels is None else json.loads(row.levels)
+                changeable = {"policy": policy, "explore": explore, "levels": named, "noise": row.noise}
+                agent._check_settings(settings, changeable)
             except BaseException:
                 agent.close()
                 raise
@@ -852,16 +856,13 @@ class Agent:
             self._refresh_in_transaction()
             self._data_version = self._log.data_version()
 
-    def _check_settings(
-        self, settings: Settings, policy: Policy | None, levels: str | None, noise: float | None
-    ) -> None:
-        """Refuse settings that are not those of this agent; what is None of policy, levels (JSON) and noise may be."""
+    def _check_settings(self, settings: Settings, changeable: Mapping[str, Any]) -> None:
+        """Refuse settings that are not those of this agent; what is None of those that can be changed may differ."""
         differing = setting_differences(self._log.settings, settings)
-        changeable = {"policy": policy, "levels": None if levels is None else json.loads(levels), "noise": noise}
-        now = {"policy": self.policy, "levels": self.levels, "noise": self._decider.noise}
         for name, given in changeable.items():
-            if given is not None and given != now[name]:
-                differing.append(f"{name} is {shown(now[name])} there, {shown(given)} here")
+            now = getattr(self._decider, name)
+            if given is not None and given != now:
+                differing.append(f"{name} is {shown(now)} there, {shown(given)} here")
         if differing:
             raise AgentExistsError(
                 f"{self.path}: exists with other settings: {'; '.join(differing)}; open it with Agent.open, give the "

@@ -61,6 +61,16 @@ class NewAgent:
             help="Half-life in decisions, for rewards that drift.", rich_help_panel=NEW_AGENT, show_default=False
         ),
     ] = None
+    explore: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of decisions drawn uniformly, so that the log can be evaluated, e.g. 0.02.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
     expire_after: Annotated[
         float | None,
         typer.Option(
