@@ -87,6 +87,8 @@ def test_the_numbers_change_as_the_agent_works(show, new_url):
     page = show(url)
     wait_for(lambda: text(page, "decisions") == "0")
     assert text(page, "trend") == "No reward yet"
+    assert text(page, "dimensionText") == "No reward yet: these are the prior probabilities"
+    assert bar_colours(page) == {"bar prior"}  # no bar stands out before there is evidence
     assert not page.find_element("id", "late").is_displayed()
     rng = np.random.default_rng(0)
     with Client(url) as client:
@@ -107,7 +109,7 @@ def test_the_numbers_change_as_the_agent_works(show, new_url):
         assert (text(page, "tellTime"), text(page, "tellTimeLabel")) == ("2", "calls of /tell")
         for _ in range(8):
             client.ask(ARMS)
-        wait_for(lambda: text(updated(page), "askTimeLabel") == "/ask ms, p50 · p99")
+        wait_for(lambda: text(updated(page), "askTimeLabel") == "/ask in ms: median · 99%")
     low, high = text(page, "askTime").split(" · ")
     assert 0 < float(low) <= float(high)
     assert text(page, "tellTime") == "2"
@@ -117,6 +119,29 @@ def test_the_numbers_change_as_the_agent_works(show, new_url):
         assert page.execute_script(f"return document.querySelectorAll('#{name} {marks}').length") >= 1, name
     assert page.execute_script("return document.querySelectorAll('#dimension rect').length") == 2  # its levels
     assert "price" in text(page, "dimension")
+    assert "first 2" in text(page, "dimension")
+    assert bar_colours(page) == {"bar", "bar best"}
+    assert text(page, "meanLabel") == "mean reward today (UTC)"
+
+
+def bar_colours(page):
+    return set(
+        page.execute_script("return [...document.querySelectorAll('#dimension rect')].map(e => e.className.baseVal)")
+    )
+
+
+def test_bars_of_shares_are_shares(lived):
+    page = lived(1, 40, 0.0)
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('#shares .track')].map(track => ["
+        "track.firstChild.getBoundingClientRect().width / track.getBoundingClientRect().width,"
+        "track.nextSibling.textContent])"
+    )
+    assert len(shown) > 1
+    for width, beside in shown:
+        percent, decisions = re.fullmatch(r"([\d.]+)%\s+(\d+)", beside).groups()
+        assert width == pytest.approx(int(decisions) / 40, abs=0.01)
+        assert float(percent) == pytest.approx(100 * int(decisions) / 40, abs=0.5)
 
 
 @pytest.fixture
@@ -176,7 +201,8 @@ def test_late_rewards_are_told(lived, size):
     late = page.find_element("id", "late")
     assert late.is_displayed()
     found = re.fullmatch(
-        r"(\d+) decisions are open: no reward yet. Half of the last (\d+) rewards came within (.+), 90% within (.+)\.",
+        r"(\d+) decisions are pending: no reward yet. "
+        r"Half of the last (\d+) rewards came within (.+), 90% within (.+)\.",
         late.text,
     )
     still, came = int(found[1]), int(found[2])

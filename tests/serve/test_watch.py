@@ -1,13 +1,14 @@
 """What is read for the live page, held against sums over the exported log."""
 
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
 
 from adadim.agent import Agent
 from adadim.agent.sqlite import SqliteLog
+from adadim.dimension import Dimension
 
 START = datetime(2026, 3, 1, 22, tzinfo=UTC).timestamp()
 
@@ -102,6 +103,7 @@ def test_three_days_are_drawn_as_days(agent, watch, clock):
     shown = watch.overview()
     assert shown["trend"]["by"] == "day"
     assert [point["long"] for point in shown["trend"]["points"]] == [day["day"] for day in shown["days"]]
+    assert [point["short"] for point in shown["trend"]["points"]][:2] == ["Mar 1", "Mar 2"]
     assert np.diff([point["at"] for point in shown["trend"]["points"]]).tolist() == [1] * (len(shown["days"]) - 1)
     assert [point["mean"] for point in shown["trend"]["points"]] == [day["mean"] for day in shown["days"]]
 
@@ -200,6 +202,108 @@ def test_the_last_offer(agent, watch):
     assert set(agent.estimate(offer.arms, offer.context)) == {"a", "b"}
     agent.ask({"c": [1.0, 2.0]})
     assert watch.overview()["offer"].context is None
+
+
+def test_the_last_contexts(agent, watch, clock):
+    assert watch.overview()["contexts"].size == 0
+    contexts = np.random.default_rng(3).standard_normal((1005, 1))
+    agent.ask_many(contexts[:5], {"a": [1.0], "b": [3.0]})
+    assert watch.overview()["contexts"].tolist() == contexts[4::-1].tolist()
+    agent.ask({"a": [1.0], "b": [3.0]}, context=[7.0], slots=2)
+    agent.learn((np.ones((2, 2)), np.ones(2)))  # of another system
+    assert watch.overview()["contexts"].tolist() == [[7.0], *contexts[4::-1].tolist()]  # a slate has one visitor
+    agent.ask_many(contexts[5:], {"a": [1.0], "b": [3.0]})
+    assert watch.overview()["contexts"].tolist() == contexts[:4:-1].tolist()  # of the last thousand
+    agent.ask({"c": [1.0, 2.0]})
+    assert watch.overview()["contexts"].size == 0  # nothing is known of the last visitor
+
+
+@pytest.fixture
+def shop(address, clock):
+    with Agent.create(address, context=["hour"], arm=["price", "size"], clock=lambda: clock[0]) as created:
+        created.set_arms({"a": [1.0, 0.2], "b": [-1.0, 0.5], "c": [0.4, -0.9]})
+        yield created
+
+
+def overview(agent, watch):
+    from adadim.serve.page import model_overview
+
+    shown = watch.overview()
+    return model_overview(agent, shown["offer"], shown["contexts"])
+
+
+def test_the_best_arms_are_those_on_average_over_visitors(shop, address):
+    pytest.importorskip("fastapi")
+    from adadim.serve.page import Watch
+
+    rng, contexts = np.random.default_rng(4), []
+    watch = Watch(shop.path)
+    shop.ask(context=[0.5])
+    assert (overview(shop, watch)["top"], overview(shop, watch)["top_text"]) == ([], "")  # no reward yet
+    for _ in range(40):
+        contexts.append(float(rng.uniform(0, 2)))
+        decision = shop.ask(context=contexts[-1:])
+        price = {"a": 1.0, "b": -1.0, "c": 0.4}[decision.arm]
+        shop.tell(decision.id, price * contexts[-1] + 0.1 * rng.normal())
+    shop.ask(["b", "c"], context=[-50.0])  # a strange visitor, who is offered two of the arms
+    contexts = [0.5, *contexts, -50.0]
+    shown = overview(shop, watch)
+    means = {arm: np.mean([shop.estimate([arm], context=[c])[arm][0] for c in contexts]) for arm in "abc"}
+    assert [one["arm"] for one in shown["top"]] == sorted(means, key=means.get, reverse=True)
+    for one in shown["top"]:
+        assert one["mean"] == pytest.approx(means[one["arm"]])
+        deviation = shop.estimate([one["arm"]], context=[np.mean(contexts)])[one["arm"]][1]
+        assert one["high"] - one["mean"] == pytest.approx(2 * deviation)
+    assert shown["top_text"] == (
+        "Estimated mean reward ± 2 standard deviations, on average over the last 42 visitors; 3 arms of the catalogue"
+    )
+    shop.mask_arm("a")
+    shop.replace_features(context=["hour", "weekend"])
+    shop.ask(context=[0.5, 1.0])
+    assert {one["arm"] for one in overview(shop, watch)["top"]} == {"b", "c"}
+    assert watch.overview()["contexts"].shape == (43, 2)
+    watch.close()
+
+
+def test_arms_that_come_with_their_features_are_those_of_the_last_offer(agent, watch):
+    for context in ([1.0], [3.0]):
+        agent.tell(agent.ask({"a": [1.0], "b": [3.0]}, context=context).id, 1.0)
+    shown = overview(agent, watch)
+    assert shown["top_text"].endswith(", on average over the last 2 visitors; 2 arms offered last")
+    expected = agent.estimate({"a": [1.0], "b": [3.0]}, context=[2.0])
+    assert {one["arm"]: one["mean"] for one in shown["top"]} == pytest.approx({k: m for k, (m, _) in expected.items()})
+    agent.tell(agent.ask({"c": [1.0, 0.0]}).id, 0.5)
+    assert overview(agent, watch)["top_text"] == "Estimated mean reward ± 2 standard deviations; 1 arm offered last"
+
+
+def test_the_mean_of_the_last_day_says_which_day():
+    pytest.importorskip("fastapi")
+    from adadim.serve.page import _mean_text
+
+    today = date(2026, 3, 1)
+    assert _mean_text([], today) == "mean reward"
+    assert _mean_text([{"day": "2026-02-28"}, {"day": "2026-03-01"}], today) == "mean reward today (UTC)"
+    assert _mean_text([{"day": "2026-02-08"}], today) == "mean reward on February 8 (UTC)"
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "levels", "choices", "text"),
+    [
+        ([0.25] * 4, None, 0, "No reward yet: these are the prior probabilities"),
+        ([0, 0, 0, 1.0], None, 9, "Most likely: all 4 features matter (100%)"),
+        ([0, 1.0], {"arm": 3, "products": 4}, 9, "Most likely: all 4 features matter ('products', 100%)"),
+        ([0.99, 0.01], {"arm": 3, "all": 4}, 9, "Most likely: the first 3 of 4 features matter ('arm', 99%)"),
+        ([0, 0.6, 0.3, 0.1], None, 9, "Most likely: the first 2 of 4 features matter (60%); 90% interval 2 to 3"),
+    ],
+)
+def test_how_many_features_matter_in_a_sentence(probabilities, levels, choices, text):
+    pytest.importorskip("fastapi")
+    from adadim.serve.page import _summary
+
+    support = np.array(list(levels.values()) if levels else range(1, 5))
+    given = {"noise": 0.1, "choices": choices, "prior": np.full(len(support), 1 / len(support)), "levels": levels}
+    posterior = Dimension(probabilities=np.array(probabilities), support=support, dim=4, **given)
+    assert _summary(posterior) == text
 
 
 def test_it_cannot_write(agent, watch):

@@ -42,6 +42,7 @@ from adadim.agent.requests import (
 )
 from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import initial_rows
+from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, shown
 from adadim.core.design import Features
 from adadim.core.files import as_path
@@ -660,10 +661,25 @@ class Agent:
         nothing, the recommended policy's model answers.
         """
         with self._lock:
-            asked = self._rounds(arms, [context], None, single=True)[0]
-            self._is_unfinished = True
-            means, deviations = self._decider.estimates(asked.features, self._next_number)
-            self._is_unfinished = False
+            return self._estimate(self._rounds(arms, [context], None, single=True)[0])
+
+    def estimate_on_average(self, asked: Round, contexts: FloatArray) -> dict[str, tuple[float, float]]:
+        """`estimate` for the arms of a round of the log, on average over contexts (n, c); for a live page.
+
+        A round of the catalogue stands for all arms that are active now. Features are linear in the context, so the
+        average is the estimate in the mean context.
+        """
+        with self._lock:
+            self._refresh()
+            context = contexts.mean(axis=0) if len(contexts) else asked.context
+            if asked.catalogue is not None and any(arm.state == "active" for arm in self._catalogue.arms.values()):
+                return self._estimate(self._catalogue.round(None, context, None))
+            return self._estimate(self._with_current_design(replace(asked, context=context)))
+
+    def _estimate(self, asked: Round) -> dict[str, tuple[float, float]]:
+        self._is_unfinished = True
+        means, deviations = self._decider.estimates(asked.features, self._next_number)
+        self._is_unfinished = False
         return dict(zip(asked.names, zip(means.tolist(), deviations.tolist(), strict=True), strict=True))
 
     def status(self) -> dict[str, Any]:

@@ -456,6 +456,10 @@ class Log(ABC):
     def last_asked(self) -> Round | None:
         """The round of the agent's last decision; None if there is no decision, or its offer was not kept."""
 
+    @abstractmethod
+    def recent_contexts(self, most: int) -> list[FloatArray]:
+        """Contexts of the agent's last decisions, of which at most `most` are read; a slate counts once."""
+
     def data_version(self) -> int | None:
         """A number that changes whenever another process writes; None where the store has no such number."""
         return None

@@ -227,6 +227,9 @@ QUERIES = {
             LEFT JOIN LATERAL (
                 SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
         WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
+    "recent_decisions": f"""
+        SELECT {DECISION} FROM adadim.decisions d
+        WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT %s""",
     "arms": f"""
         SELECT {listed_columns("arms", "a")} FROM adadim.arms a WHERE agent = {{agent}} AND seq > %s ORDER BY seq""",
     "policy": f"""

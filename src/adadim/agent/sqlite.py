@@ -183,6 +183,7 @@ QUERIES = {
     "last_asked": f"""
         SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
         WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
+    "recent_decisions": f"SELECT {DECISION} FROM decisions d WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?",
     "arms": f"SELECT {listed_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq",
     "policy": f"""
         SELECT {listed_columns("policies", "p")} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1""",

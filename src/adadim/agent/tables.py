@@ -537,6 +537,15 @@ class TableLog(Log):
         (decision,) = self._verified([row[:end]], "decisions")
         return self._asked(decision, *row[end:])
 
+    def recent_contexts(self, most: int) -> list[FloatArray]:
+        self.refresh_settings()
+        design, contexts = self.settings.design, []
+        for number, *_, context, _, _, _, _, slate in self._verified(self._rows("recent_decisions", most), "decisions"):
+            if context is not None and slate in (None, number):
+                vector = as_vector(context)
+                contexts.append(vector if design is None else padded(vector, len(design.context)))
+        return contexts
+
     # Rows
 
     def rows(self) -> Rows:

@@ -156,8 +156,8 @@ class AgentThread:
             if begun > self._overview_expires:
                 loop = asyncio.get_running_loop()
                 log = await loop.run_in_executor(self._reader, self._watch.overview)
-                offer = log.pop("offer")
-                model = await self.do(lambda agent: model_overview(agent, offer))
+                offer, contexts = log.pop("offer"), log.pop("contexts")
+                model = await self.do(lambda agent: model_overview(agent, offer, contexts))
                 self._overview = {"name": self._name, **log, **model}
                 end = time.monotonic()
                 self._overview_expires = end + max(OVERVIEW_SECONDS, (end - begun) / OVERVIEW_SHARE)

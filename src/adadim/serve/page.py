@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -23,6 +23,7 @@ from fastapi.responses import HTMLResponse
 from adadim.agent import Agent
 from adadim.agent.log import DayRewards, Round, TimedReward
 from adadim.agent.stores import open_log
+from adadim.core.arrays import FloatArray
 from adadim.dimension import Dimension
 from adadim.serve import messages
 
@@ -57,10 +58,15 @@ class Watch:
         self.close = self._log.close
 
     def overview(self) -> dict[str, Any]:
-        """What the live page shows of the log; `offer` is the last one, or None."""
+        """What the live page shows of the log.
+
+        `offer` is the last one, or None, and `contexts` (n, c) are the last ones that are of the same length as its.
+        """
         with self._log.transaction(write=False):
             days, rewards = self._read_rewards()
             counts, offer = self._log.recent_choices(LAST_DECISIONS), self._log.last_asked()
+            size = 0 if offer is None or offer.context is None else len(offer.context)
+            contexts = self._log.recent_contexts(LAST_DECISIONS) if size else []
         total = sum(counts.values())
         shares: list[dict[str, Any]] = [
             {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(counts.items())[:ARMS_SHOWN]
@@ -70,7 +76,9 @@ class Watch:
             shares.append({"arm": None, "arms": len(others), "decisions": sum(others), "share": sum(others) / total})
         return {
             "offer": offer,
+            "contexts": np.array([one for one in contexts if len(one) == size]),
             "days": days,
+            "mean_text": _mean_text(days, datetime.now(UTC).date()),
             "trend": _trend(days, rewards),
             "waits": _waits(rewards),
             "shares": shares,
@@ -103,6 +111,14 @@ def _day_shown(rewards: DayRewards) -> dict[str, Any]:
     return {"day": name, **_mean(rewards.rewards, rewards.total, rewards.squares)}
 
 
+def _mean_text(days: Sequence[Mapping[str, Any]], today: date) -> str:
+    """What the mean reward of the last day is called."""
+    if not days:
+        return "mean reward"
+    day = date.fromisoformat(days[-1]["day"])
+    return "mean reward today (UTC)" if day == today else f"mean reward on {day:%B} {day.day} (UTC)"
+
+
 def _mean(count: int, total: float, squares: float) -> dict[str, Any]:
     """How many rewards there are, their mean and a 95% interval of it."""
     mean = total / count
@@ -123,7 +139,12 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
     if len(days) >= FEWEST_POINTS or len(rewards) < 2:
         text = "Mean reward of the decisions of each day (UTC), with a 95% interval"
         points = [
-            {**day, "at": datetime.fromisoformat(day["day"]).toordinal(), "short": day["day"][5:], "long": day["day"]}
+            {
+                **day,
+                "at": date.fromisoformat(day["day"]).toordinal(),
+                "short": _short_day(day["day"]),
+                "long": day["day"],
+            }
             for day in days
         ]
         return {"by": "day", "text": text, "points": points}
@@ -145,6 +166,11 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
     return {"by": "decision", "text": text, "points": points}
 
 
+def _short_day(day: str) -> str:
+    """A day as on an axis; 11-17 would read like a range."""
+    return f"{date.fromisoformat(day):%b} {int(day[-2:])}"
+
+
 def _mean_of(rewards: Sequence[float]) -> dict[str, Any]:
     return _mean(len(rewards), sum(rewards), sum(reward**2 for reward in rewards))
 
@@ -156,34 +182,49 @@ def _waits(rewards: Sequence[TimedReward]) -> dict[str, Any]:
     return {"rewards": len(waits), "median": median, "p90": late}
 
 
-def model_overview(agent: Agent, offer: Round | None) -> dict[str, Any]:
-    """What the live page shows of the model, with the best arms of an offer."""
+def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> dict[str, Any]:
+    """What the live page shows of the model, with the best arms of an offer on average over contexts (n, c)."""
     posterior = agent.dimension()
     top: list[dict[str, Any]] = []
+    top_text = ""
     if offer is not None:
-        estimates = agent.estimate(offer.arms, offer.context)
+        estimates = agent.estimate_on_average(offer, contexts)
         ranked = sorted(estimates.items(), key=lambda item: -item[1][0])[:ARMS_SHOWN]
         if all(math.isfinite(width) for _, (_, width) in ranked):
             top = [{"arm": arm, "mean": m, "low": m - 2 * w, "high": m + 2 * w} for arm, (m, w) in ranked]
+            top_text = _top_text(len(estimates), offer.catalogue is not None, len(contexts))
     names = None if posterior.levels is None else list(posterior.levels)
     return {
         "status": messages.Status.of(agent).model_dump(),
-        "about": f"{type(agent.policy).__name__}, {agent.dim} features",
+        "about": f"policy {type(agent.policy).__name__}, {agent.dim} features",
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
         "dimension_text": _summary(posterior),
         "top": top,
-        "top_text": f"Mean ± 2 standard deviations, of the {len(offer.arms)} arms offered last" if offer else "",
+        "top_text": top_text,
     }
 
 
+def _top_text(arms: int, in_catalogue: bool, visitors: int) -> str:
+    """What the estimates of the best arms are of."""
+    which = f"{arms:,} {'arm' if arms == 1 else 'arms'} {'of the catalogue' if in_catalogue else 'offered last'}"
+    over = f", on average over the last {visitors:,} visitors" if visitors > 1 else ", for the only visitor so far"
+    over = over if visitors else ""
+    return f"Estimated mean reward ± 2 standard deviations{over}; {which}"
+
+
 def _summary(posterior: Dimension) -> str:
+    """The posterior of the number of features that matter, in a sentence."""
     if posterior.choices == 0:
-        return "No reward yet: this is what was assumed beforehand"
-    low, high = posterior.interval(0.9)
+        return "No reward yet: these are the prior probabilities"
     best = int(posterior.probabilities.argmax())
-    named = "" if posterior.levels is None else f", up to {list(posterior.levels)[best]!r}"
-    likely = f"Likeliest: the first {posterior.mode} of {posterior.dim}{named} ({posterior.probabilities[best]:.0%})"
-    return f"{likely}; 90% interval {low} to {high}"
+    count, dim, probability = posterior.mode, posterior.dim, f"{posterior.probabilities[best]:.0%}"
+    features = f"all {dim} features matter" if count == dim else f"the first {count} of {dim} features matter"
+    if count == 0:
+        features = f"none of the {dim} features matters"
+    named = "" if posterior.levels is None else f"{list(posterior.levels)[best]!r}, "
+    low, high = posterior.interval(0.9)
+    interval = f"; 90% interval {low} to {high}" if low < high else ""
+    return f"Most likely: {features} ({named}{probability}){interval}"
 
 
 def live_page(token_needed: bool) -> HTMLResponse:
@@ -208,11 +249,11 @@ def reference_page(document: Mapping[str, Any]) -> HTMLResponse:
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>adadim: how to call this service</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<link rel='icon' href='data:,'>{style}</head><body><main class='wide'>"
-        "<header><h1>How to call this service</h1><span class='about'>JSON in, JSON out. The same as "
+        "<header><h1>How to call this service</h1><span class='about'>Also available as "
         "<a href='/openapi.json'>OpenAPI</a>; <a href='/'>back to the live page</a>.</span></header>"
-        "<article class='card'><h2>Token and errors</h2><p>If the service was started with a token, every call "
-        "carries it: <code>Authorization: Bearer TOKEN</code>. A call that is refused changes nothing, and the answer "
-        'says why: <code>{"error": "...", "field": "arms.sku-1.3"}</code></p>'
+        "<article class='card'><h2>Token and errors</h2><p>Requests and answers are JSON. If the service was started "
+        "with a token, every call must carry it: <code>Authorization: Bearer TOKEN</code>. A call that is refused "
+        'changes nothing, and the answer says why: <code>{"error": "...", "field": "arms.sku-1.3"}</code></p>'
         f"{rows}</article>{''.join(parts)}</main></body></html>"
     )
 
