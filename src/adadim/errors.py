@@ -168,7 +168,7 @@ class NormWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """Features that came with the rounds are so nearly dependent that float64 holds the regression only roughly.
+    """Features are so nearly dependent, or on a device so large, that float64 holds the regression only roughly.
 
     Examples
     --------

@@ -7,8 +7,8 @@ import pytest
 import adadim
 from adadim.core.actions import ActionSet
 from adadim.core.rows import Rows
-from adadim.models.context import ContextPosterior
-from adadim.models.fixed import check_precision
+from adadim.models.context import ContextPosterior, DeviceContextPosterior
+from adadim.models.fixed import check_precision, solve_in_twice_the_digits
 from posterior_states import host_forms, make, pull
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
@@ -176,3 +176,135 @@ def test_more_replications_than_arms(form):
         state.absorb(np.array([0, 1] * 3 + [0]), np.ones(7), state.everyone)
     np.testing.assert_allclose(state.width2[6], [1 / (3 + 1e-9), 1e9], rtol=1e-9)
     np.testing.assert_allclose(state.mean[5], [0.0, 1.0], rtol=1e-8)
+
+
+def in_raw_units(rng, arms=11, noise=1e-8):
+    """Column 4 is nearly column 1, and both are in units of 1e7."""
+    features = rng.standard_normal((arms, 4))
+    features[:, 3] = features[:, 0] + noise * rng.standard_normal(arms)
+    return features * [4e7, 1, 1, 5e7]
+
+
+def twins_in_raw_units(rng):
+    """The last arm is nearly the first, and units go from 1e-2 to 1e7."""
+    features = rng.standard_normal((11, 6))
+    features[-1] = features[0] + 1e-7 * features[-1]
+    return features * 10.0 ** rng.permutation(np.linspace(-2, 7, 6))
+
+
+COMBINED = {
+    "columns, 11 arms": (lambda rng: in_raw_units(rng), 1e-3),
+    "columns, 60 arms": (lambda rng: in_raw_units(rng, 60), 1e-3),
+    "columns nearer, small ridge": (lambda rng: in_raw_units(rng, 11, 1e-10), 1e-8),
+    "arms": (twins_in_raw_units, 1e-7),
+}
+
+
+@host_forms
+@pytest.mark.parametrize("name", COMBINED)
+def test_near_dependence_in_raw_units(form, name):
+    """Rounding of the arms themselves is as large as what tells the columns apart: QR alone was off by up to 8e-7."""
+    make_features, ridge = COMBINED[name]
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        features = make_features(rng)
+        check_precision(ActionSet(features), ridge, 100)
+        state = make(features, ridge, form)
+        for t in range(1, 101):
+            arm = rng.integers(len(features)) if t % 3 else np.argmax(state.width2[0])
+            pull(state, int(arm), rng.standard_normal())
+            if t in (2, 10, 30, 100):
+                mean, width2, logdet = in_many_digits(features, state.counts[0], state.sums[0], ridge)
+                np.testing.assert_allclose(state.width2[0], width2, rtol=1e-9)
+                scale = np.maximum(np.abs(mean), np.sqrt(width2 * state.squares[0]))
+                np.testing.assert_allclose((state.mean[0] - mean) / scale, 0.0, rtol=0, atol=1e-9)
+                np.testing.assert_allclose(state.logdet[0], logdet, rtol=1e-9)
+
+
+def test_open_pulls_are_as_exact():
+    rng = np.random.default_rng(2)
+    features, ridge = in_raw_units(rng), 1e-3
+    state, asked = make(features, ridge, "gram"), np.zeros(11)
+    for arm in rng.integers(11, size=40):
+        state.expect(np.array([arm]), state.everyone)
+        asked[arm] += 1
+    _, width2, _ = in_many_digits(features, asked, 0 * asked, ridge)
+    np.testing.assert_allclose(state.open_width2[0], width2, rtol=1e-9)
+
+
+def test_solves_in_twice_the_digits():
+    rng = np.random.default_rng(0)
+    triangle = np.triu(rng.standard_normal((5, 5))) * 10.0 ** rng.uniform(-6, 6, 5)
+    triangle[4, 4] *= 1e-12
+    rows = rng.standard_normal((3, 5)) * 1e6
+    with mpmath.workdps(60):
+        right = (mpmath.matrix(triangle.tolist()).T ** -1) * mpmath.matrix(rows.tolist()).T
+    np.testing.assert_allclose(solve_in_twice_the_digits(triangle, rows), np.array(right.tolist(), float), rtol=1e-15)
+
+
+def test_devices_say_how_exact_they_are():
+    """What runs on a device is not factored anew: widths were off by up to 7e-4 there, without a word."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    features, ridge = rng.standard_normal((20, 3)), 1e-7
+    problem = adadim.Problem(torch.tensor(features), horizon=200, noise=0.1)
+    with pytest.warns(adadim.PrecisionWarning, match="ridge of 1e-07 .* widths may be off by") as caught:
+        learner = adadim.LinUCB(ridge=ridge).start(problem)
+    said = float(str(caught[0].message).partition("off by ")[2].partition(";")[0])
+    arms = rng.integers(20, size=200)
+    learner.learn(torch.tensor(arms), torch.zeros(200, dtype=torch.float64))
+    _, width2, _ = in_many_digits(features, np.bincount(arms, minlength=20), np.zeros(20), ridge)
+    off = np.abs(learner.model.state.width2[0].numpy() / width2 - 1).max()
+    assert 1e-9 < off < said < 1e-5
+    adadim.LinUCB(ridge=0.1).start(problem)  # exact, so that nothing is said
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_rounds_on_a_device_are_as_exact(late):
+    """V^-1 is made anew after each of the first pulls: the first one took away nearly all of the width, in rounding."""
+    torch = pytest.importorskip("torch")
+    features, ridge = CASES["units from 1e-6 to 1e6"][0], 0.1
+    state = DeviceContextPosterior(torch.zeros(1), 5, ridge)
+    rng, counts, x = np.random.default_rng(1), np.zeros(30), torch.tensor(features)
+    for t in range(1, 101):
+        arm = int(rng.integers(30))
+        counts[arm] += 1
+        if late:
+            state.expect(x[[arm]], state.everyone)
+        else:
+            state.absorb(x[[arm]], torch.zeros(1, dtype=torch.float64), state.everyone)
+        if t in (1, 2, 5, 20, 100):
+            _, width2, _ = in_many_digits(features, counts, np.zeros(30), ridge)
+            v = ridge * np.eye(5) + (features.T * counts) @ features
+            root = np.sqrt(np.diag(v))
+            said = max(1e-8, 40 * np.finfo(float).eps * np.diag(np.linalg.inv(v / np.outer(root, root))).max())
+            np.testing.assert_allclose(state.predict(x[None], state.everyone)[1][0], width2, rtol=min(said, 1e-4))
+
+
+def test_rounds_that_a_device_cannot_hold_are_told():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(np.random.default_rng(0).standard_normal((40, 4)) * [1.0, 1e3, 1.0, 1e3])
+    x[:, 3] = x[:, 1]
+    state, reward = DeviceContextPosterior(torch.zeros(1), 4, 1e-7), torch.ones(1, dtype=torch.float64)
+
+    def pull_all():
+        for vector in x:
+            state.absorb(vector[None], reward, state.everyone)
+
+    with pytest.warns(adadim.PrecisionWarning, match="columns 2, 4 of the features are so nearly dependent"):
+        pull_all()
+
+
+def test_what_a_device_lost_between_refreshes_is_told():
+    """A feature that is seen late: a single update takes its width from 1e12 to 1."""
+    torch = pytest.importorskip("torch")
+    state, reward = DeviceContextPosterior(torch.zeros(1), 2, 1e-6), torch.ones(1, dtype=torch.float64)
+    for _ in range(40):
+        state.absorb(torch.tensor([[1.0, 0.0]], dtype=torch.float64), reward, state.everyone)
+
+    def pull_others():
+        for _ in range(40):
+            state.absorb(torch.tensor([[1e3, 1e3]], dtype=torch.float64), reward, state.everyone)
+
+    with pytest.warns(adadim.PrecisionWarning, match="widths were off by up to"):
+        pull_others()

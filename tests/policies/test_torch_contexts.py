@@ -149,6 +149,7 @@ def test_who_cannot_says_so():
         adadim.LinUCB().start(problem).ask(np.zeros((3, 7, 9)))
 
 
+@pytest.mark.filterwarnings("ignore::adadim.PrecisionWarning")
 def test_huge_features_do_not_end_a_run():
     """The ridge is lost in their rounding, and V has no Cholesky factor."""
     there = adadim.LinUCB(ridge=1e-8).start(adadim.Problem(arms=2, dim=3, horizon=600, noise=0.1).to("cpu"))

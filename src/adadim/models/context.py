@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from adadim.core.arrays import Array, device_of, namespace, zeros
+from adadim.core.arrays import Array, as_numpy, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
@@ -276,14 +276,18 @@ class ContextPosterior(CountsOpenPulls):
         if self._warned or not largest > MOST_INFLATED:
             return
         self._warned = True
-        columns = (np.flatnonzero(inflated > 0.01 * largest) + 1).tolist()
-        warnings.warn(
-            f"columns {', '.join(map(str, columns[:10]))}{', ...' if len(columns) > 10 else ''} of the features are so "
-            f"nearly dependent, with ridge {self.ridge[r]:.3g}, that float64 knows widths only to about "
-            f"{np.finfo(float).eps * largest:.0e}; centre or scale these columns, leave one out or raise the ridge",
-            PrecisionWarning,
-            stacklevel=2,
-        )
+        warnings.warn(_nearly_dependent(inflated, float(self.ridge[r])), PrecisionWarning, stacklevel=2)
+
+
+def _nearly_dependent(inflated: Array, ridge: float) -> str:
+    """What a warning says where the variances of the coefficients are so inflated."""
+    largest = float(inflated.max())
+    columns = (np.flatnonzero(inflated > 0.01 * largest) + 1).tolist()
+    return (
+        f"columns {', '.join(map(str, columns[:10]))}{', ...' if len(columns) > 10 else ''} of the features are so "
+        f"nearly dependent, with ridge {ridge:.3g}, that float64 knows widths only to about "
+        f"{np.finfo(float).eps * largest:.0e}; centre or scale these columns, leave one out or raise the ridge"
+    )
 
 
 class DeviceContextPosterior(CountsOpenPulls):
@@ -299,7 +303,9 @@ class DeviceContextPosterior(CountsOpenPulls):
         self.squares, self.logdet = zeros(reference, count), zeros(reference, count)
         self.pulls = zeros(reference, count, integers=True)
         self.everyone = Rows.all(reference)
-        self._since = 0
+        # Pulls since a refresh, and after how many the next one is due: 1 at first, when a pull changes widths most.
+        self._since, self._due, self._first = 0, 1, 2 * dim
+        self._warned = False
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K_t); open pulls count in the width."""
@@ -334,21 +340,51 @@ class DeviceContextPosterior(CountsOpenPulls):
 
     def _count(self) -> None:
         self._since += 1
-        if self._since == REFRESH:
+        if self._since >= self._due:
             self.refresh()
 
     def refresh(self) -> None:
-        """Make V^-1 and theta anew from the moments, which removes accumulated rounding."""
+        """Make V^-1 and theta anew from the moments, which removes accumulated rounding; most of it is in early pulls.
+
+        By how much widths were off is seen then, and a warning says it.
+        """
         xp = namespace(self.theta)
         identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(self.theta))
         matrix = self._second + self.ridge * identity
-        factor, failed = xp.linalg.cholesky_ex(matrix)
+        units = xp.sqrt(xp.linalg.diagonal(matrix))
+        scaled = matrix / (units[:, :, None] * units[:, None, :])
+        factor, failed = xp.linalg.cholesky_ex(scaled)
         if bool(failed.any()):  # the ridge is lost in the rounding of huge features
-            rounding = 4 * self.dim * np.finfo(float).eps
-            factor = xp.linalg.cholesky(matrix + rounding * xp.diag_embed(xp.linalg.diagonal(matrix)))
+            factor = xp.linalg.cholesky(scaled + 4 * self.dim * np.finfo(float).eps * identity)
         root = xp.linalg.solve_triangular(factor, identity.expand(factor.shape), upper=False)
+        if not self._warned:
+            self._warn_if_inexact(factor * units[:, :, None], xp.sum(root * root, axis=1))
+        root /= units[:, None, :]
         self.inverse.copy_(xp.matmul(xp.matrix_transpose(root), root))
         self.theta.copy_(xp.matmul(self.inverse, self._b[..., None])[..., 0])
-        logs = xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
+        logs = xp.sum(xp.log(xp.linalg.diagonal(factor)) + xp.log(units), axis=-1)
         self.logdet.copy_(2.0 * logs - self.dim * math.log(self.ridge))
-        self._since = 0
+        self._since, self._first = 0, max(self._first - 1, 0)
+        self._due = 1 if self._first else min(2 * self._due, REFRESH)
+
+    def _warn_if_inexact(self, factor: Array, inflated: Array) -> None:
+        """Warn once of dependent columns, or if V^-1 as updated differs from V = L L^T more than is promised."""
+        xp = namespace(factor)
+        whitened = xp.matmul(xp.matmul(xp.matrix_transpose(factor), self.inverse), factor)
+        identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(factor))
+        off = as_numpy(xp.linalg.matrix_norm(whitened - identity))
+        inflations = as_numpy(inflated)
+        worst = inflations[inflations.max(axis=1).argmax()]
+        promised = np.maximum(1e-8, 8 * self.dim * np.finfo(float).eps * inflations.max(axis=1))
+        if worst.max() > MOST_INFLATED:
+            text = _nearly_dependent(worst, self.ridge)
+        elif self._since > 1 and not (off <= promised).all():  # after a single pull nobody has seen it
+            text = (
+                f"features as large as these, with ridge {self.ridge:.3g}, are too large for updates on a device: "
+                f"widths were off by up to {off.max():.0e} in the last {self._since} rounds; divide the features by "
+                f"their size, raise the ridge or use NumPy arrays"
+            )
+        else:
+            return
+        self._warned = True
+        warnings.warn(text, PrecisionWarning, stacklevel=2)
