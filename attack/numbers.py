@@ -27,7 +27,7 @@ def _powers(features: Floats, draw: np.random.Generator) -> Floats:
 
 
 def _columns(features: Floats, draw: np.random.Generator) -> Floats:
-    features[:, -1] = features[:, 0] + 10 ** draw.uniform(-11, -4) * features[:, -1]
+    features[:, -1] = features[:, 0] + 10 ** draw.uniform(-10, -5) * features[:, -1]
     return features
 
 
@@ -41,13 +41,20 @@ def _zeros(features: Floats, draw: np.random.Generator) -> Floats:
     return features
 
 
+def _units(features: Floats, draw: np.random.Generator) -> Floats:
+    dim = features.shape[1]
+    if draw.random() < 0.5:  # some columns in the same large units
+        return features * np.where(draw.random(dim) < 0.6, 10 ** draw.uniform(5, 9), 1.0)
+    return features * 10 ** draw.uniform(-4, 8, dim)
+
+
 # In this order, and each with its share of the problems: that columns nearly depend shows only if they do in the end.
 KINDS: list[tuple[str, float, Callable[[Floats, np.random.Generator], Floats]]] = [
     ("powers", 0.15, _powers),
     ("zeros", 0.15, _zeros),
     ("near-dependent columns", 0.6, _columns),
     ("near-dependent arms", 0.25, _arms),
-    ("raw units", 0.6, lambda features, draw: features * 10 ** draw.uniform(-4, 8, features.shape[1])),
+    ("raw units", 0.6, _units),
     ("scaled", 0.2, lambda features, draw: features * 10 ** draw.uniform(-6, 6)),
     ("one arm", 0.05, lambda features, draw: features[:1]),
 ]

@@ -135,6 +135,13 @@ class TunedFixedModel(Tuned, FixedModel):
     def after_learning(self, rows: Rows) -> None:
         on_host(self._count, rows.ids)
 
+    def restart(self, counts: Array, sums: Array, squares: Array) -> None:
+        """Replace everything learned by what these sums determine, in a model that has learned nothing yet."""
+        self.state.rebuild(counts, sums, self.state.everyone, squares)
+        self.answered[:] = as_numpy(counts).sum(axis=1)
+        for r in np.flatnonzero(self.answered).tolist():
+            self._update_prior(r)
+
     def _count(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] = answered = self.answered[ids] + 1
         for r, n in zip(ids.tolist(), answered.tolist(), strict=True):
@@ -503,6 +510,10 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
         self.divided[r] *= like(multipliers / self.multipliers[r], state.squares)
         self.multipliers[r] = multipliers
         state.relearn(r, state.sums[r] - mean * state.counts[r], squares)
+
+    def estimates(self) -> tuple[Array, Array, Array]:
+        mean, width2, residuals = super().estimates()
+        return mean + as_numpy(self.offset)[:, None], width2, residuals
 
     def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums, squares = super().pull_sums()

@@ -218,6 +218,18 @@ class FixedModel(Model):
         counts[:, self._real], sums[:, self._real] = state.counts, state.sums
         return counts, sums, state.squares
 
+    def estimates(self) -> tuple[Array, Array, Array]:
+        """Mean and squared width of every arm by answered pulls, (R, K), and sums of squared residuals, (R,) (NumPy).
+
+        NaN for arms that it does not cover.
+        """
+        state, shape = self.state, (len(self.problem), self.problem.arms)
+        mean, width2 = np.full(shape, np.nan), np.full(shape, np.nan)
+        covered = as_numpy(self._real)
+        mean[:, covered], width2[:, covered] = as_numpy(state.mean), as_numpy(state.width2)
+        residuals = as_numpy(state.squares) - np.vecdot(as_numpy(state.sums), as_numpy(state.mean))
+        return mean, width2, np.maximum(residuals, 0.0)
+
     def describe(self, r: int) -> dict[str, Any]:
         n = as_numpy(self.state.counts[r])
         return {

@@ -239,6 +239,13 @@ class Learner(Player):
         arms, rewards : arrays (n,) for a single problem, (R,) or (R, n) for R replications
             One pull in each replication, or n of them in their order. Where features come with each round, `arms` are
             the features of the arms pulled: (n, d), or (R, n, d).
+
+        Notes
+        -----
+        Counts, sums and, of `LinUCB`, means and widths are those of the data, whatever their order. Policies that learn
+        their prior (`adadim.recommended`, `EvidenceLinUCB`) choose it after 1, 2, 4, ... rewards, by those so far: what
+        `describe` says of it, and the next decisions, may depend on the order in between. `estimates()` of fixed arms
+        does not, and neither does anything that an `adadim.Agent` shows.
         """
         if not self.takes_any_arm:
             raise ForeignArmError(

@@ -32,6 +32,7 @@ from adadim.models.evidence import (
     tuned_model,
 )
 from adadim.models.forgetting import tuned_forgetting_model
+from adadim.models.linear import Model
 from adadim.models.moments import Moments
 from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
@@ -199,6 +200,16 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
             self.radii[r] = 1.0 if math.isnan(noise) else scale * radius
         self.model.changed.clear()
         self.probing = np.flatnonzero(probing).tolist()
+
+    def settled_model(self) -> Model:
+        # The prior in use was chosen after 1, 2, 4, ... rewards, by those that were first; this one is chosen by all.
+        if not isinstance(self.model, TunedFixedModel):
+            return self.model
+        assert isinstance(self.policy, EvidenceLinUCB)
+        model = self.policy.model(self.problem)
+        assert isinstance(model, TunedFixedModel)
+        model.restart(*self.model.pull_sums())
+        return model
 
     def descriptions(self) -> list[dict[str, Any]]:
         rows = super().descriptions()

@@ -22,10 +22,11 @@ from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Rows
+from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.models.evidence import taper_weights
 from adadim.models.forgetting import ForgettingModel, forgetting_model
-from adadim.models.linear import ContextModel, FactorModel, Model, linear_model
+from adadim.models.linear import ContextModel, FactorModel, FixedModel, Model, linear_model
 from adadim.models.moments import Moments
 from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
@@ -205,8 +206,24 @@ class LinearLearner(Learner):
         if self.clock is not None:
             self.clock.set(self.everyone, decided)
 
-    def estimates(self, features: Array) -> tuple[Array, Array]:
-        """Estimated mean (K,) of arms (K, d) and its standard deviation, by the noise of the problem or an estimate."""
+    def estimates(self, features: Array | None = None) -> tuple[Array, Array]:
+        """Estimated means of arms and their standard deviations, by the noise of the problem or an estimate (NumPy).
+
+        Of fixed arms, all of them, (K,), or (R, K) for R replications; where features come with the rounds, of arms
+        with these `features` (K, d), for a single problem. On fixed arms the order in which pulls were learned does not
+        matter, only which pulls and rewards they were.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> learner = adadim.EvidenceLinUCB().start(adadim.Problem(np.eye(2), horizon=10))
+        >>> learner.learn([0, 1, 0, 1, 0], [0.9, 0.1, 0.7, 0.3, 0.8])
+        >>> means, deviations = learner.estimates()
+        >>> means.round(1)
+        array([0.8, 0.2])
+        """
+        if features is None:
+            return self._estimates_of_all()
         model, pulls = self._context_model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
         if self.problem.noise_known:
@@ -214,6 +231,26 @@ class LinearLearner(Learner):
         if not pulls:
             return mean, np.full(len(width2), math.inf)
         return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
+
+    def _estimates_of_all(self) -> tuple[Array, Array]:
+        model = self.settled_model()
+        if not isinstance(model, FixedModel):
+            raise InvalidValueError(
+                f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
+                "sums of fixed arms"
+            )
+        mean, width2, residuals = model.estimates()
+        if self.problem.noise_known:
+            noise = np.full(len(mean), float(self.problem.noise))
+        else:
+            pulls = as_numpy(model.pulls)
+            noise = np.sqrt(np.divide(residuals, pulls, out=np.full(len(mean), np.inf), where=pulls > 0))
+        deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
+        return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
+
+    def settled_model(self) -> Model:
+        """The model, as its data determine it whatever their order."""
+        return self.model
 
     @property
     def _context_model(self) -> ContextModel:
