@@ -116,6 +116,7 @@ class TunedFixedModel(Tuned, FixedModel):
     """The same arms in every round, divided by the root of each replication's ridges, so that the ridge is 1."""
 
     fixed_operations = False  # between the pulls after which the prior is updated they are
+    keeps_ridge = False
 
     def __init__(self, problem: Problem, taper: float, factor: float, form: Form, columns: int | None = None) -> None:
         self.start_prior(len(problem), factor)

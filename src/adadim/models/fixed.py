@@ -58,17 +58,19 @@ LARGEST_ERROR = 0.1  # of the bound for QR: up to here it is near enough to be c
 DEVICE_FACTOR, PROMISED, LARGEST_DEVICE_ERROR = 2.0, 1e-8, 2e-3
 
 
-def check_precision(actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None) -> None:
+def check_precision(
+    actions: ActionSet, ridge: float, horizon: int | None, width2: Array | None = None, *, warn: bool = True
+) -> None:
     """Raise unless float64 can hold the ridge beside `horizon` pulls (None: a million) of the longest arm.
 
-    On a device, warn where widths may be less exact than is promised.
+    On a device, `warn` where widths may be less exact than is promised.
     """
     horizon = 10**6 if horizon is None else horizon
     ratio = horizon * float(actions.xp.max(actions.squared_norms() / ridge if width2 is None else width2))
     on_host = is_numpy(actions.base)
     error = EPSILON * np.sqrt(ratio) if on_host else DEVICE_FACTOR * EPSILON * ratio
     refused = not error <= (LARGEST_ERROR if on_host else LARGEST_DEVICE_ERROR)
-    if not refused and (on_host or error <= PROMISED):
+    if not refused and (on_host or error <= PROMISED or not warn):
         return
     columns = as_numpy(abs(actions.base)).max(axis=(0, 1))
     large = ", ".join(map(str, np.flatnonzero(columns > 0.1 * columns.max())[:5].tolist()))

@@ -146,6 +146,7 @@ class FixedModel(Model):
     """The same arms in every round, or those of them that differ in the first `dim` features."""
 
     state: Posterior
+    keeps_ridge = True  # whether the ridge at the start is that of all rounds
 
     def __init__(
         self,
@@ -169,7 +170,8 @@ class FixedModel(Model):
             self._within = like(within, actions.base)
         if make is None:
             self.state = posterior(actions, ridge, form)
-            check_precision(actions, ridge, None if problem.endless else problem.horizon, self.state.width2)
+            horizon = None if problem.endless else problem.horizon
+            check_precision(actions, ridge, horizon, self.state.width2, warn=self.keeps_ridge)
         else:
             self.state = make(actions, ridge)
         self.streamed = self.state.streamed
