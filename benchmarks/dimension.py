@@ -181,7 +181,8 @@ def cost(dim: int, n: int, repeats: int) -> dict[str, Any]:
 
     logs = one_by_one()
     shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
-    once = timed(lambda: adadim.dimension(features, rewards, ridge=1.0), repeats)
+    given = {"ridge": 1.0, "constant": False}
+    once = timed(lambda: adadim.dimension(features, rewards, **given), repeats)
     return {
         "dim": dim,
         "n": n,
@@ -191,7 +192,9 @@ def cost(dim: int, n: int, repeats: int) -> dict[str, Any]:
         "lstsq_seconds": (least := timed(lstsq, 1) * dim / len(range(dim, 0, -max(1, dim // 10)))),
         "one_by_one_over_given": slow / once,
         "lstsq_over_given": least / once,
-        "apart": float(np.abs(adadim.dimension(features, rewards, ridge=1.0).probabilities - shares).max()),
+        "apart": float(
+            np.abs(adadim.dimension(features, rewards, ridge=1.0, constant=False).probabilities - shares).max()
+        ),
     }
 
 

@@ -117,7 +117,7 @@ console = Console()
 console.print(table)
 counts = trial.frame["cd420"]
 for shared in (False, True):
-    found = adadim.dimension(trial.choices(shared)[0], counts - counts.mean(), levels=trial.levels(shared))
+    found = adadim.dimension(trial.choices(shared)[0], counts, levels=trial.levels(shared))
     kind = "what covariates say of all treatments counted first" if shared else "a model for each treatment"
     console.print(f"{kind}: {found}", highlight=False, soft_wrap=True)
 
@@ -129,7 +129,7 @@ for order in range(options.orders):
     rows = np.random.default_rng(order).permutation(len(trial))
     for i, size in enumerate(sizes):
         some = rows[:size]
-        tail = adadim.dimension(features[some], counts[some] - counts[some].mean(), levels=levels).tail
+        tail = adadim.dimension(features[some], counts[some], levels=levels).tail
         differ[order, i], depend[order, i] = tail[levels["arm"] - 1], tail[levels["arm"]]
 for probabilities, colour, text in (
     (differ, "#0072B2", "treatments differ"),

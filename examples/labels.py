@@ -57,7 +57,7 @@ console = Console()
 console.print(table)
 levels = adadim.interaction_levels(data.arms, dict.fromkeys(data.features, 1))
 features, rewards = (part[:rounds] for part in data.choices())
-found = adadim.dimension(features, rewards - rewards.mean(), levels=levels)
+found = adadim.dimension(features, rewards, levels=levels)
 names = {end: name for name, end in levels.items()}
 low, high = (names[end].removeprefix("arm x ") for end in found.interval(0.9))
 console.print(f"matter: components up to {names[found.mode].removeprefix('arm x ')} (90%: {low} to {high})")

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import adadim
@@ -150,3 +151,20 @@ def test_policies_lists_them_all():
     assert all(row["what"].endswith(".") for row in rows)
     (linucb,) = [row for row in rows if row["name"] == "LinUCB"]
     assert {"ridge=0.1", "bonus='norm'", "dim=None"} <= set(linucb["parameters"])
+
+
+def test_policies_marks_the_recommended_one_with_its_settings():
+    printed, _ = adadim_("policies")
+    first = printed.splitlines()[3]
+    assert re.match(r"│ recommended +│ Start with this one: ", first)
+    rows = json.loads(adadim_("policies", "--json")[0])
+    (marked,) = [row for row in rows if "recommended" in row]
+    settings = ", ".join(f"{key}={value}" for key, value in marked["recommended"].items())
+    problem = adadim.Problem(np.eye(3), horizon=10)
+    assert eval(f"adadim.{marked['name']}({settings})") == adadim.recommended(problem)
+    shown, _ = adadim_("policies", "recommended")
+    assert f"recommended is {marked['name']}({settings})." in " ".join(shown.split())
+    for key, value in marked["recommended"].items():
+        assert re.search(rf"^ {key} +{re.escape(value)} ", shown, re.MULTILINE)
+    assert "adadim.recommended(problem)" in shown
+    assert "EvidenceLinUCB()" not in shown

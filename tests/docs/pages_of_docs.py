@@ -4,6 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
+from shown_output import Program
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 STARTS = ("adadim ", "python ", "make ", "pip ", "cp ", "chromium ", "cd ", "git ", "time ")
@@ -16,6 +18,18 @@ def named(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[str]:
     """Fenced blocks of a language."""
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def programs(page: Path) -> list[Program]:
+    """Blocks of Python, each with the indented block after it that shows what it prints, if there is one."""
+    found = []
+    pattern = r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?"
+    for number, match in enumerate(re.finditer(pattern, page.read_text(encoding="utf-8"), flags=re.DOTALL), 1):
+        after = match[2] or ""
+        found.append(
+            Program(match[1], f"{named(page)}, block {number}", "" if after.strip().startswith(STARTS) else after)
+        )
+    return found
 
 
 def commands(page: Path) -> list[list[str]]:

@@ -11,25 +11,58 @@ from xml.etree import ElementTree
 
 import pytest
 import typer.main
-from pages_of_docs import PAGES, ROOT, blocks, commands, inline_commands, named
+from pages_of_docs import PAGES, ROOT, blocks, commands, inline_commands, named, programs
 
 from adadim import cli
 from adadim.study import Study
+from shown_output import Program
 
 per_page = pytest.mark.parametrize("page", PAGES, ids=named)
 
 
 @per_page
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run_and_print_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page, "python"):
+    listed = programs(page)
+    for program in listed:
         try:
-            exec(compile(block, str(page), "exec"), namespace)
+            program.run(namespace)
         except ImportError as error:  # what an optional package would give
             if "not installed" not in str(error):
                 raise
             pytest.skip(str(error))
+    assert [difference for program in listed for difference in program.differences()] == []
+
+
+SHOWN = """
+for n in (1, 2):
+    print(n, "of",
+          3)
+    # 1 of 3
+    # 2 of ...
+print("a")  # a
+# not shown
+"""
+
+
+def test_what_a_program_prints_is_compared_with_what_is_shown() -> None:
+    def differences(source: str, after: str = "") -> list[str]:
+        program = Program(source, after=after)
+        program.run({})
+        return program.differences()
+
+    assert differences(SHOWN) == []
+    assert differences(SHOWN.replace("2 of ...", "3 of ...")) == [
+        "the page shows '1 of 3 3 of ...', the program prints '1 of 3\\n2 of 3\\n'"
+    ]
+    assert differences("print(0.5)  # about a half") == ["the page shows 'about a half', the program prints '0.5\\n'"]
+    assert differences("print('x  y')\n\n# a comment") == ["the page does not show what line 1 prints: 'x  y\\n'"]
+    assert differences("print('x  y')\nprint(2)", after="    x y\n    2\n") == []
+    assert differences("print('x')", after="    y\n") == ["the page shows '    y\\n', the program prints 'x\\n'"]
+    assert differences("if False:\n    print(1)  # 1") == ["the page shows '1', the program prints ''"]
 
 
 @per_page

@@ -24,6 +24,7 @@ from adadim.core.checks import suggestion
 from adadim.core.codec import parse_policy, to_table
 from adadim.core.files import as_place, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
+from adadim.policies.linear.evidence import RECOMMENDED, recommended
 from adadim.policies.names import with_kind
 from adadim.policies.parameters import entries, sections
 
@@ -197,7 +198,7 @@ def list_policies(
         entry = _policy_entry(name)
         typer.echo(json.dumps(entry, indent=2)) if as_json else _show_policy(entry)
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind_name, kind in study.policy_kinds().items():
         summary = (inspect.getdoc(kind) or "").split("\n")[0]
         parameters = [
@@ -205,13 +206,28 @@ def list_policies(
             for p in inspect.signature(kind).parameters.values()
         ]
         rows.append({"name": kind_name, "what": summary, "parameters": parameters})
+        if isinstance(RECOMMENDED, kind):
+            rows[-1]["recommended"] = _settings(RECOMMENDED)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
     table = Table("policy", "what it does", "hyper-parameters")
+    (start,) = [row for row in rows if "recommended" in row]
+    table.add_row(
+        Text("recommended", style="bold"),
+        f"Start with this one: {start['name']} with the settings on the right.",
+        Text(", ".join(f"{key}={value}" for key, value in start["recommended"].items())),
+        end_section=True,
+    )
     for row in rows:
         table.add_row(*(Text(str(text)) for text in (row["name"], row["what"], ", ".join(row["parameters"]))))
     kit.stdout().print(table)
+
+
+def _settings(policy: Any) -> dict[str, str]:
+    """The parameters of a policy that differ from their defaults, as they are written in Python."""
+    table = to_table(policy, defaults=False)
+    return {key: repr(getattr(policy, key)) for key in table if key != "kind"}
 
 
 def _policy_entry(name: str) -> dict[str, Any]:
@@ -222,18 +238,27 @@ def _policy_entry(name: str) -> dict[str, Any]:
     if kind is None:
         raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
     parts = sections(kind.__doc__ or "")
+    settings = {key: repr(value) for key, value in table.items() if key != "kind"}
+    if _is_recommended(table):
+        settings = _settings(RECOMMENDED)
+        parts["Examples"] = sections(recommended.__doc__ or "")["Examples"]
     what = {key: _one_line(text.partition("\n")[2]) for key, text in entries(parts.get("Parameters", "")).items()}
     parameters = [
         {"name": field.name, "default": _default(field), "what": what.get(field.name, "")} for field in fields(kind)
     ]
     return {
         "name": kind.__name__,
+        "settings": settings,
         "what": parts[""].strip(),
         "parameters": parameters,
         "proved": parts.get("Notes", "Nothing is proved of it.").strip(),
         "example": parts["Examples"].strip(),
         "written": name,
     }
+
+
+def _is_recommended(table: Mapping[str, Any]) -> bool:
+    return dict(table) == to_table(RECOMMENDED, defaults=False)
 
 
 def _default(field: Field[Any]) -> str:
@@ -256,11 +281,17 @@ def _show_policy(entry: Mapping[str, Any]) -> None:
             console.print(Text(_one_line(paragraph)), highlight=False)
             console.print()
 
+    settings = entry["settings"]
     console.print(Text(entry["name"], style="bold"))
+    if settings and not entry["written"].startswith(entry["name"]):
+        written = f"{entry['written']} is {entry['name']}({', '.join(f'{k}={v}' for k, v in settings.items())})."
+        console.print(Text(written), highlight=False)
+        console.print()
     paragraphs(entry["what"])
     if entry["parameters"]:
-        rows = [(p["name"], p["default"], p["what"]) for p in entry["parameters"]]
-        console.print(kit.compact_table("", ("parameter", "default", "what it is"), rows, "what it is", 30))
+        rows = [(p["name"], settings.get(p["name"], p["default"]), p["what"]) for p in entry["parameters"]]
+        value = "value" if settings else "default"
+        console.print(kit.compact_table("", ("parameter", value, "what it is"), rows, "what it is", 30))
     console.print(Text("What is proved, and notes", style="bold"))
     paragraphs(entry["proved"])
     console.print(Text("In Python", style="bold"))
