@@ -13,7 +13,7 @@ from pathlib import Path
 from attack import damage
 from attack.agents import agents
 from attack.calls import calls
-from attack.files import damaged_blocks, learner_files, results_folders, study_files
+from attack.files import damaged_blocks, forged_learners, learner_files, results_folders, study_files
 from attack.interrupts import interrupts
 from attack.numbers import numbers
 from attack.processes import environments, kills, names, together
@@ -25,6 +25,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "results folders": (results_folders, 400),
     "damaged blocks": (damaged_blocks, 2000),
     "learner files": (learner_files, 500),
+    "forged learners": (forged_learners, 2000),
     "calls": (calls, 5000),
     "numbers": (numbers, 500),
     "names": (names, 100),

@@ -9,11 +9,14 @@ import pickle
 import subprocess
 import sys
 import threading
+import zipfile
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import adadim
+from adadim.core.saving import learner_digest
 from adadim.errors import FileError
 from recorded_policies import POLICIES, has_iterations, in_numpy, on_torch, own_policy, state
 
@@ -274,23 +277,35 @@ def test_loading_runs_no_code(tmp_path, capsys):
     assert "loading ran this" not in capsys.readouterr().out
 
 
-def edited(path, **changes):
-    """The file with another header."""
+def parts(path):
+    """Header and arrays of a file."""
     with np.load(path) as archive:
         contents = dict(archive)
-    header = json.loads(contents["json"].tobytes()) | changes
-    contents["json"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(path, **contents)
+    return json.loads(contents.pop("json").tobytes()), {name[1:]: array for name, array in contents.items()}
+
+
+def write(path, header, arrays, signed=True, **others):
+    """A file with any header and arrays, with the digest that fits them unless it is not `signed`."""
+    named = {name: array for name, array in arrays.items() if f'{{"array": "{name}"}}' in json.dumps(header["state"])}
+    digest = {"digest": learner_digest(header, named)} if signed else {}
+    text = np.frombuffer(json.dumps(header | digest).encode(), dtype=np.uint8)
+    np.savez(path, json=text, **{f"a{name}": array for name, array in arrays.items()}, **others)
+
+
+def edited(path, **changes):
+    """The file with another header."""
+    header, arrays = parts(path)
+    write(path, header | changes, arrays)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 99}, "format 99, saved by adadim .*, but adadim .* reads format 2"),
+        ({"format": 99}, "format 99, saved by adadim .*, but adadim .* reads format 3"),
         ({"policy": {"kind": "LinUBC"}}, "no policy 'LinUBC'; did you mean 'LinUCB'|LinUBC"),
         ({"policy": {"kind": "LinUCB", "rigde": 1}}, "rigde.*did you mean 'ridge'"),
         ({"policy": {"kind": "UCB"}}, "damaged, or saved by another version"),
-        ({"state": {"object": {"posterior": {"array": "77"}}}}, "1 of its arrays are missing"),
+        ({"state": {"object": {"posterior": {"array": "77"}}}}, "it has no array 'a77'"),
         ({"state": {"object": {"renamed": 7}}}, "saved by another version: a LinUCBLearner has no attribute 'renamed'"),
         ({"state": 3}, "damaged"),
         ({"problem": None}, "its description is incomplete"),
@@ -301,6 +316,206 @@ def test_headers_that_do_not_fit(changes, message, tmp_path):
     edited(path, **changes)
     with pytest.raises(FileError, match=message):
         adadim.load(path, problem)
+
+
+def array_of(tree, *path):
+    """The name of the array at a path of attributes."""
+    for attribute in path:
+        tree = tree["object"][attribute]
+    return tree["array"]
+
+
+def forged(array):
+    """Arrays that a learner cannot have in the place of this one, by what is wrong with them."""
+    yield "shape", np.zeros((*array.shape, 1), array.dtype)
+    yield "shape", np.resize(array, (*array.shape[:-1], array.shape[-1] + 1))
+    yield "array of", array.astype(np.float32 if array.dtype != np.float32 else np.float64)
+    yield "array of", array.astype(np.int32)
+    if array.dtype.kind == "f" and array.size:
+        yield "infinity", np.full_like(array, np.inf)
+        yield "NaN", np.full_like(array, np.nan)
+
+
+@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.UCB(), adadim.LinUCBPlusPlus()])
+def test_forged_arrays_are_refused_with_a_digest_that_fits_too(policy, tmp_path):
+    path, problem = saved(tmp_path, policy, reward_range=1.0)
+    header, arrays = parts(path)
+    tree = json.dumps(header["state"])
+    for name, array in arrays.items():
+        for wrong, other in forged(array):
+            if wrong == "NaN" and f'"squares": {{"array": "{name}"}}' in tree:  # so it is where it is not known
+                continue
+            write(path, header, arrays | {name: other})
+            with pytest.raises(FileError, match=rf"learner\.npz: damaged, or saved by another version: .*{wrong}"):
+                adadim.load(path, problem)
+        write(path, header, arrays | {name: other}, signed=False)
+        with pytest.raises(FileError, match="does not agree with its digest"):
+            adadim.load(path, problem)
+    write(path, header, arrays)
+    adadim.load(path, problem)
+
+
+def test_one_bit_is_noticed_wherever_it_is(tmp_path):
+    path, problem = saved(tmp_path, adadim.EvidenceLinUCB())
+    header, arrays = parts(path)
+    rng = np.random.default_rng(1)
+    for name, array in arrays.items():
+        data = bytearray(array.tobytes())
+        data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+        other = np.frombuffer(bytes(data), array.dtype).reshape(array.shape)
+        write(path, header, arrays | {name: other}, signed=False)
+        with pytest.raises(FileError, match="does not agree with its digest"):
+            adadim.load(path, problem)
+
+
+def test_open_decisions_of_no_learner_are_refused(tmp_path):
+    problem = adadim.Problem(arms=3, dim=2, horizon=20, noise=0.1)
+    learner, path = adadim.LinUCB().start(problem), tmp_path / "learner.npz"
+    decision = learner.ask([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    learner.save(path)
+    header, arrays = parts(path)
+    ((_, choice),) = header["state"]["object"]["_open"]["dict"]
+    ids, arms, memo = choice["tuple"]
+    (features,) = [value["array"] for key, value in memo["dict"] if key == "features"]
+    for name, values in (
+        (ids["array"], np.array([1])),
+        (ids["array"], np.array([-1])),
+        (ids["array"], np.array([0, 0])),
+        (arms["array"], np.array([0.0])),
+        (arms["array"], np.array([-1])),
+        (features, np.zeros((1, 3))),
+        (features, np.zeros((2, 2))),
+        (features, np.zeros((1, 2), np.float32)),
+    ):
+        write(path, header, arrays | {name: values})
+        with pytest.raises(FileError, match="damaged, or saved by another version"):
+            adadim.load(path, problem)
+    write(path, header, arrays)
+    adadim.load(path, problem).tell(decision, 0.5)
+
+
+def test_positions_of_nothing_are_refused(tmp_path):
+    instance = in_numpy()
+    learner, _ = played("theory linucb++", instance, 20)
+    path = tmp_path / "learner.npz"
+    learner.save(path)
+    header, arrays = parts(path)
+    name = array_of(header["state"], "iteration")
+    write(path, header, arrays | {name: arrays[name] + 7})
+    with pytest.raises(FileError, match=r"LinUCBPlusPlusLearner\.iteration must be in 0\.\.2, got 8"):
+        adadim.load(path, instance.problem)
+
+
+def test_what_the_header_does_not_name_is_not_read(tmp_path, monkeypatch):
+    path, problem = saved(tmp_path)
+    header, arrays = parts(path)
+    write(path, header, arrays, huge=np.zeros(10**6), a999=np.zeros(10**6))
+    read = []
+    open_member = zipfile.ZipFile.open
+    monkeypatch.setattr(
+        zipfile.ZipFile, "open", lambda self, name, *a, **k: read.append(name) or open_member(self, name, *a, **k)
+    )
+    adadim.load(path, problem)
+    assert sorted(info.filename for info in read) == sorted(["json.npy", *(f"a{name}.npy" for name in arrays)])
+
+
+def test_arrays_are_no_larger_than_the_file(tmp_path):
+    path, problem = saved(tmp_path)
+    header, arrays = parts(path)
+    name = next(iter(arrays))
+    large = arrays | {name: np.zeros(10**6)}
+    text = np.frombuffer(json.dumps(header | {"digest": learner_digest(header, large)}).encode(), dtype=np.uint8)
+    np.savez_compressed(path, json=text, **{f"a{key}": array for key, array in large.items()})
+    with pytest.raises(FileError, match="is compressed or too large"):
+        adadim.load(path, problem)
+
+
+@pytest.mark.parametrize("text", [b"[" * 200_000, b"[" * 300 + b"]" * 300, b'{"a":' * 500 + b"1" + b"}" * 500])
+def test_a_header_of_brackets_is_refused(text, tmp_path):
+    path, problem = saved(tmp_path)
+    np.savez(path, json=np.frombuffer(text, dtype=np.uint8))
+    with pytest.raises(FileError, match="more than 200 tables in each other"):
+        adadim.load(path, problem)
+
+
+def test_a_header_without_end_is_not_read(tmp_path, monkeypatch):
+    path, problem = saved(tmp_path)
+    monkeypatch.setattr("adadim.core.saving.MAX_HEADER_BYTES", 1000)
+    np.savez(path, json=np.zeros(20_000, dtype=np.uint8))
+    with pytest.raises(FileError, match="array 'json' is compressed or too large"):
+        adadim.load(path, problem)
+
+
+def test_a_learner_of_version_03_is_refused_in_one_sentence(tmp_path):
+    path, problem = saved(tmp_path)
+    header, arrays = parts(path)
+    del header["digest"]
+    write(path, header | {"format": 2, "adadim": "0.3.0"}, arrays, signed=False)
+    with pytest.raises(FileError, match=r"a learner in format 2, saved by adadim 0\.3\.0, but .* reads format 3"):
+        adadim.load(path, problem)
+
+
+@dataclass(frozen=True)
+class Changing(adadim.Policy):
+    what: str = "late"
+
+    def learner(self, problem, streams):
+        return ChangingLearner(self, problem, streams)
+
+
+class ChangingLearner(adadim.Learner):
+    changes_shape = ("declared",)
+
+    def __init__(self, policy, problem, streams):
+        super().__init__(problem, streams)
+        self.policy = policy
+        self.total, self.best, self.seen = 0, None, []
+        self.history, self.declared, self.means = np.zeros(0), np.zeros((0, 2)), np.zeros(3)
+
+    def choose(self, rows):
+        return np.zeros(len(rows), dtype=np.int64), {}
+
+    def absorb(self, arms, rewards, rows, memo):
+        self.total, self.best = self.total + float(rewards[0]), rewards.copy()
+        self.seen.append(rewards.copy())
+        self.declared = np.vstack([self.declared, [[1.0, 2.0]]])
+        if self.policy.what == "late":
+            self.late = 1.0
+        elif self.policy.what == "grows":
+            self.history = np.append(self.history, rewards)
+        elif self.policy.what == "nan":
+            self.means[0] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("late", "cannot be saved: a ChangingLearner has no attribute 'late' when it is made: set it in __init__"),
+        ("grows", r"cannot be saved: ChangingLearner.history must have the shape \(0,\).*got \(1,\); .*changes_shape"),
+        ("nan", "cannot be saved: ChangingLearner.means must be finite, as it is at the start"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_saved(what, message, tmp_path):
+    learner = Changing(what).start(adadim.Problem(np.eye(3), horizon=20, noise=0.1))
+    learner.save(tmp_path / "learner.npz")
+    learner.update(learner.select(), 0.5)
+    before = (tmp_path / "learner.npz").read_bytes()
+    with pytest.raises(adadim.InvalidTypeError, match=message):
+        learner.save(tmp_path / "learner.npz")
+    assert (tmp_path / "learner.npz").read_bytes() == before
+
+
+def test_what_a_class_may_change_is_saved(tmp_path):
+    problem = adadim.Problem(np.eye(3), horizon=20, noise=0.1)
+    learner = Changing("nothing").start(problem)
+    for reward in (0.5, 0.25):
+        learner.update(learner.select(), reward)
+    learner.save(tmp_path / "learner.npz")
+    restored = adadim.load(tmp_path / "learner.npz", problem, plugins={"Changing": Changing})
+    assert differences(learner, restored) == []
+    assert restored.total == 0.75
+    assert restored.declared.shape == (2, 2)
+    assert [values.tolist() for values in restored.seen] == [[0.5], [0.25]]
 
 
 def test_a_policy_that_holds_a_function_is_given_again(tmp_path):

@@ -15,13 +15,14 @@ import math
 import re
 import tomllib
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adadim.core.checks import shown, suggestion
+from adadim.core.files import open_regular
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
 Kinds = Mapping[str, Callable[..., Any]]
@@ -31,6 +32,10 @@ REQUIRED = inspect.Parameter.empty
 # Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
 # identity or text, and results keep their names.
 ADDED_LATER = {"added later": True}
+MAX_TOML_BYTES = 2**22
+MAX_TOML_DEPTH = 32  # a study needs 6; the time to read a name grows with the square of its parts
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+LONG_NAME = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_TOML_DEPTH},}}+")
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 POLICY_NAME = re.compile(r"\w[\w+, -]*")  # of a class, or as figures have it: LinUCB++ with Corral
 # What @dataclass writes into a class: it follows from the fields, whose values are recorded anyway.
@@ -222,10 +227,41 @@ def _parse_call(text: str) -> dict[str, Any]:
     return {"kind": name.strip(), **values}
 
 
+def is_deeper(tree: Any, depth: int) -> bool:
+    """Whether tables and lists lie in each other to more than a depth; found without recursion."""
+    level = [tree]
+    for _ in range(depth):
+        level = [part for node in level if isinstance(node, dict | list) for part in parts_of(node)]
+        if not level:
+            return False
+    return any(isinstance(node, dict | list) for node in level)
+
+
+def parts_of(node: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    """The values of a table, or the items of a list."""
+    return node.values() if isinstance(node, dict) else node
+
+
 def read_toml(file: Path) -> dict[str, Any]:
-    """Tables of a TOML file."""
+    """Tables of a TOML file, which may have `MAX_TOML_BYTES` and names of `MAX_TOML_DEPTH` parts."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte-order mark
+        with open_regular(file, StudyError) as opened:
+            data = opened.read(MAX_TOML_BYTES + 1)
+        if len(data) > MAX_TOML_BYTES:
+            raise StudyError(f"{file}: a TOML file may have {MAX_TOML_BYTES} bytes, and this one has more")
+        text = (
+            data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        )  # some editors write a byte-order mark
+        if name := LONG_NAME.search(text):
+            raise StudyError(
+                f"{file}: a name may have {MAX_TOML_DEPTH} parts with points between them, got {shown(name[0][:80])}"
+            )
+        tables = tomllib.loads(text)
+        if is_deeper(tables, MAX_TOML_DEPTH):
+            raise StudyError(f"{file}: at most {MAX_TOML_DEPTH} tables and lists may lie in each other, here more do")
+        return tables
+    except StudyError:
+        raise
     except OSError as error:
         raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # no TOML, no text, or a number of thousands of digits

@@ -11,20 +11,22 @@ import errno
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from adadim.core.checks import shown
-from adadim.errors import FileError
+from adadim.errors import FileError, InvalidValueError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 # Protocols of stores in which an object appears once it is complete. Elsewhere a file is renamed when it is complete.
 ATOMIC_PROTOCOLS = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
+ODD_FILES = {stat.S_ISFIFO: "a pipe", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket"}
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -131,8 +133,25 @@ def read(path: Place, error: type[FileError] = FileError) -> bytes:
         if isinstance(path, Url):
             system, name = _system(path)
             return bytes(system.cat_file(name))
-        with open(path, "rb") as file:
+        with open_regular(path, error) as file:
             return file.read()
+
+
+def open_regular(path: Path, error: type[InvalidValueError] = FileError) -> BinaryIO:
+    """A file opened for reading; pipes, devices and sockets are refused, since reading one may never end."""
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            kind = next((noun for check, noun in ODD_FILES.items() if check(mode)), "something else")
+            raise error(f"{path}: must be a regular file, got {kind}; move it away or give another name")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def names(folder: Place, error: type[FileError] = FileError) -> list[str]:
@@ -203,7 +222,7 @@ def _errors(place: Place, error: type[FileError]) -> Iterator[None]:
         yield
     except Exception as failure:
         if isinstance(place, Path):
-            if not isinstance(failure, OSError):
+            if not isinstance(failure, OSError):  # also a refusal of `open_regular`
                 raise
             raise explained(failure, place, error) from failure
         if isinstance(failure, ImportError):  # fsspec names the package that is missing, unless it is missing itself

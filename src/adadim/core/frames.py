@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import require, shown, suggestion
-from adadim.core.files import explained
+from adadim.core.files import explained, open_regular
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
     path = Path(file)
     if path.suffix not in kinds:
         raise InvalidValueError(f"{str(file) or repr('')} must be a {', '.join(kinds[:-1])} or {kinds[-1]} file")
-    if not path.is_file():
+    if not path.exists():
         raise FileError(f"{path}: no such file")
     try:
-        with path.open("rb") as opened:  # polars would take [ and * in a path for a pattern
+        with open_regular(path) as opened:  # polars would take [ and * in a path for a pattern
             if path.suffix == ".csv":
                 # Where names of arms are listed, those chosen are names too, also if they look like numbers.
                 are_names = "offered" in pl.read_csv(opened, n_rows=0).columns

@@ -16,9 +16,11 @@ from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zero
 from adadim.core.checks import check_fits, integer, is_integer, require, shown
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
+from adadim.core.state import check_positions
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 BLOCK = 256  # draws made at a time; does not affect results, since the order of a stream does not depend on it
+MAX_NORMAL = 40.0  # in absolute value; a larger one comes up with a probability below 1e-300
 
 
 class Purpose(IntEnum):
@@ -84,6 +86,7 @@ class Streams:
         self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
         self._source: DeviceDraws | None = None
         self._buffer: FloatArray = np.zeros((len(self.generators), BLOCK))
+        self._normal = False  # which kind is in the block
 
     def child(self, index: int) -> Streams:
         """Streams for part `index` of a composite policy, independent of this one's."""
@@ -103,6 +106,11 @@ class Streams:
             content = saved["_source"]["object"]
             self._source = DeviceDraws([self], self.everyone.positions, content["draws"] - 1, normal=content["normal"])
 
+    def check_restored(self) -> None:
+        """Refuse positions outside the block, and numbers in it that are none of their kind."""
+        check_positions(self, _cursor=BLOCK + 1, _drawn=BLOCK + 1)
+        check_draws(self, self._buffer, self._normal)
+
     def uniforms(self, rows: Rows | None = None) -> FloatArray:
         """Next uniform of each replication in `rows` (by default all)."""
         return self._next(rows, normal=False)
@@ -121,6 +129,7 @@ class Streams:
     def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
         if self._in_step and (rows is None or rows.everyone):
             if self._drawn == BLOCK:
+                self._normal = normal
                 for row, generator in zip(self._buffer, self.generators, strict=True):
                     fill(row, generator, normal)
                 self._drawn = 0
@@ -133,6 +142,7 @@ class Streams:
         at = self._cursor[chosen]
         spent = at >= BLOCK
         if np.count_nonzero(spent):
+            self._normal = normal
             for r in chosen[spent]:
                 fill(self._buffer[r], self.generators[r], normal)
             at[spent] = 0
@@ -146,6 +156,14 @@ def fill(row: FloatArray, generator: np.random.Generator, normal: bool) -> None:
     (generator.standard_normal if normal else generator.random)(out=row)
 
 
+def check_draws(owner: object, numbers: Array, normal: bool) -> None:
+    """Refuse uniforms outside [0, 1), and normals that no generator gives."""
+    least, most = (-MAX_NORMAL, MAX_NORMAL) if normal else (0.0, 1.0)
+    values = as_numpy(numbers)
+    if values.size and not (values.min() >= least and values.max() < most):
+        raise InvalidValueError(f"the random numbers of a {type(owner).__name__} must be in [{least:g}, {most:g})")
+
+
 class DeviceDraws:
     """Numbers of batches of streams (lanes), `draws` at a time, on a device, with a cursor for each stream."""
 
@@ -156,6 +174,11 @@ class DeviceDraws:
         self.buffer = like(tables, reference)
         self.cursor = zeros(reference, *self.buffer.shape[:2], integers=True)
         self._everyone = Rows.all(self.buffer)
+
+    def check_restored(self) -> None:
+        """Refuse positions outside the numbers at hand, and numbers that are none of their kind."""
+        check_positions(self, cursor=self.draws)
+        check_draws(self, self.buffer, self.normal)
 
     def uniforms(self, rows: Rows | None = None, lane: Array | int = 0) -> Array:
         """Next uniform of each replication in `rows`, from one of the lanes."""

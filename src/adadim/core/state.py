@@ -3,21 +3,31 @@
 Whatever can change while a learner plays is its state: the arrays, numbers, texts and generators among its attributes,
 those of the objects that it holds, and so on. What cannot change is not: frozen dataclasses (policies, schedules),
 functions, and classes marked `@unchanging` (problems, action sets). State is restored into an object made by the same
-call as the one it was taken from, array by array in place, so that arrays which share memory go on sharing it. An
-object that makes some of its parts only when they are needed has a method `prepare_restore`, which makes them.
+call as the one it was taken from, array by array in place, so that arrays which share memory go on sharing it.
+
+State that does not fit the object is refused with the name of the attribute: every attribute must be there after
+`__init__`, an array must have the shape and dtype that it has there, and NaN and infinity are allowed where they are in
+it there. A class says what is otherwise:
+
+- ``prepare_restore(self, saved)`` makes the parts that an object makes only when they are needed;
+- ``changes_shape`` names attributes whose arrays change their shape while a learner plays, not the number of axes;
+- ``may_be_nan`` names attributes with arrays in which NaN comes up later;
+- ``check_restored(self)`` raises an error of adadim for values, restored by then, that do not fit each other.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 from enum import Enum
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from adadim.core.arrays import as_numpy, is_array, is_numpy, like
-from adadim.errors import InvalidTypeError
+from adadim.errors import InvalidTypeError, InvalidValueError
 
 T = TypeVar("T")
 
@@ -27,6 +37,8 @@ State = tuple[Any, dict[str, np.ndarray[Any, Any]]]
 _UNCHANGING: set[type] = set()
 
 PLAIN = (str, int, float, bool, type(None))
+NUMBERS = (int, float, np.number, np.bool)
+LARGEST_POSITION = {"buffer_pos": 4, "pos": 624, "has_uint32": 1}  # of NumPy's bit generators, which do not check it
 
 
 def unchanging(kind: type[T]) -> type[T]:
@@ -44,7 +56,16 @@ def take_state(root: object) -> State:
 def restore_state(root: object, state: State) -> None:
     """Put `root` into a state; it must have been made by the same call as the object that the state was taken from."""
     tree, arrays = state
-    _Restorer({name: array.copy() for name, array in arrays.items()}).restore(root, tree)
+    _Restorer({name: array.copy() for name, array in arrays.items()}).restore(root, tree, type(root).__name__)
+
+
+def check_positions(owner: object, **counts: int) -> None:
+    """Refuse integer arrays, by their names, that have anything outside 0..count-1: for `check_restored` methods."""
+    for name, count in counts.items():
+        values = as_numpy(getattr(owner, name))
+        if values.size and not (values.min() >= 0 and values.max() < count):
+            wrong = values[(values < 0) | (values >= count)][0]
+            raise InvalidValueError(f"{type(owner).__name__}.{name} must be in 0..{count - 1}, got {wrong}")
 
 
 def _has_no_state(value: object) -> bool:
@@ -119,60 +140,168 @@ class _Restorer:
     def __init__(self, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         self.arrays = arrays
 
-    def restore(self, target: Any, tree: Any) -> Any:
-        """Put `target` into the state and return it, or return a new value in its place."""
+    def restore(self, target: Any, tree: Any, where: str, may: frozenset[str] = frozenset()) -> Any:
+        """Put `target` into the state and return it, or return a new value in its place.
+
+        A target of None stands for whatever comes: nothing is known of it before. `may` has "change shape" and "be nan"
+        where the class says so of this attribute.
+        """
         if not isinstance(tree, dict):
-            return tree
+            return self.restore_plain(target, tree, where)
         ((kind, content),) = tree.items()
         if kind in ("unchanging", "again"):
+            if type(target).__name__ != content:
+                raise InvalidTypeError(f"{where} must be a {type(target).__name__}, got a {content}")
             return target
-        return getattr(self, f"restore_{kind}")(target, content)
+        if kind == "array":
+            return self.restore_array(target, content, where, may)
+        return RESTORERS[kind](self, target, content, where, may)
 
-    def restore_array(self, target: Any, name: str) -> Any:
+    def restore_plain(self, target: Any, value: Any, where: str) -> Any:
+        fits = isinstance(value, PLAIN) and (
+            target is None
+            or (isinstance(target, NUMBERS) and (value is None or isinstance(value, NUMBERS)))
+            or (isinstance(target, str) and (value is None or isinstance(value, str)))
+        )
+        if not fits:
+            raise InvalidTypeError(f"{where} must be {_described(target)}, got {_described(value)}")
+        if isinstance(value, float) and target is not None and (odd := _not_finite(value) - _not_finite(target)):
+            raise InvalidValueError(f"{where} must be finite, as it is at the start, and is {min(odd)}")
+        return value
+
+    def restore_array(self, target: Any, name: str, where: str, may: frozenset[str]) -> Any:
         saved = self.arrays[name]
-        if not is_array(target):
+        if saved.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"{where} must be an array of numbers, got one of {saved.dtype}")
+        odd = _not_finite(saved) - ({"NaN"} if "be nan" in may else set())
+        if target is None:
+            if odd:
+                raise InvalidValueError(f"{where} must be finite, and has {min(odd)}")
             return saved
-        if tuple(target.shape) != saved.shape:
+        if not is_array(target):
+            raise InvalidTypeError(f"{where} must be {_described(target)}, got an array")
+        if str(target.dtype).removeprefix("torch.") != str(saved.dtype):
+            raise InvalidTypeError(f"{where} must be an array of {target.dtype}, as at the start, got {saved.dtype}")
+        same_shape = tuple(target.shape) == saved.shape
+        if not same_shape and (target.ndim != saved.ndim or "change shape" not in may):
+            raise InvalidValueError(
+                f"{where} must have the shape {tuple(target.shape)}, as at the start, got {saved.shape}; an array that "
+                "grows is named in changes_shape of its class, or is a list"
+            )
+        if odd and (odd := odd - _not_finite(as_numpy(target))):
+            raise InvalidValueError(f"{where} must be finite, as it is at the start, and has {min(odd)}")
+        if not same_shape:
             return like(saved, target)
         if is_numpy(target) and not target.flags.writeable:  # a part of the problem, unless something took its place
             return target if np.array_equal(saved, target) else saved
         target[...] = like(saved, target)
         return target
 
-    def restore_list(self, target: Any, content: list[Any]) -> Any:
-        if not isinstance(target, list):
-            return [self.restore(None, item) for item in content]
-        pattern = target[0] if target else None  # an array says which library new ones belong to
-        target[:] = [
-            self.restore(target[i] if i < len(target) else pattern if is_array(pattern) else None, item)
-            for i, item in enumerate(content)
-        ]
+    def restore_list(self, target: Any, content: list[Any], where: str, may: frozenset[str]) -> Any:
+        _expect(list, target, where)
+        if target is None:
+            return [self.restore(None, item, f"{where}[{i}]", may) for i, item in enumerate(content)]
+        pattern = target[0] if target and is_array(target[0]) else None  # it says which library new arrays belong to
+        for i, item in enumerate(content):
+            restored = self.restore(target[i] if i < len(target) else None, item, f"{where}[{i}]", may)
+            if i < len(target):
+                target[i] = restored
+            else:
+                target.append(restored if pattern is None or not is_array(restored) else like(restored, pattern))
+        del target[len(content) :]
         return target
 
-    def restore_tuple(self, target: Any, content: list[Any]) -> Any:
-        parts = target if isinstance(target, tuple) and len(target) == len(content) else [None] * len(content)
-        return tuple(self.restore(part, item) for part, item in zip(parts, content, strict=True))
+    def restore_tuple(self, target: Any, content: list[Any], where: str, may: frozenset[str]) -> Any:
+        _expect(tuple, target, where)
+        parts = target if target is not None and len(target) == len(content) else [None] * len(content)
+        pairs = enumerate(zip(parts, content, strict=True))
+        return tuple(self.restore(part, item, f"{where}[{i}]", may) for i, (part, item) in pairs)
 
-    def restore_set(self, target: Any, content: list[Any]) -> Any:
-        return {self.restore(None, item) for item in content}
+    def restore_set(self, target: Any, content: list[Any], where: str, may: frozenset[str]) -> Any:
+        _expect((set, frozenset), target, where)
+        return {self.restore(None, item, where) for item in content}
 
-    def restore_dict(self, target: Any, content: list[Any]) -> Any:
-        target = target if isinstance(target, dict) else {}
-        pairs = [(self.restore(None, key), item) for key, item in content]
-        restored = {key: self.restore(target.get(key), item) for key, item in pairs}
+    def restore_dict(self, target: Any, content: list[Any], where: str, may: frozenset[str]) -> Any:
+        _expect(dict, target, where)
+        target = {} if target is None else target
+        pairs = [(self.restore(None, key, where), item) for key, item in content]
+        restored = {key: self.restore(target.get(key), item, f"{where}[{key!r}]", may) for key, item in pairs}
         target.clear()
         target.update(restored)
         return target
 
-    def restore_generator(self, target: Any, content: Any) -> Any:
+    def restore_generator(self, target: Any, content: Any, where: str, may: frozenset[str]) -> Any:
+        if not isinstance(target, np.random.Generator):
+            raise InvalidTypeError(f"{where} must be {_described(target)}, got a random number generator")
+        if not _is_state_like(content, _listed(target.bit_generator.state)):
+            raise InvalidValueError(f"{where} must be the state of a {type(target.bit_generator).__name__}")
         target.bit_generator.state = _unlisted(content)
         return target
 
-    def restore_object(self, target: Any, content: dict[str, Any]) -> Any:
+    def restore_object(self, target: Any, content: dict[str, Any], where: str, may: frozenset[str]) -> Any:
+        kind = type(target)
+        leeway = {"change shape": getattr(kind, "changes_shape", ()), "be nan": getattr(kind, "may_be_nan", ())}
+        if target is None or is_array(target) or not hasattr(target, "__dict__"):
+            raise InvalidTypeError(f"{where} must be {_described(target)}, got an object")
         if hasattr(target, "prepare_restore"):
             target.prepare_restore(content)
+        for name in content:
+            if name not in vars(target) and not _is_set_later(kind, name):  # it would be lost, or never looked at
+                raise InvalidTypeError(
+                    f"a {kind.__name__} has no attribute {name!r} when it is made: set it in __init__"
+                )
+        if lacking := vars(target).keys() - content.keys():
+            raise InvalidTypeError(f"{where} lacks the attribute {min(lacking)!r}")
         for name, item in content.items():
-            if name not in vars(target) and not hasattr(type(target), name):  # by another version: it would be lost
-                raise InvalidTypeError(f"a {type(target).__name__} has no attribute {name!r}")
-            setattr(target, name, self.restore(getattr(target, name, None), item))
+            may = frozenset(what for what, names in leeway.items() if name in names)
+            setattr(target, name, self.restore(getattr(target, name, None), item, f"{where}.{name}", may))
+        if hasattr(target, "check_restored"):
+            target.check_restored()
         return target
+
+
+RESTORERS: dict[str, Any] = {
+    "list": _Restorer.restore_list,
+    "tuple": _Restorer.restore_tuple,
+    "set": _Restorer.restore_set,
+    "dict": _Restorer.restore_dict,
+    "generator": _Restorer.restore_generator,
+    "object": _Restorer.restore_object,
+}
+
+
+def _expect(kind: type | tuple[type, ...], target: Any, where: str) -> None:
+    if target is not None and not isinstance(target, kind):
+        noun = kind.__name__ if isinstance(kind, type) else kind[0].__name__
+        raise InvalidTypeError(f"{where} must be {_described(target)}, got a {noun}")
+
+
+def _not_finite(values: Any) -> set[str]:
+    """Which of NaN and infinity are in an array, or a number is."""
+    if np.isfinite(values).all():
+        return set()
+    found = {"NaN": np.isnan(values), "infinity": np.isinf(values)}
+    return {name for name, where in found.items() if where.any()}
+
+
+def _described(value: Any) -> str:
+    return "an array" if is_array(value) else "None" if value is None else f"a {type(value).__name__}"
+
+
+def _is_set_later(kind: type, name: str) -> bool:
+    """Whether a class has a place for an attribute that its objects need not have: a default, or a cached value."""
+    attribute = inspect.getattr_static(kind, name, kind)
+    return isinstance(attribute, cached_property) or (isinstance(attribute, PLAIN) and not name.startswith("__"))
+
+
+def _is_state_like(saved: Any, fresh: Any, name: str = "") -> bool:
+    """Whether the state of a bit generator has the parts of another, with numbers that NumPy can take."""
+    if isinstance(fresh, dict):
+        same_keys = isinstance(saved, dict) and saved.keys() == fresh.keys()
+        return same_keys and all(_is_state_like(saved[key], fresh[key], key) for key in fresh)
+    if isinstance(fresh, list):
+        return isinstance(saved, list) and len(saved) == len(fresh) and all(map(_is_state_like, saved, fresh))
+    if isinstance(fresh, int):
+        most = LARGEST_POSITION.get(name, 2**128 - 1)
+        return isinstance(saved, int) and not isinstance(saved, bool) and 0 <= saved <= most
+    return bool(saved == fresh)

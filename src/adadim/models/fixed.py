@@ -36,7 +36,7 @@ from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, zeros
-from adadim.core.checks import positive
+from adadim.core.checks import positive, require
 from adadim.core.rows import Rows
 from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError, PrecisionWarning
@@ -97,6 +97,7 @@ class Posterior(CountsOpenPulls):
     `squares` (R,), of all rewards (NaN after a `rebuild` without them). `logdet` is ln det(V / ridge).
     """
 
+    may_be_nan = ("squares",)
     streamed = 0  # bytes that a pull of another arm reads for each replication
     sparing = False  # compute only what is needed so far: the same numbers to rounding, not to the bit
 
@@ -307,6 +308,14 @@ class HostPosterior(Posterior):
         self._g, self._g2 = np.zeros((count, actions.arms)), np.zeros((count, actions.arms))
         self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
         self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
+
+    def check_restored(self) -> None:
+        """Refuse vectors over the arms that have another length, of which each replication may have some or none."""
+        for name in ("_root", "_unfolded", "_p0_rows", "_whitened", "_h"):
+            for r, rows in enumerate(getattr(self, name, ())):
+                if rows is not None and (rows.ndim != 2 or rows.shape[1] != self.actions.arms or rows.dtype != float):
+                    wanted = f"be a matrix of floats with {self.actions.arms} columns"
+                    require(False, f"{type(self).__name__}.{name}[{r}]", wanted, f"{rows.dtype} {rows.shape}")
 
     def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
         pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
@@ -660,6 +669,8 @@ class _Products:
 
 class HostRuns(HostPosterior):
     """Ridge posterior held as one vector for each run of equal pulls, from a prior that learners share."""
+
+    changes_shape = ("_h",)
 
     def __init__(self, actions: ActionSet, prior: PriorRows) -> None:
         self._prior = prior

@@ -15,6 +15,7 @@ from adadim.core.checks import integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
+from adadim.core.state import check_positions
 from adadim.models.moments import Moments
 from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
@@ -272,6 +273,10 @@ class SampledMOSSLearner(MOSSLearner):
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)
         self.sample = sampled_arms(streams.child(0), self.count, problem.arms, problem.reference)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, sample=self.problem.arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         local, _ = super().choose(rows)

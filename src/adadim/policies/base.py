@@ -23,7 +23,14 @@ from adadim.core.rows import Rows
 from adadim.core.saving import write_learner
 from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
-from adadim.errors import DecisionError, ForeignArmError, InvalidTypeError, InvalidValueError, NotSelectedError
+from adadim.errors import (
+    AdadimError,
+    DecisionError,
+    ForeignArmError,
+    InvalidTypeError,
+    InvalidValueError,
+    NotSelectedError,
+)
 from adadim.policies.arguments import (
     checked_arm_numbers,
     checked_new_arms,
@@ -37,6 +44,8 @@ from adadim.policies.parameters import complete_docstring
 from adadim.policies.player import Choice, Player, choice_like, part_of
 from adadim.policies.player import Decision as Decision
 from adadim.policies.player import Memo as Memo
+
+MEMO_TYPES = ("int64", "float64", "bool")  # of what a memo has
 
 
 @dataclass(frozen=True)
@@ -356,7 +365,9 @@ class Learner(Player):
     def save(self, path: str | Path) -> None:
         """Write the learner to a file, which `adadim.load` reads; it then goes on bit for bit as this one would.
 
-        The file is a zip archive of arrays (npz) and JSON; reading it runs no code. It is written whole or not at all.
+        The file is a zip archive of arrays (npz) and JSON, with a digest over both; reading it runs no code. It is
+        written whole or not at all, and only if `adadim.load` can read it: a learner of your own must have all its
+        attributes after ``__init__``.
 
         Examples
         --------
@@ -370,7 +381,39 @@ class Learner(Player):
         >>> restored.select() == learner.select()
         True
         """
-        write_learner(Path(path), self.policy, self.problem, take_state(self))
+        state = take_state(self)
+        if self.policy is not None:
+            try:
+                restore_learner(self.policy, self.problem, state)
+            except AdadimError as error:
+                raise InvalidTypeError(f"{type(self).__name__} cannot be saved: {error}") from error
+        write_learner(Path(path), self.policy, self.problem, state)
+
+    def check_restored(self) -> None:
+        """Refuse open decisions, read from a file, that `ask` and `select` of this learner cannot have made."""
+        most = len(self.problem)
+        arms_there = None if self.problem.contextual and not self.problem.disjoint else self.problem.arms
+        for ids, arms, memo in (*self._open.values(), *self._selected):
+            fits = _are_positions(ids, len(ids), most) and len(np.unique(ids)) == len(ids)
+            fits = fits and _are_positions(arms, len(ids), arms_there)
+            remembered = [as_numpy(values) for values in memo.values()]
+            if not fits or any(v.shape[:1] != (len(ids),) or v.dtype.name not in MEMO_TYPES for v in remembered):
+                raise InvalidValueError(f"an open decision of {type(self).__name__} has other replications or arms")
+        if not set(self._uncounted) <= self._open.keys() or max(self._open, default=-1) >= self._asked:
+            raise InvalidValueError(f"the open decisions of {type(self).__name__} have other numbers than were given")
+
+    def has_open(self) -> bool:
+        """Whether some decision of `ask` or `select` waits for its rewards."""
+        return bool(self._open or self._selected)
+
+    def answer_open(self) -> None:
+        """Learn rewards of 0 of all open decisions: `adadim.load` tries on a copy whether that is possible."""
+        for number, choice in self._open.items():
+            ids, arms, memo = self._in_library(choice)
+            answer = self.absorb if number in self._uncounted else self.answer
+            answer(arms, arms * 0.0, self._rows(ids), memo)
+        for ids, arms, memo in map(self._in_library, self._selected):
+            self.absorb(arms, arms * 0.0, self._rows(ids), memo)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
         return restore_learner(self.policy, self.problem, take_state(self))
@@ -480,6 +523,14 @@ def _start(policy: Policy, problem: Problem, seed: int) -> Learner:
     learner = policy.learner(problem, streams)
     learner.policy = policy
     return learner
+
+
+def _are_positions(values: Array, count: int, most: int | None) -> bool:
+    """Whether an array has `count` integers from 0 on, below `most` if there is such a number."""
+    numbers = as_numpy(values)
+    if numbers.shape != (count,) or numbers.dtype != np.int64:
+        return False
+    return bool(((numbers >= 0) & (numbers < (np.inf if most is None else most))).all())
 
 
 def _part_of_choice(choice: Choice, which: np.ndarray[Any, Any]) -> Choice:

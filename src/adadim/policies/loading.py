@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,6 +43,11 @@ def load(
     kinds = {**policies.kinds(), **policies.parts(), **checked_plugins(plugins)}
     policy, state = read_learner(as_path(path, "path"), problem, policy, kinds)
     try:
-        return restore_learner(policy, problem, state)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        learner = restore_learner(policy, problem, state)
+        if learner.has_open():  # can they be answered? On a copy, since that changes a learner.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                restore_learner(policy, problem, state).answer_open()
+        return learner
+    except Exception as error:  # whatever a class makes of a forged state
         raise FileError(f"{path}: damaged, or saved by another version: {error}") from error

@@ -26,7 +26,7 @@ from adadim.core.checks import between, integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.state import unchanging
+from adadim.core.state import check_positions, unchanging
 from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
@@ -359,6 +359,10 @@ class ModCBLearner(RoundLearner, of=ModCB):
         self.explored = ExploredSums(problem, self.offers, self.dims[-1], policy.floor)
         self.every = policy.every or (1 if policy.test == "theory" else math.ceil(problem.horizon / 100))
         self.learners = [self._class_learner(d_m, streams.child(m + 1)) for m, d_m in enumerate(self.dims)]
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, current=len(self.dims))
 
     def _class_learner(self, dim: int, streams: Streams) -> ClassLearner:
         policy, problem = self.policy, self.problem

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from adadim.core.arrays import BoolArray, FloatArray, IntArray
-from adadim.core.checks import integer, positive
+from adadim.core.checks import LARGEST_INTEGER, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
+from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import log_of, self_normalised_bonus
@@ -295,6 +296,10 @@ class ALBDimLearner(RoundLearner, of=ALBDim):
         self.first = RoundRegression(problem, self.offers, d, policy.ridge)
         self.later = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
 
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, phase=13, step=LARGEST_INTEGER)
+
     def exploring(self, rows: Rows) -> BoolArray:
         """Whether the next round is one of random arms, in each replication."""
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
@@ -445,6 +450,10 @@ class ALBNormLearner(RoundLearner, of=ALBNorm):
         self.pulls, self.sums = np.ones((count, arms)), np.zeros((count, arms))
         self.epoch, self.step = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.regression = RoundRegression(problem, self.offers, d, RIDGE)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, epoch=64, step=LARGEST_INTEGER, arm=self.problem.arms)
 
     def length(self, r: int) -> int:
         """Rounds of the current epoch of a replication."""

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy
-from adadim.core.checks import integer, shown
+from adadim.core.checks import LARGEST_INTEGER, integer, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.state import unchanging
+from adadim.core.state import check_positions, unchanging
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
@@ -165,6 +165,10 @@ class RoundLearner(Learner):
         self.offers = Offers(problem)
         self.clock = np.zeros(len(problem), dtype=np.int64)
         self.chance = Streams(streams.seed, streams.purpose, streams.replications, streams.path)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, clock=LARGEST_INTEGER)
 
     @abstractmethod
     def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:

@@ -16,7 +16,7 @@ from adadim.core.checks import integer
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.state import saved_keys
+from adadim.core.state import check_positions, saved_keys
 from adadim.core.ties import TOLERANCE, argmax
 from adadim.errors import InvalidValueError
 from adadim.models import context_posterior, posterior
@@ -98,6 +98,11 @@ class SupLinUCBLearner(Learner, of=SupLinUCB):
             check_precision(actions, policy.ridge, problem.horizon)
             self.levels, arms = ArmLevels(problem, problem.horizon, policy.ridge, actions, policy.form), actions.arms
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        if not self.problem.contextual:
+            check_positions(self, _pull=self.problem.arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None

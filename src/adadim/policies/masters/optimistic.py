@@ -18,6 +18,7 @@ from adadim.core.checks import finite, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
+from adadim.core.state import check_positions
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import FewPulls
@@ -257,6 +258,10 @@ class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
         self.dims = self.complexities(policy.complexities, self.originals)
         # The base of the round that is on, and its copy that plays next.
         self.base, self.copy = self.zeros(integers=True), self.zeros(integers=True)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, base=len(self.originals), copy=self.copies + 1)
 
     def base_policies(self, policy: Any, problem: Problem) -> tuple[Policy, ...]:
         # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.

@@ -22,6 +22,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
+from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
@@ -165,6 +166,8 @@ def rounds_of(steps: int, replay: bool) -> int:
 class SmoothedBases:
     """Bases wrapped by smoothing under a master: rounds of each (`counts`), and the arms it played (`history`)."""
 
+    changes_shape = ("history",)
+
     def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         self.bases, self.master = bases, master
         self.replay, self.feedback, self.loss_range = policy.replay, policy.feedback, policy.loss_range
@@ -177,6 +180,17 @@ class SmoothedBases:
         self.first_loss = zeros(reference, count)
         self.played = np.zeros(count, dtype=np.int64)
         self.replaying = np.zeros(count, dtype=bool)
+
+    def check_restored(self) -> None:
+        """Refuse bases that are not there, and more rounds than are kept."""
+        if tuple(self.history.shape[:2]) != tuple(self.counts.shape):
+            raise InvalidValueError(f"SmoothedBases.history must have the arms of {self.counts.shape[1]} bases")
+        check_positions(self, base=len(self.bases))
+        self.check_kept()
+
+    def check_kept(self) -> None:
+        """Refuse more rounds of a base than arms of it are kept."""
+        check_positions(self, counts=int(self.history.shape[2]) + 1)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         parts = []
@@ -258,12 +272,22 @@ class SmoothedBases:
 class PastRegression:
     """The regression of one base after each number of pulls, from V^-1 and theta kept after every `EVERY` of them."""
 
+    changes_shape = ("x", "rewards", "inverse", "theta", "logdet")
+
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.dim, self.ridge = dim, ridge
         self.pulls = np.zeros(replications, dtype=np.int64)
         self.x, self.rewards = np.zeros((replications, EVERY, dim)), np.zeros((replications, EVERY))
         self.inverse, self.theta = np.zeros((replications, 0, dim, dim)), np.zeros((replications, 0, dim))
         self.logdet = np.zeros((replications, 0))
+
+    def check_restored(self) -> None:
+        """Refuse arrays that do not have room for the pulls."""
+        count, room, dim, marks = len(self.pulls), self.x.shape[1], self.dim, self.theta.shape[1]
+        shapes = [part.shape for part in (self.x, self.rewards, self.inverse, self.theta, self.logdet)]
+        if shapes != [(count, room, dim), (count, room), (count, marks, dim, dim), (count, marks, dim), (count, marks)]:
+            raise InvalidValueError("the arrays of a PastRegression do not fit each other")
+        check_positions(self, pulls=min(room, marks * EVERY + EVERY - 1) + 1)
 
     def add(self, r: int, x: Array, reward: float) -> None:
         """Keep a pull."""
@@ -309,6 +333,10 @@ class StoredPolicies(SmoothedBases):
         learners = check_stored(bases.learners)
         count = len(self.played)
         self.past = [PastRegression(count, one.model.dim, one.rule.ridge) for one in learners]
+
+    def check_kept(self) -> None:
+        if (as_numpy(self.counts) > np.stack([one.pulls for one in self.past], axis=1)).any():
+            raise InvalidValueError("a base of StoredPolicies has more rounds than pulls of it are kept")
 
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)

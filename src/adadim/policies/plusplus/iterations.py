@@ -17,7 +17,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
-from adadim.core.state import saved_keys
+from adadim.core.state import check_positions, saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
 from adadim.policies.player import drawn, merged, part_of
@@ -126,6 +126,10 @@ class IteratedLearner(Learner):
         """Make the solvers that a saved state has."""
         for i in saved_keys(saved["solvers"]):
             self.solver(i)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, iteration=len(self.schedule.iterations))
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         parts = []

@@ -6,6 +6,7 @@ And LinUCB++ with Corral (Algorithm 2), which needs no expressive action set.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -218,6 +219,11 @@ class _LinUCBSolver(_ModifiedProblem):
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
         if self.policy.reuse:  # views: later iterations keep what is learned here
             self.pulls, self.sums = (part[:, : self.virtual] for part in learner.mixture_data)
+
+    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
+        """Make room for the scores if a saved state has them."""
+        if saved.get("known") is not None:
+            self.known = self.posterior.mean * 0.0
 
     def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""

@@ -20,6 +20,7 @@ from adadim.core.checks import finite
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
+from adadim.core.state import check_positions
 from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, moss_width, sampled_arms
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import CountingMasterLearner
@@ -120,6 +121,10 @@ class MOSSSolver(Solver):
         self.sample = learner.zeros(count, integers=True)
         # K_h = K_i + i - 1: mixture-arms compete too.
         self.statistics = ArmStatistics(count + self.virtual, learner.problem.reference)
+
+    def check_restored(self) -> None:
+        """Refuse arms that are not there."""
+        check_positions(self, sample=self.problem_arms)
 
     def scale(self, rows: Rows) -> Any:
         """Factor on the width of each arm and mixture-arm."""
@@ -357,6 +362,10 @@ class ParallelMOSSLearner(CountingMasterLearner, of=ParallelMOSS):
         super().__init__(policy, problem, streams)
         self.interval = math.ceil(math.sqrt(problem.horizon))
         self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, base=len(self.bases))
 
     def scores(self, rows: Rows) -> Array:
         """Minus what each copy has lost so far."""
