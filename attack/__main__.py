@@ -1,13 +1,17 @@
-"""``python -m attack [SUBJECT ...] [--share 0.1]``: attack adadim, and say what was tried and what failed."""
+"""``python -m attack [SUBJECT ...] [--share 0.1] [--seed 7]``: attack adadim, and say what was tried and what failed.
+
+Each run tries other cases, unless it is given the seed of an earlier one, which that printed.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attack import damage
@@ -37,6 +41,7 @@ SUBJECTS: dict[str, tuple[Callable[[int, Path], Tally], int]] = {
     "service": (service, 1000),
 }
 SHOWN = 60
+LARGEST_SEED = 10**6
 
 
 def attacked(subject: str, share: float = 1.0) -> Tally:
@@ -53,14 +58,20 @@ def attacked(subject: str, share: float = 1.0) -> Tally:
             os.chdir(before)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attack; the exit code is the number of subjects with failures."""
     parser = argparse.ArgumentParser(prog="python -m attack", description=__doc__)
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}; by default all")
     parser.add_argument("--share", type=float, default=1.0, help="share of the cases to try")
-    parser.add_argument("--seed", type=int, default=0, help="which of many attacks")
-    options = parser.parse_args()
-    damage.seed = options.seed
+    parser.add_argument("--seed", type=int, help="which of many attacks; by default a new one, which is printed")
+    options = parser.parse_args(arguments)
+    for subject in options.subjects:
+        if subject not in SUBJECTS:
+            parser.error(f"no subject {subject!r}; choose from {', '.join(SUBJECTS)}")
+    if options.seed is not None and options.seed < 0:
+        parser.error(f"--seed must be a non-negative integer, got {options.seed}")
+    damage.seed = secrets.randbelow(LARGEST_SEED) if options.seed is None else options.seed
+    print(f"--seed {damage.seed}", flush=True)
     failed = 0
     print(f"| {'subject':18} | {'cases':>6} | {'checks':>6} | {'failed':>6} | {'seconds':>7} |", flush=True)
     print(f"|{'-' * 20}|{'-' * 7}:|{'-' * 7}:|{'-' * 7}:|{'-' * 8}:|")

@@ -236,7 +236,7 @@ def _goes_on(tally: Tally, what: str, agent: adadim.Agent, ledger: Ledger) -> No
 
 def _used_file(path: Path, decisions: int = 120) -> Ledger:
     """An agent's file with something in every table, and what was acknowledged."""
-    ledger, draw = Ledger(path), np.random.default_rng(3)
+    ledger, draw = Ledger(path), generator(22)
     clock = iter(range(10**6))
     with adadim.Agent.create(path, dim=DIM, clock=lambda: float(next(clock)), expire_after=100.0) as agent:
         agent.set_arms(ARMS)

@@ -16,10 +16,11 @@ BAD = (
 
 
 seed = 0
+"""Chooses among the attacks: a new one where the attack is run by hand, 0 in the tests."""
 
 
 def generator(subject: int) -> np.random.Generator:
-    """The draws of a subject; `seed` chooses among the attacks."""
+    """The draws of a subject."""
     return np.random.default_rng(subject + 1000 * seed)
 
 

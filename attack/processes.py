@@ -83,7 +83,7 @@ def kills(count: int, folder: Path) -> Tally:
 
 def together(count: int, folder: Path) -> Tally:
     """Several runs on one folder at once: each ends well, and the results are those of one run."""
-    tally = Tally()
+    tally, draw = Tally(), generator(9)
     plan = study(instances=LONG, policies=POLICIES, only={}, trials=12, record=4)
     file = folder / "mine.toml"
     file.write_text(plan.to_toml())
@@ -93,7 +93,7 @@ def together(count: int, folder: Path) -> Tally:
         words = ("run", file, "--out", results, "--batch", 1, "--quiet", "--jobs")
         runs = [_started(*words, 1 + k % 2) for k in range(3)]
         if i % 2:
-            time.sleep(1.0)
+            time.sleep(float(draw.uniform(0.2, 2.0)))
             os.killpg(runs[0].pid, signal.SIGKILL)
         for k, process in enumerate(runs):
             _ended(tally, process, f"run {k} of folder {i}")
@@ -105,7 +105,7 @@ def together(count: int, folder: Path) -> Tally:
 
 def environments(count: int, folder: Path) -> Tally:
     """The command with other variables, closed pipes, few files and modules of the same names in the folder."""
-    tally = Tally()
+    tally, draw = Tally(), generator(11)
     file = folder / "mine.toml"
     file.write_text(study(trials=2).to_toml())
     for name in ("random", "json", "numpy", "polars", "joblib", "queue"):
@@ -121,7 +121,7 @@ def environments(count: int, folder: Path) -> Tally:
     words = [f"run {file} --jobs 2 --out ", f"run {file} --jobs 1 --quiet --out ", "policies #"]
     cases = [(v, "", words[i % 2]) for i, v in enumerate(variables)]
     cases += [({}, s, w) for s, w in itertools.product(shells, words)]
-    for i, (more, shell, word) in enumerate(cases[:count]):
+    for i, (more, shell, word) in enumerate(cases[k] for k in draw.permutation(len(cases))[:count]):
         before, after = (shell, "") if shell.startswith("ulimit") else ("", shell)
         line = f"{before} {sys.executable} bin/adadim {word}out{i} {after}"
         process = subprocess.Popen(

@@ -11,6 +11,7 @@ SHARES = {
     "results folders": 0.1,
     "damaged blocks": 0.1,
     "learner files": 0.4,
+    "forged learners": 0.1,
     "calls": 0.1,
     "numbers": 0.04,
     "names": 0.05,
