@@ -92,6 +92,11 @@ def _request(tally: Tally, client: Any, path: Path, token: str | None, i: int, d
     tally.expect(status < 500, f"{what}: {status} {answer.text[:200]}")
     if must_refuse and answer.url.path not in OPEN:
         tally.expect(status >= 400, f"{what}: {status} without the token")
+    if status == 405:
+        asked, allowed = words["method"].upper(), answer.headers.get("allow", "").split(", ")
+        tally.expect(bool(allowed) and asked not in allowed, f"{what}: 405, and Allow has {allowed}")
+    if status == 415:
+        tally.expect(words["method"] == "POST" and answer.url.path in BODIES, f"{what}: 415 where no body is taken")
     if status >= 400:
         reason = answer.json().get("error") if words["method"] != "HEAD" else "none for HEAD"
         tally.expect(bool(reason) and len(answer.content) < 2500, f"{what}: {status} without a reason, or a long one")

@@ -69,8 +69,8 @@ def test_slates_that_are_refused(service, log):
     refusals = [
         ("/ask", {"arms": ARMS, "slots": 0}, 422, "slots", "greater than or equal to 1"),
         ("/ask", {"arms": ARMS, "slots": 1.5}, 422, "slots", "valid integer"),
-        ("/ask", {"arms": ARMS, "slots": 4}, 422, None, "slots must be an integer in 1..3"),
-        ("/ask", {"arms": ARMS, "slots": 10**400}, 422, None, "slots must be an integer in 1..3"),
+        ("/ask", {"arms": ARMS, "slots": 4}, 422, "slots", "slots must be an integer in 1..3"),
+        ("/ask", {"arms": ARMS, "slots": 10**400}, 422, "slots", "slots must be an integer in 1..3"),
         ("/ask/batch", {"contexts": [None] * 700, "arms": ARMS, "slots": 3}, 422, "slots", "got 3 x 700"),
         ("/tell", {"id": slate["id"], "rewards": {"other": 1.0}}, 404, "id", "arm 'other' is not in slate"),
         ("/tell", {"id": slate["id"] + 1, "rewards": {arm: 1.0}}, 404, "id", "there is no slate"),

@@ -208,6 +208,64 @@ def test_paths_and_methods_that_do_not_exist(refused):
         assert refused(405, path, b"", method=method)["error"].startswith(method)
 
 
+def test_a_path_without_posts_is_refused_as_such_whatever_the_content_type(refused):
+    for headers in ({}, {"Content-Type": "text/plain"}, {**JSON, "Content-Encoding": "gzip"}):
+        for path in ("/status", "/health", "/docs", "/"):
+            assert refused(405, path, b"x", headers=headers)["error"] == f"POST is not for {path}"
+        refused(404, "/nothing", b"x", headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/arms", "DELETE, GET, POST"),
+        ("/ask", "POST"),
+        ("/status", "GET"),
+        ("/", "GET"),
+        ("/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_allow_names_all_methods_of_a_path(service, path, methods):
+    for method in ("OPTIONS", "PUT", "PATCH"):
+        answer = service.request(method, path)
+        assert answer.status_code == 405
+        assert answer.headers.get_list("allow") == [methods]
+
+
+FEW = {"sku-1": [1.0, 0.2], "sku-2": [1.0, 0.7, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/ask", {"arms": FEW}, "arms.sku-1"),
+        ("/ask", {"arms": {'it\'s "it"': [1.0]}}, 'arms.it\'s "it"'),
+        ("/ask", {"arms": {**ARMS, "far": [1e200, 0.0, 0.0]}}, "arms.far"),
+        ("/ask", {"arms": ARMS, "context": [1.0]}, "arms.sku-1"),
+        ("/ask", {"arms": ARMS, "context": [1e200]}, "context"),
+        ("/ask", {"arms": ARMS, "costs": {"sku-3": 1.0}}, "costs.sku-3"),
+        ("/ask", {"arms": ARMS, "costs": {"sku-2": 1e200}}, "costs.sku-2"),
+        ("/ask", {"arms": ARMS, "slots": 3}, "slots"),
+        ("/ask", {"names": ["nobody"]}, "names.0"),
+        ("/ask/batch", {"arms": FEW, "contexts": [None, None]}, "arms.sku-1"),
+        ("/ask/batch", {"arms": {"a": [1.0]}, "contexts": [[1.0, 2.0], [1.0]]}, "contexts"),
+        ("/ask/batch", {"arms": {"a": [1.0]}, "contexts": [[1.0, 2.0], [1.0, 1e200]]}, "contexts.1"),
+        ("/arms", {"arms": {"new": [1.0, 0.2, 0.3, 0.4]}}, "arms.new"),
+        ("/tell", {"id": 1, "reward": 1e200}, "reward"),
+        ("/tell/batch", {"rewards": [{"id": 1, "reward": 0.5}, {"id": 7, "reward": 1e200}]}, "rewards.1.reward"),
+    ],
+)
+def test_the_field_is_named_of_what_only_the_agent_can_refuse(refused, path, body, field):
+    assert refused(422, path, body)["field"] == field
+
+
+def test_features_of_the_catalogue_and_a_context_that_does_not_fit(service):
+    service.post("/arms", json={"arms": {"sku-9": [1.0, 0.2, 0.1]}})
+    answer = service.post("/ask", json={"names": ["sku-9"], "context": [1.0]})
+    service.delete("/arms", params={"name": "sku-9"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "context")
+
+
 NAMES = [
     "'; DROP TABLE decisions; --",
     '" OR 1=1 --',

@@ -26,7 +26,7 @@ from adadim.core.codec import finite_or_none
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
 from adadim.serve.gate import Gate, Metrics
-from adadim.serve.messages import Refusal, field_name
+from adadim.serve.messages import Refusal, field_name, named_field
 from adadim.serve.page import Watch, live_page, model_overview, reference_page
 from adadim.serve.settings import Settings
 
@@ -330,11 +330,15 @@ class Call:
 
     async def __call__(self, body: bytes) -> Response:
         """The answer to the client, also if there is an error."""
+        content = None
         try:
-            answer = await self._function(self._validate(self._content(body)))
+            content = self._content(body)
+            answer = await self._function(self._validate(content))
             return Response(answer.model_dump_json(), media_type="application/json")
         except Exception as error:
             refusal = _as_refusal("POST", self.path, error)
+            if refusal.field is None and refusal.status_code == 422 and isinstance(content, dict):
+                refusal.field = named_field(refusal.detail, content)
             if refusal.status_code == 500:
                 logger.exception("POST %s", self.path)
             return refusal.response()
@@ -372,7 +376,12 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _as_refusal(request.method, request.url.path, error).response()
+    refusal = _as_refusal(request.method, request.url.path, error)
+    if refusal.status_code == 405:  # Starlette names the methods of one route, and a path may have several
+        routes = [route for route in request.app.routes if getattr(route, "path", None) == request.url.path]
+        methods = sorted(set().union(*(getattr(route, "methods", None) or () for route in routes)))
+        refusal.headers = {**(refusal.headers or {}), "Allow": ", ".join(methods)}
+    return refusal.response()
 
 
 def _as_refusal(method: str, path: str, error: Exception) -> Refusal:

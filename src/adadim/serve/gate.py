@@ -106,12 +106,8 @@ class Gate:
             raise Refusal(429, reason, headers={"Retry-After": str(math.ceil(wait))})
         headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # the first of each name counts
         self._check_caller(scope["path"], headers)
-        if scope["method"] == "POST" and headers.get(b"content-type") != b"application/json":
-            content_type = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-            if content_type != "application/json":
-                raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise Refusal(415, "the body must not be compressed")
+        if scope["method"] == "POST" and scope["path"] in self.posts:  # elsewhere no body would do: 404 or 405
+            _check_type(headers)
         try:
             async with asyncio.timeout(self.settings.request_timeout):
                 return await self._read_body(headers.get(b"content-length", b"0"), receive)
@@ -237,6 +233,15 @@ class Metrics:
         for name, meaning in AGENT_GAUGES.items():
             add(name, "gauge", meaning, {"": numbers[name]})
         return "\n".join(lines) + "\n"
+
+
+def _check_type(headers: Mapping[bytes, bytes]) -> None:
+    if headers.get(b"content-type") != b"application/json":
+        content_type = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        if content_type != "application/json":
+            raise Refusal(415, f"the content type must be application/json, got {content_type!r}")
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise Refusal(415, "the body must not be compressed")
 
 
 @lru_cache(maxsize=64)

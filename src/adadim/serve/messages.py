@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -245,6 +246,28 @@ def field_name(location: Iterable[Any]) -> str | None:
         steps = steps[1:]
     text = ".".join(str(step) for step in steps if step != "[key]")
     return text.encode("utf-8", "replace").decode() or None
+
+
+def named_field(reason: str, content: Mapping[str, Any]) -> str | None:
+    """Where in a body the value is that a reason of the agent begins with: "features of 'sku-1' must" is arms.sku-1."""
+    starts = {"arms": ("features of {!r} ",), "costs": ("cost of {!r} ", "costs name {!r},")}
+    for field, patterns in starts.items():
+        part = content.get(field)
+        for name in part if isinstance(part, dict) else ():
+            if any(reason.startswith(pattern.format(name)) for pattern in patterns):
+                return field_name((field, name))
+    for at, name in enumerate(content.get("names") or ()):
+        if reason.startswith(f"arm {name!r} "):
+            return f"names.{at}"
+    for at, answer in enumerate(content["rewards"] if isinstance(content.get("rewards"), list) else ()):
+        if reason.startswith(f"reward of decision {answer.get('id')} "):
+            return f"rewards.{at}.reward"
+    if match := re.match(r"context (\d+) ", reason):
+        return f"contexts.{int(match[1]) - 1}" if "contexts" in content else "context"
+    if reason.startswith("features of "):  # of an arm of the catalogue: too many or too few in the context, then
+        return next((field for field in ("context", "contexts", "names") if content.get(field) is not None), None)
+    word = reason.partition(" ")[0]
+    return word if content.get(word) is not None else None
 
 
 def _cut(text: str) -> str:
