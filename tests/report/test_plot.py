@@ -110,6 +110,15 @@ def test_a_single_problem_and_other_instances(outcomes):
     )
 
 
+def test_features_that_come_with_the_round_and_clicks():
+    instance = adadim.instances.contexts(arms=5, dim=4, intrinsic_dim=2, horizon=30, replications=range(2))
+    contexts = adadim.simulate(adadim.recommended(instance.problem), instance)
+    clicks = adadim.Instance(np.eye(2), means=[0.9, 0.1], rewards="bernoulli", horizon=50, delay=3)
+    late = adadim.simulate(adadim.LinUCB(), clicks)
+    assert [len(repr(one).splitlines()) for one in (contexts, late)] == [5, 5]
+    assert adadim.plot({"contexts": contexts, "late": late}).get_suptitle().startswith("mean over 1 to 2 replications")
+
+
 def test_what_is_no_outcome_is_refused(outcomes):
     for wrong in (3, None, {}, list(outcomes.values())):
         assert_refuses(
@@ -130,6 +139,21 @@ def test_the_text_of_an_outcome(outcomes):
         f"  regret: {final.mean():.4g} (std {final.std(ddof=1):.3g} over 5 replications) after the last round",
         "  see: times, regret (5, 10), pulls (5, 20), final, learner, plot(), to_polars(), to_pandas()",
     ]
+
+
+def test_the_text_of_a_replay():
+    rng = np.random.default_rng(0)
+    frame = {"drug": rng.integers(2, size=200), "better": rng.random(200)}
+    trial = adadim.instances.table(frame, reward="better", arm="drug", features=[], replications=range(3))
+    found = adadim.simulate(adadim.LinUCB(radius=0.5), trial)
+    low, high = found.matched.min(), found.matched.max()
+    assert repr(found).splitlines() == [
+        "Replay of LinUCB(radius=0.5)",
+        f"  rows: 200, of which {low} to {high} had the arm it chose",
+        f"  mean reward of these: {found.mean.mean():.4g} (std {found.mean.std(ddof=1):.3g} over 3 replications)",
+        "  see: mean, matched, times, rewards, matches, pulls, learner",
+    ]
+    assert_refuses(TypeError, "but 'trial' is of type Replay", adadim.plot, {"trial": found})
 
 
 def test_the_text_is_short_whatever_the_policy(instance):

@@ -205,6 +205,16 @@ def test_copying_by_the_command(working_folder, database):
     refused("copy", "shop.db", url, message="which agent of")
 
 
+def test_one_command_makes_an_agent_of_a_database(working_folder, database, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
+    call = ["serve", database.url, "--name", f"n{uuid.uuid4().hex}", "--port", 0]
+    assert adadim_(*call, "--arm", "price,size")[0].startswith("made postgresql://")
+    assert adadim_(*call, "--arm", "price,size")[0].startswith("serving postgresql://")
+    refused(
+        *call, "--arm", "price", message=r"exists with other settings: arm is \['price', 'size'\] there, \['price'\]"
+    )
+
+
 def test_what_cannot_be_served(working_folder, database):
     refused("serve", database.url, message="which agent of postgresql://postgres@/postgres")
     refused("serve", database.url, "--name", "nowhere", message="there is no agent 'nowhere'|no agent was made")

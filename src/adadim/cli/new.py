@@ -51,7 +51,8 @@ def clicked(visitor, article, rng):
     return rng.random() < 0.1 + 0.1 * features["rating"] + 0.6 * liked
 
 
-with adadim.Agent.create("{name}.db", context=CONTEXT, arm=ARM, exist_ok=True) as agent:
+# Of 100 decisions 2 are random: agent.export("log.csv") can then be evaluated, by adadim evaluate log.csv.
+with adadim.Agent.create("{name}.db", context=CONTEXT, arm=ARM, explore=0.02, exist_ok=True) as agent:
     agent.set_arms(CATALOGUE)
     rng = np.random.default_rng(agent.status()["decisions"])  # other visitors in each run
     clicks = []

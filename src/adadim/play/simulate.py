@@ -113,13 +113,12 @@ class Outcome(Tabular):
         return drawn
 
     def __repr__(self) -> str:
-        problem, policy = self.learner.problem, self.learner.policy
-        name = type(self.learner).__name__ if policy is None else text_of(policy, defaults=False)
-        noise = "unknown noise" if problem.noise is None else f"noise {problem.noise:g}"
+        problem = self.learner.problem
+        noise = f"noise {problem.noise:g}" if problem.noise_known else "unknown noise"
         rounds, recorded = int(self.times[-1]), len(self.times)
         when = "each" if recorded == rounds else f"{recorded} of them"
         lines = (
-            f"Outcome of {name if len(name) <= LONGEST_POLICY else name[:LONGEST_POLICY] + ' ...'}",
+            f"Outcome of {_policy_text(self.learner)}",
             f"problem: {problem.arms} arms, {problem.dim} features, {noise}",
             f"rounds: {rounds}, the regret recorded after {when}",
             f"regret: {self._final_text()} after the last round",
@@ -129,16 +128,27 @@ class Outcome(Tabular):
         return "\n  ".join(lines)
 
     def _final_text(self) -> str:
-        final = np.atleast_1d(self.final)
-        deviation = f" (std {final.std(ddof=1):.3g} over {len(final)} replications)" if len(final) > 1 else ""
-        return f"{final.mean():.4g}{deviation}"
+        return _mean_text(np.atleast_1d(self.final))
 
     def _repr_html_(self) -> str:
         policy, rounds = repr(self.learner.policy), int(self.times[-1])
         return html_table("Outcome", {"policy": policy, "rounds": rounds, "regret": self._final_text()})
 
 
-@dataclass(frozen=True, eq=False)
+def _policy_text(learner: Learner) -> str:
+    """The policy of a learner, without what has its default; cut where it is long."""
+    policy = learner.policy
+    text = type(learner).__name__ if policy is None else text_of(policy, defaults=False)
+    return text if len(text) <= LONGEST_POLICY else f"{text[:LONGEST_POLICY]} ..."
+
+
+def _mean_text(values: FloatArray) -> str:
+    """The mean of values, one for each replication, and their standard deviation."""
+    deviation = f" (std {values.std(ddof=1):.3g} over {len(values)} replications)" if len(values) > 1 else ""
+    return f"{values.mean():.4g}{deviation}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Replay:
     """Results of replaying logged choices to a policy.
 
@@ -186,6 +196,16 @@ class Replay:
         """Mean reward of these rows, (R,)."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.rewards[:, -1] / self.matched)
+
+    def __repr__(self) -> str:
+        few, many = int(self.matched.min()), int(self.matched.max())
+        lines = (
+            f"Replay of {_policy_text(self.learner)}",
+            f"rows: {int(self.times[-1])}, of which {few if few == many else f'{few} to {many}'} had the arm it chose",
+            f"mean reward of these: {_mean_text(self.mean)}",
+            "see: mean, matched, times, rewards, matches, pulls, learner",
+        )
+        return "\n  ".join(lines)
 
 
 PolicyLike = Policy | Callable[[Problem], Policy]

@@ -159,10 +159,10 @@ def plot(
         _draw_outcomes(axis, curves, band)
         if len(curves) > 1:
             _add_legend(figure, list(zip(curves, axis.get_lines(), strict=True)))
-        sizes = ("arms", "dim", "horizon", "noise")
-        problems = [{size: getattr(one.learner.problem, size) for size in sizes} for one in curves.values()]
-        replications = [len(one.learner.problem) for one in curves.values()]
-        lines = [_shared_sizes(problems), _shading(replications, band, "replication")]
+        problems = [one.learner.problem for one in curves.values()]
+        sizes = [{"arms": p.arms, "dim": p.dim, "horizon": p.horizon, "noise": p.noise} for p in problems]
+        replications = [len(p) for p in problems]
+        lines = [_shared_sizes(sizes), _shading(replications, band, "replication")]
         if title is None and len(curves) == 1:
             (title,) = curves  # there is no legend
         heading(figure, title, "\n".join(filter(None, lines)))
