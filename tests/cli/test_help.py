@@ -1,13 +1,16 @@
 """What the help says, and what happens to arguments that no command takes."""
 
 import importlib.metadata
+import itertools
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import adadim
 from adadim import cli, study
@@ -168,3 +171,67 @@ def test_policies_marks_the_recommended_one_with_its_settings():
         assert re.search(rf"^ {key} +{re.escape(value)} ", shown, re.MULTILINE)
     assert "adadim.recommended(problem)" in shown
     assert "EvidenceLinUCB()" not in shown
+
+
+def every_command():
+    """All commands by what is typed to call them, groups included."""
+
+    def walk(command, typed):
+        yield typed, command
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*typed, name))
+
+    return dict(walk(typer.main.get_command(cli.app), ()))
+
+
+EVERY_COMMAND = every_command()
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("typed", EVERY_COMMAND, ids=" ".join)
+def test_help_fits_the_terminal(typed, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed, _ = adadim_(*typed, "--help")
+    assert max(map(len, printed.splitlines())) <= width
+    assert "…" not in printed
+    words = set(re.sub(r"[│╭╮╰╯]", " ", printed).split())
+    for parameter in EVERY_COMMAND[typed].params:  # no word of a help text is cut or broken
+        assert set((getattr(parameter, "help", None) or "").replace("\\[", "[").split()) <= words
+    # A line of a paragraph is as long as it can be: it is broken by the terminal, not by the source.
+    lines = [line[1:].rstrip() for line in printed.partition("╭")[0].splitlines()]
+    for line, following in itertools.pairwise(lines):
+        if line and following and not following.startswith(" "):
+            assert len(line) + 1 + len(following.split()[0]) > width - 2, (line, following)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_calls_in_the_help_of_serve_can_be_typed(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed, _ = adadim_("serve", "--help")
+    text = re.sub(r" *\\ *\n +", " ", printed)
+    calls = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl ")]
+    assert [call[1].rpartition("/")[2] for call in calls] == ["arms", "ask", "tell"]
+    for call in calls:
+        assert call[2] == "--json"
+        assert isinstance(json.loads(call[3]), dict)
+
+
+@pytest.mark.parametrize(
+    ("typed", "usage"),
+    [
+        ("reproduce", "WHAT..."),
+        ("policies", "[NAME]"),
+        ("copy", "FROM TO"),
+        ("report", "FOLDER..."),
+        ("serve", "FILE"),
+        ("frontier", ""),
+    ],
+)
+def test_usage(typed, usage):
+    printed, _ = adadim_(typed, "--help")
+    assert re.search(rf"^ Usage: \w+ {typed} \[OPTIONS\] ?{re.escape(usage)} *$", printed, flags=re.MULTILINE)
+
+
+def test_a_figure_that_is_not_there():
+    _, error = adadim_("reproduce", "fig2aa", code=2)
+    assert "Invalid value for 'WHAT': there is no figure or table 'fig2aa'; did you mean 'fig2a'?" in error

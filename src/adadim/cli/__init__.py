@@ -11,7 +11,7 @@ import typer
 import adadim
 from adadim import startup
 from adadim.cli import comparison, data, new, page, paper, serve, studies, tradeoff
-from adadim.cli.kit import as_command
+from adadim.cli.kit import Command, as_command
 
 __all__ = ["app", "main"]
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     help=(
         "Linear bandits whose features are ordered, when it is unknown how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
-        "experiment, draws the regret curves and checks the paper's sentences against them. Everything it computes is "
+        "experiment, draws the regret curves and checks the paper's claims against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
     ),
 )
@@ -54,18 +54,18 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 for _heading, _commands in COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_heading)(as_command(_command))
+        app.command(_name, cls=Command, rich_help_panel=_heading)(as_command(_command))
 
 _studies = typer.Typer(no_args_is_help=True, help="Compare all policies; check what the paper says beyond its figures.")
-_studies.command("regret")(as_command(comparison.regret))
-_studies.command("footnote")(as_command(paper.footnote))
-_studies.command("parameter")(as_command(paper.parameter))
+_studies.command("regret", cls=Command)(as_command(comparison.regret))
+_studies.command("footnote", cls=Command)(as_command(paper.footnote))
+_studies.command("parameter", cls=Command)(as_command(paper.parameter))
 app.add_typer(_studies, name="study", rich_help_panel=PAPER)
 
-_new = typer.Typer(no_args_is_help=True, help="Files to start from.")
-_new.command("agent")(as_command(new.agent))
-_new.command("study")(as_command(new.study))
-_new.command("policy")(as_command(studies.new_policy))
+_new = typer.Typer(no_args_is_help=True, help="Create starter files.")
+_new.command("agent", cls=Command)(as_command(new.agent))
+_new.command("study", cls=Command)(as_command(new.study))
+_new.command("policy", cls=Command)(as_command(studies.new_policy))
 app.add_typer(_new, name="new", rich_help_panel=STUDIES)
 
 

@@ -134,7 +134,7 @@ def evaluate(
         typer.Option("--features", "-f", help="Columns of the covariates, a,b,c: most basic first; by default all."),
     ] = None,
     noise: Annotated[
-        float | None, typer.Option(help="What policies are told of the noise; by default the std.")
+        float | None, typer.Option(help="Noise level given to policies (default: standard deviation of the rewards).")
     ] = None,
     warmup: Annotated[float, typer.Option(help="Share of the log that a policy only learns from.")] = 0.2,
     seed: kit.Seed = 0,

@@ -21,6 +21,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperCommand
+from typer.models import ArgumentInfo
 
 from adadim import study
 from adadim.core.codec import finite_or_none, parse_policy
@@ -56,15 +58,19 @@ Folder = Annotated[
 ]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", help="A Python file with policies or instances of your own. It is executed: trust it."),
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        help="A Python file with policies or instances of your own. The file is executed; use only files you trust.",
+    ),
 ]
 AddedPolicies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
         metavar="NAME[:KEY=VALUE,...]",
-        help="A policy to run: recommended, LinUCB++, LinUCBPlusPlus:beta=0.6, ...; may be repeated. 'adadim policies' "
-        "lists them.",
+        help="A policy to run: recommended, LinUCB++, LinUCB++:beta=0.6, ...; may be repeated. 'adadim policies' lists "
+        "them.",
     ),
 ]
 
@@ -91,9 +97,12 @@ class RunOptions:
         typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
     ] = False
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute again what another source of adadim computed in these folders.")
+        bool, typer.Option("--fresh", help="Compute again what another version of adadim computed in these folders.")
     ] = False
-    keep: Annotated[bool, typer.Option("--keep", help="Use it as it is; by default it is refused.")] = False
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Keep results computed by another version of adadim (by default the run stops)."),
+    ] = False
     quiet: Quiet = False
 
 
@@ -103,6 +112,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, tuple[Any, list[str]]] = {}  # by parameter: the dataclass and the names of its options
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         options = {parameter.name: parameter}
+        for info in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(info, ArgumentInfo) and info.metavar is None:
+                info.metavar = parameter.name.upper()
         if is_dataclass(parameter.annotation):
             group: Any = parameter.annotation
             options = dict(inspect.signature(group, eval_str=True).parameters)
@@ -116,9 +128,27 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         with errors():
             function(**values)
 
+    command.__doc__ = unwrapped(inspect.getdoc(function) or "")
     by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
     return command
+
+
+def unwrapped(text: str) -> str:
+    """A docstring with each paragraph in one line, for the terminal to break; indented ones, code, stay as they are."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(p if p.startswith("    ") else " ".join(p.split("\n")) for p in paragraphs)
+
+
+class Command(TyperCommand):
+    """A command whose usage has its arguments as other programs do: FOLDER, WHAT..., [NAME]."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = [self.options_metavar or ""]
+        for argument in (p for p in self.get_params(ctx) if p.param_type_name == "argument"):
+            name = f"{str(argument.metavar).removesuffix('...')}{'...' if argument.nargs != 1 else ''}"
+            pieces.append(name if argument.required else f"[{name}]")
+        return pieces
 
 
 @contextmanager

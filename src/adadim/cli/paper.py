@@ -18,6 +18,7 @@ from rich.text import Text
 
 from adadim import report
 from adadim.cli import kit
+from adadim.core.checks import suggestion
 from adadim.core.codec import parse_value
 from adadim.core.files import Place, as_place
 from adadim.errors import InvalidValueError, StoreError
@@ -27,7 +28,7 @@ from adadim.experiments.paper.analysis import Verdict
 from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
 from adadim.study import Results, Study, load
 
-What = StrEnum("What", [*FIGURES, "all", *field.TABLES])  # type: ignore[misc]
+WHAT = (*FIGURES, "all", *field.TABLES)
 WhichFigure = StrEnum("WhichFigure", list(FIGURES))  # type: ignore[misc]
 WhichVariant = StrEnum("WhichVariant", ["released", "theory", "both"])
 
@@ -70,10 +71,19 @@ class Variation:
         return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
 
 
+def _known(what: list[str]) -> list[str]:
+    for name in what:
+        if name not in WHAT:
+            raise typer.BadParameter(f"there is no figure or table {name!r}; {suggestion(name, WHAT)}")
+    return what
+
+
 def reproduce(
     what: Annotated[
-        list[What],
-        typer.Argument(help="Figures of the paper, all of them, or tables of other papers.", show_default=False),
+        list[str],
+        typer.Argument(
+            callback=_known, help="Figures of the paper, all of them, or tables of other papers.", show_default=False
+        ),
     ],
     trials: Annotated[
         int | None,
@@ -107,8 +117,8 @@ def reproduce(
     they are about the study as it is. A policy of your own comes from a file:
     'adadim new policy MyPolicy' writes one to start from.
 
-    d3rb24, osom20, albdim21, rb20 and arora21 are experiments of other papers:
-    each number reported is put beside ours, with an interval, a z-score,
+    WHAT is fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all, or d3rb24, osom20, albdim21, rb20 or arora21, which are
+    experiments of other papers: each number reported is put beside ours, with an interval, a z-score,
     a verdict, and what it really measured where that is known.
 
     Example: adadim reproduce fig2a fig2b --trials 20

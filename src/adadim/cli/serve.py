@@ -150,7 +150,8 @@ def serve(
     Later adadim serve shop.db is enough; an agent in a database is adadim serve postgresql://user@host/db --name shop.
     Give it arms to choose from, ask for a decision, and report its reward:
 
-        curl http://127.0.0.1:8000/arms --json '{"arms": {"red": \[1, 0.5], "blue": \[0, 0.1]}}'
+        curl http://127.0.0.1:8000/arms \
+            --json '{"arms": {"red": \[1, 0.5], "blue": \[0, 0.1]}}'
 
         curl http://127.0.0.1:8000/ask --json '{"context": \[0.5, 1]}'
 
@@ -213,12 +214,12 @@ def backup(
     source: Annotated[Path, typer.Argument(metavar="FROM", help="File of the agent.", show_default=False)],
     copy: Annotated[Path, typer.Argument(metavar="TO", help="File to make; must not be there.", show_default=False)],
 ) -> None:
-    """Copy the file of an agent, also while it is asked, told and served.
+    """Back up an agent's file, even while it is in use.
 
     The copy is the agent as it was at one moment, and an agent like any other: Agent.open and adadim serve take it. It
     is checked before it gets its name, so that a file of that name is complete.
 
-        adadim backup shop.db backups/shop-2024-05-01.db
+    Example: adadim backup shop.db backups/shop-2024-05-01.db
     """
     decisions = backup_file(source, copy)
     kit.say(f"{copy}: {decisions:,} decisions, {copy.stat().st_size / 1e6:.1f} MB, checked")

@@ -125,11 +125,10 @@ def run(
 
 
 def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
-    """Tell how far a study in a results folder has come, and which source of adadim computed it.
+    """Show the progress of a study in a results folder, and which source of adadim computed it.
 
-    Given a folder made by [bold]reproduce[/bold], tells of every study in it. The source is a digest of the files that
-    can change a number.
-    The exit code is 0 if nothing is missing, else 1.
+    Given a folder made by [bold]reproduce[/bold], it shows every study in it. The source is a digest of the files that
+    can change a number. The exit code is 0 if nothing is missing, else 1.
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
@@ -186,7 +185,7 @@ def export(
 def list_policies(
     name: Annotated[
         str | None,
-        typer.Argument(help="One policy to show whole: LinUCB, recommended, LinUCB++, ...", show_default=False),
+        typer.Argument(help="Show one policy in detail: LinUCB, recommended, LinUCB++, ...", show_default=False),
     ] = None,
     as_json: kit.AsJson = False,
 ) -> None:

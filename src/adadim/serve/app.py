@@ -230,7 +230,8 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
     async def tell(body: messages.Tell) -> messages.Told:
         """Report the reward of a decision. Telling it twice is harmless, telling something else is refused.
 
-        Of a slate, rewards in the place of reward: by arm, all or none; the others can be told later.
+        For a slate send `rewards` (by arm) instead of `reward`; either all of them are accepted or none. Missing
+        arms can be reported later.
         """
         return messages.Told(told=await agent.tell([body.answer()]))
 

@@ -291,7 +291,7 @@ function build() {
     open();
     contents.append(fold);
   }
-  document.getElementById("made").append(element("p", {}, "This page holds all it shows and loads nothing. Made on: " + DATA.machine.map(([name, value]) => `${name} ${value}`).join("; ") + "."));
+  document.getElementById("made").append(element("p", {}, "Self-contained page; nothing is loaded from the network. Created with: " + DATA.machine.map(([name, value]) => `${name} ${value}`).join("; ") + "."));
   studies.forEach((study) => study.draw());
 }
 
