@@ -1,6 +1,8 @@
 """The skeleton of a policy: it runs, behaves like every other policy, and overwrites nothing."""
 
 import copy
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -36,9 +38,8 @@ def test_the_skeleton_keeps_the_rules_of_policies(made):
     for r in REPLICATIONS:
         assert play(policy, instance([r]))[r] == together[r]
     learner = policy.start(adadim.Problem(np.eye(4), horizon=HORIZON, noise=0.1), seed=1)
-    first, second = learner.ask(), learner.ask()
-    learner.tell(second, 0.1)
-    learner.tell(first, 0.2)
+    for reward in (0.1, 0.2):
+        learner.tell(learner.ask(), reward)
     learner.learn([0, 1], [0.3, 0.4])
     twin = copy.deepcopy(learner)
     for _ in range(10):
@@ -53,6 +54,37 @@ def test_the_skeleton_is_formatted_and_commented(made):
     assert max(map(len, text.splitlines())) <= 120
     assert made.__doc__.startswith("Pull the arm")
     assert "adadim reproduce fig2a --trials 4 --plugin my_lin_ucb.py --policy MyLinUCB" in text
+
+
+def test_the_skeleton_has_the_interface_of_the_tutorial(made):
+    """The page that names `adadim new policy`, and the example on it."""
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "your-policy.md").read_text(encoding="utf-8")
+    assert "adadim new policy" in page
+    text = Path("my_lin_ucb.py").read_text()
+    for line in re.findall(r"^    def .*:$|^from .*|^import .*", text, flags=re.MULTILINE):
+        assert line in page
+    assert "docs/tutorials/your-policy.md" in text
+
+
+def test_the_skeleton_has_no_path_of_this_machine(monkeypatch):
+    out = Path("deep", "mine.py").absolute()
+    out.parent.mkdir()
+    monkeypatch.setattr(sys, "argv", [str(Path("venv/bin/adadim").absolute())])
+    adadim_("new", "policy", "Mine", "--out", out)
+    adadim_("new", "policy", "Other", "--out", "deep/other.py")
+    assert str(Path.cwd()) not in out.read_text() + Path("deep/other.py").read_text()
+    assert "adadim reproduce fig2a --trials 4 --plugin mine.py --policy Mine\n" in out.read_text()
+    assert (
+        "    adadim reproduce fig2a --trials 4 --plugin deep/other.py --policy Other\n"
+        in Path("deep/other.py").read_text()
+    )
+
+
+def test_the_skeleton_does_what_it_says(made):
+    learner = made(width=0.5).start(adadim.Problem(np.eye(3), horizon=20))
+    learner.learn([0, 0, 1, 1, 1, 1, 2], [0.4, 0.2, 0.5, 0.5, 0.5, 0.5, 0.0])
+    scores = {0: 0.3 + 0.5 / 2**0.5, 1: 0.5 + 0.5 / 2, 2: 0.5}
+    assert learner.select() == max(scores, key=scores.get)
 
 
 def test_nothing_is_overwritten(made):

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,10 @@ def test_reproduction_and_comparison(monkeypatch):
     listed = [(group, claim, *pair) for group, claim, pairs in claims["claims"] for pair in pairs]
     assert sorted(listed) == sorted((v.figure, v.claim, v.variant, v.verdict) for v in expected)
     assert len(claims["claims"]) == len(expected) / 2  # both variants of a claim in one line
-    assert claims["text"][0].startswith(f"{len(expected)} verdicts: ")
+    counts = Counter(v.verdict for v in expected)
+    words = {"holds": ("holds", "hold"), "does not hold": ("does not", "do not"), "undecided": ("undecided",) * 2}
+    tally = ", ".join(f"{count} {words[verdict][count > 1]}" for verdict, count in counts.most_common())
+    assert claims["text"][0] == f"{len(expected)} verdicts on {len(expected) // 2} claims: {tally}."
     assert heat["policies"] == ["oracle", "linucb++", "random"]
     assert heat["ratios"][0][0][0][0] == 1.0
     assert len(summary["rows"]) == 6

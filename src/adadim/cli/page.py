@@ -25,6 +25,11 @@ VERDICTS = {
     "does not hold": "the interval lies below 0: the data contradict the sentence.",
     "undecided": "the interval contains 0, or there are fewer than 6 trials: more trials would tell.",
 }
+TALLIED = {  # of one claim, and of several
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not", "do not"),
+    "undecided": ("undecided", "undecided"),
+}
 CLAIM_COLUMNS = {
     "figure": Column("figure", "figure of the paper that the claim is about"),
     "claim": Column("claim", "the paper's sentence, in our words"),
@@ -112,7 +117,8 @@ def _claims(studies: Sequence[Results]) -> list[Claims]:
     verdicts = paper.claims([results for results in studies if paper.unvaried(results)])
     if not verdicts:
         return []
-    tally = ", ".join(f"{word} {count}" for word, count in Counter(v.verdict for v in verdicts).most_common())
+    counts = Counter(v.verdict for v in verdicts).most_common()
+    tally = ", ".join(f"{count} {TALLIED[verdict][count > 1]}" for verdict, count in counts)
     listed: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for v in verdicts:
         listed.setdefault((v.figure, v.claim), []).append((v.variant, v.verdict))
@@ -128,7 +134,8 @@ def _claims(studies: Sequence[Results]) -> list[Claims]:
     columns = list(CLAIM_COLUMNS.values())
     statistics = Table("The statistics behind the verdicts", text, columns, cells, "verdict", VERDICTS)
     claims = [(*key, cases) for key, cases in listed.items()]
-    return [Claims("The paper's claims", [f"{len(verdicts)} verdicts: {tally}."], claims, statistics)]
+    many = f"{f'{len(verdicts)} verdicts on ' if len(verdicts) > len(claims) else ''}{len(claims)} claims"
+    return [Claims("The paper's claims", [f"{many}: {tally}."], claims, statistics)]
 
 
 def _comparison(studies: Sequence[Results]) -> list[Table | HeatMap]:

@@ -32,15 +32,18 @@ WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
 SKELETON = '''"""A policy of your own.
 
-    {adadim} reproduce fig2a --trials 4 --plugin {file} --policy {name}
-    {adadim} reproduce fig2a --trials 4 --plugin {file} --policy {name}:width=0.5
+    adadim reproduce fig2a --trials 4 --plugin {file} --policy {name}
+    adadim reproduce fig2a --trials 4 --plugin {file} --policy {name}:width=0.5
 
-What a study may vary is a field of the dataclass; what changes while it plays is in the learner. Arrays have the
-replications first: `rows` says which of them a call is about, `rows.of(array)` reads their part of an array, and
-`rows.add` and `rows.put` write it.
+What a study may vary is a field of the dataclass; what changes while it plays is in the learner, which is written for
+one replication, with plain numbers: `adadim.Single` lifts it to many. docs/tutorials/your-policy.md explains it, and
+leads on to policies written on arrays, which are faster.
 """
 
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 import adadim
 
@@ -52,26 +55,25 @@ class {name}(adadim.Policy):
     width: float = 0.5
 
     def learner(self, problem, streams):
-        return {name}Learner(self, problem, streams)
+        return adadim.Single(partial({name}Learner, self)).learner(problem, streams)
 
 
-class {name}Learner(adadim.Learner):
-    def __init__(self, policy, problem, streams):
-        super().__init__(problem, streams)
-        self.policy = policy
-        # problem.actions.base is (replications, arms, features); problem.noise and problem.horizon are known too.
-        self.pulls, self.sums = self.zeros(problem.arms), self.zeros(problem.arms)  # (replications, arms)
+class {name}Learner:
+    def __init__(self, policy, problem, rng):
+        # problem.features is (arms, features); problem.noise and problem.horizon are there too, None if unknown.
+        self.width, self.rng = policy.width, rng
+        self.pulls, self.sums = np.zeros(len(problem.features)), np.zeros(len(problem.features))
 
-    def choose(self, rows):
-        """The arm of each replication in `rows`, and what `absorb` must know of the choice: here nothing."""
-        pulls = rows.of(self.pulls).clip(1.0)
-        scores = rows.of(self.sums) / pulls + self.policy.width / pulls**0.5
-        return self.largest(scores, rows), {{}}
+    def select(self):
+        """The arm to pull. All randomness comes from the generator given, so that a replication can be repeated."""
+        pulls = self.pulls.clip(1.0)
+        scores = self.sums / pulls + self.width / pulls**0.5
+        return int(self.rng.choice(np.flatnonzero(scores == scores.max())))
 
-    def absorb(self, arms, rewards, rows, memo):
-        """Learn from the rewards of these arms."""
-        rows.add(self.pulls, arms, 1.0)
-        rows.add(self.sums, arms, rewards)
+    def update(self, arm, reward):
+        """Learn from the reward of an arm."""
+        self.pulls[arm] += 1
+        self.sums[arm] += reward
 '''
 
 
@@ -333,6 +335,6 @@ def new_policy(
         raise InvalidValueError(f"--out must end in .py, got {file}")
     if file.exists():
         raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
-    text = SKELETON.format(name=name, file=file.as_posix(), adadim=kit.typed_as())
+    text = SKELETON.format(name=name, file=file.name if file.is_absolute() else file.as_posix())
     kit.print_written([write_atomic(file, text.encode())])
     typer.echo(f"Try it: {kit.typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")
