@@ -24,6 +24,7 @@ __all__ = [
     "Schedule",
     "confidence_radius",
     "dominates",
+    "frontier",
     "hardness",
     "linucbpp_bound_order",
     "lower_bound_family",
@@ -156,6 +157,21 @@ def pareto_rate(alpha: F, beta: float) -> F:
     array([0.75, 0.75, 1.  ])
     """
     return rate_lower_bound(alpha, _checked_beta(beta))
+
+
+def frontier(alpha: F, beta: float | None = None) -> F:
+    """Rate on the Pareto frontier at hardness ``alpha``, for a policy that is not told alpha.
+
+    With ``beta`` it is `pareto_rate`, that of one policy for all alphas. Without, it is the least over all betas, which
+    beta = (1 + alpha)/2 attains: the rate of a policy that is told alpha, `nonadaptive_rate`. No single beta attains it
+    at more than one alpha.
+
+    Examples
+    --------
+    >>> frontier(0.3, beta=0.5), frontier(0.3, beta=0.75), frontier(0.3)
+    (0.8, 0.75, 0.65)
+    """
+    return nonadaptive_rate(alpha) if beta is None else pareto_rate(alpha, beta)
 
 
 def rate_lower_bound(alpha: F, rate_at_zero: float) -> F:

@@ -73,8 +73,9 @@ def test_a_study_is_written_with_kinds(name):
     ("written", "kind"),
     [
         ("recommended", "EvidenceLinUCB"),
-        ("LinUCB++:beta=0.6", "LinUCBPlusPlus"),
-        ("LinUCB++(beta=0.6)", "LinUCBPlusPlus"),
+        ("LinUCB++:beta=0.6", "ReleasedLinUCBPlusPlus"),  # that of the study, which is the released variant
+        ("LinUCB++(beta=0.6)", "ReleasedLinUCBPlusPlus"),
+        ("LinUCBPlusPlus(beta=0.6)", "LinUCBPlusPlus"),
         ("LinUCB++ with Corral", "LinUCBPlusPlusCorral"),
         ("LinUCB Oracle", "LinUCB"),
     ],

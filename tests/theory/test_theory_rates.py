@@ -103,3 +103,11 @@ def test_recommended_beta_is_a_legal_beta(alpha_hat, beta):
     found = theory.recommended_beta(alpha_hat)
     assert found == pytest.approx(beta)
     assert theory.schedule(2500, found, 600).p == math.ceil(found * math.log2(2500))
+
+
+def test_the_frontier_is_the_least_over_all_betas():
+    alphas, betas = np.linspace(0, 0.99, 34), np.linspace(0.5, 1, 2001)[:-1]
+    rates = np.array([theory.frontier(alphas, beta) for beta in betas])
+    np.testing.assert_allclose(rates.min(axis=0), theory.frontier(alphas), atol=3e-4)
+    assert (rates >= theory.frontier(alphas) - 1e-15).all()
+    assert theory.frontier(0.3, beta=0.75) == theory.pareto_rate(0.3, beta=0.75)

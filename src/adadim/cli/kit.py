@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import StrEnum
@@ -197,11 +198,16 @@ def band_of(choice: WhichBand) -> Band:
 
 
 def run_study(
-    plan: study.Study, folder: Place, how: RunOptions, batch: int | None = None, client: Any = None
+    plan: study.Study,
+    folder: Place,
+    how: RunOptions,
+    batch: int | None = None,
+    client: Any = None,
+    reuse: Iterable[Place] = (),
 ) -> study.Results:
     """Run what is missing of a study, with a bar of rounds and the time left on a terminal."""
     options: dict[str, Any] = {"device": how.device, "cluster": client or how.cluster, "shared": how.shared}
-    options |= {"fresh": how.fresh, "keep": how.keep}
+    options |= {"fresh": how.fresh, "keep": how.keep, "reuse": reuse}
     with warnings_as_lines():
         return study.run(plan, folder, how.jobs, batch, progress=not how.quiet, **options)
 
@@ -209,7 +215,10 @@ def run_study(
 def run_studies(
     plans: Iterable[study.Study], out: Place, how: RunOptions, batch: int | None = None
 ) -> Iterator[study.Results]:
-    """Run each study in a folder of its name, one after the other; they share one client of a cluster."""
+    """Run each study in a folder of its name, one after the other; they share one client of a cluster.
+
+    What another study in `out` has computed of the same is used.
+    """
     clients: Any = nullcontext()
     if how.cluster is not None:
         from adadim.study.cluster import connected
@@ -217,7 +226,9 @@ def run_studies(
         clients = connected(how.cluster)
     with clients as client:
         for plan in plans:
-            yield run_study(plan, out / plan.name, how, batch, client)
+            there = sorted(names(out, StoreError)) if is_folder(out, StoreError) else []
+            others = [out / name for name in there if name != plan.name and exists(out / name / MANIFEST, StoreError)]
+            yield run_study(plan, out / plan.name, how, batch, client, others)
 
 
 @contextmanager
@@ -299,22 +310,44 @@ def typed_as() -> str:
 
 def summary_table(results: study.Results) -> Table:
     """Regret after the last round, a row per instance and policy."""
-    headings = ("instance", "policy", "trials", "mean regret", "std")
-    table = Table(*headings, title=Text(f"{results.name}: regret after the last round, in units of the reward"))
-    for instance, policy in results.cells():
-        final = results.final(instance, policy)
-        spread = f"{final.std(ddof=1):.3g}" if len(final) > 1 else "-"
-        table.add_row(Text(instance), Text(policy), str(len(final)), f"{final.mean():.4g}", spread)
+    table = Table(title=Text(f"{results.name}: regret after the last round, in units of the reward"))
+    for heading in ("instance", "policy"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("trials", "mean regret", "std"):
+        table.add_column(heading, justify="right")
+    finals = {cell: results.final(*cell) for cell in results.cells()}
+    means = aligned([final.mean() for final in finals.values()])
+    spreads = aligned([final.std(ddof=1) if len(final) > 1 else math.nan for final in finals.values()])
+    for ((instance, policy), final), mean, spread in zip(finals.items(), means, spreads, strict=True):
+        table.add_row(Text(instance), Text(policy), str(len(final)), mean, spread)
     return table
 
 
+def aligned(values: Iterable[float], digits: int = 3) -> list[str]:
+    """Numbers with as many decimals each, so that they line up: so many digits of the smallest, two more in all."""
+    listed = [float(value) for value in values]
+    sizes = [math.floor(math.log10(abs(x))) for x in listed if math.isfinite(x) and x != 0] or [0]
+    decimals = max(0, min(digits - 1 - min(sizes), digits + 1 - max(sizes)))
+    return [f"{x:.{decimals}f}" if math.isfinite(x) else "-" for x in listed]
+
+
 def compact_table(
-    title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], wraps: str, least: int = 0
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    wraps: str,
+    least: int = 0,
+    numbers: Collection[str] = (),
 ) -> Table:
-    """A table of texts, narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines."""
+    """A table of texts, narrow enough for 80 columns: only the column `wraps`, at least so wide, may break lines.
+
+    The columns called `numbers` are flush right.
+    """
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        table.add_column(heading, no_wrap=heading != wraps, min_width=least if heading == wraps else None)
+        width = least if heading == wraps else None
+        justify: Any = "right" if heading in numbers else "left"
+        table.add_column(heading, no_wrap=heading != wraps, min_width=width, justify=justify)
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +20,24 @@ from rich.text import Text
 from adadim import report
 from adadim.cli import kit
 from adadim.core.checks import suggestion
-from adadim.core.codec import parse_value
+from adadim.core.codec import parse_policy, parse_value
 from adadim.core.files import Place, as_place
 from adadim.errors import InvalidValueError, StoreError
 from adadim.experiments import field
 from adadim.experiments.paper import analysis, plan
 from adadim.experiments.paper.analysis import Verdict
-from adadim.experiments.paper.plan import EXPERIMENT, FIGURES, HORIZON, PAPER_TRIALS, VARIANTS, Variant, study_name
-from adadim.study import Results, Study, load
+from adadim.experiments.paper.plan import (
+    EXPERIMENT,
+    FIGURES,
+    HORIZON,
+    LABELS,
+    PAPER_TRIALS,
+    VARIANTS,
+    Variant,
+    study_name,
+)
+from adadim.policies.names import letters_of, with_kind
+from adadim.study import Results, Study, load, policy_kinds
 
 WHAT = (*FIGURES, "all", *field.TABLES)
 WhichFigure = StrEnum("WhichFigure", list(FIGURES))  # type: ignore[misc]
@@ -65,10 +76,26 @@ class Variation:
         """The studies behind figures, varied if anything is to be changed."""
         if self.plugin and not self.policy:
             raise InvalidValueError(f"--plugin {self.plugin[0]}: say with --policy which of its policies to run")
-        plugins = kit.load_plugins(self.plugin)
-        changes, policies = _changes(self.settings), kit.read_policies(self.policy, plugins)
+        plugins, changes = kit.load_plugins(self.plugin), _changes(self.settings)
         plans = [plan.study(figure, v, trials, seed) for figure in figures for v in _variants(self.variant)]
-        return [plan.vary(study, changes, policies, plugins) for study in plans] if changes or policies else plans
+        if not changes and not self.policy:
+            return plans
+        return [plan.vary(study, changes, self._added(study, plugins), plugins) for study in plans]
+
+    def _added(self, study: Study, plugins: dict[str, Any]) -> dict[str, Any]:
+        """Policies to add, by what was typed; a name that the study has for one of its own means that, changed."""
+        added, kinds = kit.read_policies(self.policy, plugins), policy_kinds(plugins)
+        for text in added:
+            table = parse_policy(text)
+            if table["kind"] not in kinds and (key := _own_policy(text)) is not None:
+                changes = {name: value for name, value in with_kind(table, kinds).items() if name != "kind"}
+                added[text] = {**study.policies[key], **changes}
+        return added
+
+    def typed(self) -> str:
+        """The options that vary the studies, as they were typed."""
+        parts = [("--set", self.settings), ("--policy", self.policy), ("--plugin", self.plugin)]
+        return "".join(f" {option} {shlex.quote(str(value))}" for option, values in parts for value in values or ())
 
 
 def _known(what: list[str]) -> list[str]:
@@ -138,7 +165,8 @@ def reproduce(
                 kit.print_written(paths)
                 if _varied(plans[0]):
                     kit.stdout().print(kit.summary_table(results))
-        _judge_figures(plans, out, how.quiet)
+                    _explain_names(results, variation.policy or ())
+        _judge_figures(plans, out, variation, how.quiet)
     if tables:
         plans = [field.study(name, trials, seed, horizon) for name in tables]
         # Tables of other papers are computed on the CPU, whatever the device.
@@ -231,10 +259,11 @@ def footnote(
     for v, line in points.items():
         title = f"LinUCB++ at both betas, {v}, {line[0].trials} trials"
         rows = []
-        for p in line:
-            numbers = (str(p.horizon), str(p.dim), str(p.intrinsic_dim), f"{p.half:.4g}", f"{p.footnote:.4g}")
-            rows.append([*numbers, f"{p.ratio:.3g}", f"{p.low:.3g} to {p.high:.3g}"])
-        kit.stdout().print(kit.compact_table(title, headings, rows, wraps="T", least=5))
+        halves, others = (kit.aligned(getattr(p, name) for p in line) for name in ("half", "footnote"))
+        for p, half, other in zip(line, halves, others, strict=True):
+            numbers = (str(p.horizon), str(p.dim), str(p.intrinsic_dim), half, other)
+            rows.append([*numbers, f"{p.ratio:.2f}", f"{p.low:.2f} to {p.high:.2f}"])
+        kit.stdout().print(kit.compact_table(title, headings, rows, wraps="T", least=5, numbers=headings[:-1]))
         where = ", ".join(f"{name} line: T = {value:.2g}" for name, value in crossings[v].items())
         kit.say(f"{v}: the footnote's beta would overtake at ({where})")
     _say_verdicts(verdicts)
@@ -297,7 +326,27 @@ def _results(folder: str | Place) -> list[Results]:
     return [results for results in stored if plan.unvaried(results)]
 
 
-def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
+def _own_policy(text: str) -> str | None:
+    """The name that the paper's studies have for the policy of this name, as typed: "LinUCB++ 0.6" is linucb++."""
+    letters = letters_of(re.sub(r"\s+[\d.]+$", "", parse_policy(text)["kind"]))
+    return next((key for key, label in LABELS.items() if letters in (letters_of(key), letters_of(label))), None)
+
+
+def _explain_names(results: Results, added: Sequence[str]) -> None:
+    """Say what an added policy is where the study has one of its own under nearly the same name."""
+    for text in added:
+        kind, key = parse_policy(text)["kind"], _own_policy(text)
+        if key is None:
+            continue
+        own = f"{key} ({results.study['policies'][key]['kind']}, {results.labels['variant']})"
+        if kind not in policy_kinds():
+            kit.say(f"{text} is the study's {own} with what you changed.")
+        elif results.labels["variant"] == "released":  # in the other variant they are the same
+            instead = shlex.quote(text.replace(kind, key, 1))
+            kit.say(f"{text} follows the paper's text, unlike the study's {own}; to vary that: --policy {instead}")
+
+
+def _judge_figures(plans: Sequence[Study], out: Place, variation: Variation, quiet: bool) -> None:
     """Judge the paper's claims on its studies in a folder, unless those just run are varied; then suggest commands."""
     verdicts: list[Verdict] = []
     if not _varied(plans[0]):
@@ -310,28 +359,27 @@ def _judge_figures(plans: Sequence[Study], out: Place, quiet: bool) -> None:
         kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
     else:
         kit.say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
-    _suggest_commands(plans[0], out)
+    _suggest_commands(plans[0], out, variation)
 
 
-def _suggest_commands(study: Study, folder: Place) -> None:
+def _suggest_commands(study: Study, folder: Place, variation: Variation) -> None:
     """Print commands to type next, each exactly as it can be typed."""
     adadim, quoted = kit.typed_as(), shlex.quote(str(folder))
     variant = "" if study.labels["variant"] == VARIANT else f" --variant {study.labels['variant']}"
     where = "" if folder == Path("results") else f" --out {quoted}"
+    varied = variation.typed()
     again, options = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
-    lines = [
-        (f"{adadim} status {quoted}", "what is there"),
-        (f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"),
-        (f"{again} {study.trials} --policy recommended{options}", "with the recommended policy"),
-        (f"{again} {study.trials} --set noise=0.5{options}", "with more noise"),
-        (
-            f"{adadim} show {study.labels['figure']}{variant} > mine.toml",
-            f"the study, to edit; then: {adadim} run mine.toml",
-        ),
-    ]
+    lines = [(f"{adadim} status {quoted}", "what is there")]
     if study.trials < PAPER_TRIALS:
-        more = f"{again} {PAPER_TRIALS}{options}"
-        lines.insert(1, (more, "as many trials as the paper; keeps those that are there"))
+        more = f"{again} {PAPER_TRIALS}{varied}{options}"
+        lines.append((more, "as many trials as the paper; keeps those that are there"))
+    lines.append((f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"))
+    if "recommended" not in (variation.policy or ()):
+        lines.append((f"{again} {study.trials}{varied} --policy recommended{options}", "with the recommended policy"))
+    if not any(setting.startswith("noise=") for setting in variation.settings or ()):
+        lines.append((f"{again} {study.trials}{varied} --set noise=0.5{options}", "with more noise"))
+    shown = f"{adadim} show {study.labels['figure']}{varied}{variant} > mine.toml"
+    lines.append((shown, f"the study, to edit; then: {adadim} run mine.toml"))
     kit.say(f"The picture is {folder / 'figures' / study.name}.png. Next, type one of:")
     for line, why in lines:
         kit.say(f"    {line}  # {why}")

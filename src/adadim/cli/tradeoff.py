@@ -16,8 +16,10 @@ from adadim import report
 from adadim.cli import kit
 from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
+from adadim.report.bootstrap import FEWEST_TRIALS
 
 BATCH = 32  # replications: these problems are small, and many in lock step share the interpreter's overhead
+SHOWN_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NAME_WIDTH = 13  # of the column with policies, at least
 
 Betas = Annotated[list[float] | None, typer.Option("--beta", min=0.5, help="A beta in [0.5, 1); may be repeated.")]
@@ -38,6 +40,7 @@ Arms = Annotated[int | None, typer.Option(min=2, help="Arms on the sphere; by de
 
 
 def frontier(
+    alpha: Alphas = None,
     beta: Betas = None,
     taper: Annotated[
         list[float] | None,
@@ -56,15 +59,26 @@ def frontier(
     beta says where it pays: at small beta hard problems cost more, at large
     beta easy ones do. No curve is below another everywhere.
 
-    Example: adadim frontier --beta 0.5 --beta 0.75
+    The table has the rates at some alphas, or at those of --alpha. The least over all betas is the rate of LinUCB told
+    alpha.
+
+    Example: adadim frontier --alpha 0.3 --beta 0.5 --beta 0.75
     """
     betas, tapers = beta or analysis.FRONTIER_BETAS, taper or ()
+    at = sorted(set(alpha or SHOWN_ALPHAS))
     table = tradeoff.frontier(betas, tapers=tapers)
     paths = report.save(tradeoff.draw_frontier(betas, tapers), table, out_folder / "frontier")
+    rates = tradeoff.frontier(betas, tapers=tapers, alphas=at)
     if as_json:
-        typer.echo(json.dumps(table.to_dicts(), indent=2))
+        typer.echo(json.dumps((rates if alpha else table).to_dicts(), indent=2))
     elif not quiet:
         kit.print_written(paths)
+        headings = ("alpha =", *(f"{a:g}" for a in at))
+        lines = [
+            ["told alpha" if curve == "non-adaptive" else curve, *(f"{x:.3f}" for x in found["rate"])]
+            for (curve,), found in rates.group_by("curve", maintain_order=True)
+        ]
+        kit.stdout().print(kit.compact_table("Regret grows like T to the power", headings, lines, "", 0, headings[1:]))
 
 
 def lower_bound(
@@ -107,6 +121,8 @@ def lower_bound(
     elif not how.quiet:
         kit.print_written(paths)
         kit.stdout().print(_bounds_table(rows))
+        if trials < FEWEST_TRIALS:
+            kit.say(f"With fewer than {FEWEST_TRIALS} trials every verdict on a policy is undecided.")
     if any(check.verdict == "violated" for check in checks):
         raise typer.Exit(kit.EXIT_FAILED)
 
@@ -163,13 +179,14 @@ def rates(
 
 def _bounds_table(rows: Iterable[tradeoff.BoundCheck]) -> Table:
     headings = ("policy", "Delta", "easy", "hard", "bound", "slack", "95% interval", "verdict")
-    lines = []
-    for row in rows:
+    listed, lines = list(rows), []
+    numbers = headings[1:6]
+    columns = [kit.aligned((getattr(row, name.lower()) for row in listed), 2) for name in numbers]
+    for row, *cells in zip(listed, *columns, strict=True):
         interval = "exact" if row.trials == 0 else f"{row.low:.3g} to {row.high:.3g}"
-        numbers = [f"{x:.3g}" for x in (row.delta, row.easy, row.hard, row.bound, row.slack)]
-        lines.append([row.policy, *numbers, interval, kit.coloured(row.verdict)])
+        lines.append([row.policy, *cells, interval, kit.coloured(row.verdict)])
     title = "Lower bound: the mean hard regret is at least the bound"
-    return kit.compact_table(title, headings, lines, "policy", NAME_WIDTH)
+    return kit.compact_table(title, headings, lines, "policy", NAME_WIDTH, numbers)
 
 
 def _rates_table(estimates: Iterable[tradeoff.RateEstimate]) -> Table:

@@ -39,17 +39,17 @@ def with_kind(table: Any, kinds: Collection[str]) -> Any:
     name = table.get("kind") if isinstance(table, Mapping) else None
     if not isinstance(name, str) or name in kinds:
         return table
-    tables = {_letters(key): named for key, named in NAMES.items() if named["kind"] in kinds}
-    tables |= {_letters(kind): {"kind": kind} for kind in kinds}
-    entry = tables.get(_letters(name))
+    tables = {letters_of(key): named for key, named in NAMES.items() if named["kind"] in kinds}
+    tables |= {letters_of(kind): {"kind": kind} for kind in kinds}
+    entry = tables.get(letters_of(name))
     if entry is None and (numbered := re.fullmatch(r"(.*\S)\s+(\d*\.?\d+)", name)):
-        entry = tables.get(_letters(numbered[1]))
+        entry = tables.get(letters_of(numbered[1]))
         if entry is None or entry["kind"] not in NUMBERED:
             return table
         entry = {**entry, NUMBERED[entry["kind"]]: float(numbered[2])}
     return table if entry is None else {**entry, **{key: value for key, value in table.items() if key != "kind"}}
 
 
-def _letters(name: str) -> str:
+def letters_of(name: str) -> str:
     """A name without what differs between ways to write it: capitals, spaces and hyphens; "+" is "plus"."""
     return re.sub(r"[^a-z0-9]", "", name.lower().replace("+", "plus"))

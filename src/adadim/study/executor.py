@@ -55,6 +55,7 @@ def run(
     shared: bool = False,
     fresh: bool = False,
     keep: bool = False,
+    reuse: Iterable[str | Place] = (),
 ) -> Results:
     """Compute what is missing of a study, and return all of it.
 
@@ -94,6 +95,9 @@ def run(
         What to do with stored blocks that another source of adadim computed, or one that is unknown (results from
         before 0.3): compute them again, or use them as they are. By default the run is refused, and nothing changes.
         `status` shows what computed the blocks.
+    reuse : sequence of path or URL, optional
+        Results folders of other studies. What is missing here and was computed there (the same policy on the same
+        instances, with the same seed and record points) is copied.
 
     Raises
     ------
@@ -150,6 +154,9 @@ def run(
         store.prepare(study)
         stack.enter_context(store.claims.registered())
         manifest = store.open(study, fresh, keep)
+        for other in map(Store, reuse):
+            if other.key != store.key:
+                store.copy_from(other, study)
         if callable(progress):
             _compute_missing(study, store, engine, progress)
         elif progress is False or not is_interactive():

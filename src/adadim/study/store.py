@@ -157,6 +157,28 @@ class Store:
         check_digest(path, data)
         write_atomic(path, data, StoreError)
 
+    def copy_from(self, other: Store, study: Study) -> None:
+        """Copy what is missing of a study from another folder, as far as this source computed it there."""
+        try:
+            here, there = self.index(), other.index()
+        except StoreError:  # something in the other folder is no result
+            return
+        for cell in dict.fromkeys(cell.id for cell in study.cells):
+            lacking = set(missing(here.get(cell, ()), study.trials))
+            for span in there.get(cell, ()):
+                path = other.path(cell, span)
+                if not lacking & set(range(*span)) or covered(here.get(cell, ()), span[1])[span[0] :].any():
+                    continue
+                try:
+                    data = read(path, StoreError)
+                    usable = decode_block(path, data, span)[1].current
+                except StoreError:  # it is computed here; what is wrong there is said where it is used
+                    continue
+                with self.claims.hold(cell, span) as held:
+                    if usable and held:
+                        write_atomic(self.path(cell, span), data, StoreError)
+                        here.setdefault(cell, []).append(span)
+
     def claim(self, units: Sequence[Unit]) -> list[tuple[Unit, UnitStatus | None]]:
         """Claim units; gives each with what became of it, None for those to be computed, whose claims are now held.
 

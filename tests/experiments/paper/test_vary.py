@@ -11,6 +11,7 @@ import pytest
 from adadim import paper, study
 from adadim.cli import kit
 from adadim.cli import paper as commands
+from adadim.study import engines, source, store
 from command_line import adadim_, contents, refused
 
 pytestmark = pytest.mark.usefixtures("working_folder", "tiny")
@@ -167,3 +168,127 @@ def test_what_to_type_where_it_is_on_the_path(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(script)])
     assert kit.typed_as() == "adadim"
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """The policies that were simulated, one entry for each call."""
+    kinds, real = [], engines.simulate
+
+    def logged(policy, instance, **options):
+        kinds.append(type(policy).__name__)
+        return real(policy, instance, **options)
+
+    monkeypatch.setattr(engines, "simulate", logged)
+    return kinds
+
+
+@pytest.mark.parametrize("varied_first", [True, False])
+def test_what_another_study_has_computed_is_not_computed_again(varied_first, played, one_format):
+    commands = [(*RUN, "--policy", "Random", "--quiet"), (*RUN, "--quiet")]
+    for command in commands if varied_first else reversed(commands):
+        adadim_(*command)
+    assert len(played) == 7
+    assert played.count("Random") == 1
+    plain, varied = (study.load(f"results/fig2a-released{end}") for end in ("", "_Random"))
+    for policy in plain.policies:
+        assert plain.final("d3", policy).tolist() == varied.final("d3", policy).tolist()
+    adadim_(*RUN, "--seed", 1, "--policy", "Greedy", "--quiet")  # other instances
+    assert len(played) == 14
+
+
+def test_only_sound_results_of_this_source_are_reused(played, tmp_path, monkeypatch):
+    plan = paper.study("fig2a", trials=4)
+    study.run(plan, tmp_path / "one", jobs=1, batch=2)
+    assert len(played) == 12
+    damaged, *_ = sorted((tmp_path / "one" / "blocks").glob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    again = study.run(plan, tmp_path / "two", jobs=1, batch=2, reuse=[tmp_path / "one", tmp_path / "two"])
+    assert len(played) == 13
+    assert again.trials == 4
+    (tmp_path / "one" / "blocks" / "strange.parquet").write_bytes(b"")
+    study.run(plan, tmp_path / "three", jobs=1, reuse=[tmp_path / "one", tmp_path / "nowhere"])
+    assert study.status(tmp_path / "three").complete
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "PRESENT", source.MadeBy("0.1", "another source"))
+        study.run(plan, tmp_path / "old", jobs=1)
+    played.clear()
+    study.run(plan, tmp_path / "new", jobs=1, reuse=[tmp_path / "old"])
+    assert len(played) == 6
+
+
+def suggested(printed):
+    """The commands that are suggested, without `adadim` and what is said about them."""
+    lines = printed.partition("Next, type one of:")[2].splitlines()
+    return [line.partition("  # ")[0].split(maxsplit=1)[1] for line in lines if "  # " in line]
+
+
+def test_the_command_just_run_is_not_suggested(one_format):
+    printed, _ = adadim_(*RUN, "--policy", "recommended")
+    commands = suggested(printed)
+    assert "reproduce fig2a --trials 2 --policy recommended" not in commands
+    assert "reproduce fig2a --trials 100 --policy recommended" in commands
+    assert "reproduce fig2a --trials 2 --policy recommended --set noise=0.5" in commands
+    printed, _ = adadim_(*RUN, "--set", "noise=0.5")
+    commands = suggested(printed)
+    assert [command for command in commands if command.startswith("reproduce fig2a --trials 2 ")] == [
+        "reproduce fig2a --trials 2 --set noise=0.5 --policy recommended"
+    ]
+    assert "show fig2a --set noise=0.5 > mine.toml" in commands
+    assert shown(*shlex.split("fig2a --set noise=0.5")).instances["d3"]["noise"] == 0.5
+
+
+@pytest.mark.parametrize("variant", paper.VARIANTS)
+@pytest.mark.parametrize(
+    "typed", ["LinUCB++:beta=0.66", "linucb++:beta=0.66", "'LinUCB++(beta=0.66)'", "LinUCB++ 0.66"]
+)
+def test_a_name_of_the_study_means_its_own_policy(typed, variant):
+    typed = typed.strip("'")
+    plan = shown("fig3a", "--variant", variant, "--policy", typed)
+    assert plan.policies[typed] == {**plan.policies["linucb++"], "beta": 0.66}
+    other = shown("fig3a", "--variant", variant, "--set", "linucb++.beta=0.66").policies["linucb++"]
+    assert plan.policies[typed] == other
+
+
+def test_names_of_classes_and_other_names_mean_what_they_say():
+    typed = ("LinUCBPlusPlus:beta=0.66", "linucb++reuse", "recommended", "LinUCB")
+    plan = shown("fig2a", *(word for text in typed for word in ("--policy", text)))
+    assert plan.policies["LinUCBPlusPlus:beta=0.66"] == {"kind": "LinUCBPlusPlus", "beta": 0.66}
+    assert plan.policies["linucb++reuse"] == {"kind": "LinUCBPlusPlus", "reuse": True}
+    assert plan.policies["LinUCB"] == {"kind": "LinUCB"}
+    assert plan.policies["recommended"]["kind"] == "EvidenceLinUCB"
+
+
+def test_it_is_said_which_of_two_policies_was_added(one_format):
+    added = ("--policy", "LinUCB++:beta=0.66", "--policy", "LinUCBPlusPlus:beta=0.66", "--policy", "Random")
+    printed, _ = adadim_(*RUN, *added)
+    own = "the study's linucb++ (ReleasedLinUCBPlusPlus, released)"
+    assert f"LinUCB++:beta=0.66 is {own} with what you changed.\n" in printed
+    literal = f"LinUCBPlusPlus:beta=0.66 follows the paper's text, unlike {own}; to vary that: "
+    assert f"{literal}--policy linucb++:beta=0.66\n" in printed
+    assert "Random is" not in printed
+    printed, _ = adadim_(*RUN, "--variant", "theory", "--policy", "LinUCBPlusPlus:beta=0.66")
+    assert "unlike" not in printed
+
+
+def test_numbers_of_a_column_line_up(one_format):
+    printed, _ = adadim_(*RUN, "--policy", "Random")
+    rows = [[cell.strip("\n") for cell in line.split("│")[4:6]] for line in printed.splitlines() if "│ d3 " in line]
+    assert len(rows) == 7
+    for column in zip(*rows, strict=True):
+        assert len({cell.index(".") for cell in column}) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([297.4, 17.04, 112.0, 44.22], ["297.4", "17.0", "112.0", "44.2"]),
+        ([0.0123, 0.5], ["0.0123", "0.5000"]),
+        ([12345.6, 3.2], ["12346", "3"]),
+        ([0.0, 1.0], ["0.00", "1.00"]),
+        ([float("nan"), 2.0], ["-", "2.00"]),
+        ([], []),
+    ],
+)
+def test_aligned_numbers(values, texts):
+    assert kit.aligned(values) == texts

@@ -38,6 +38,18 @@ def test_frontier_command(working_folder, monkeypatch):
     rows = json.loads(invoke("frontier", "--beta", 0.5, "--json").output)
     assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5"}
     assert invoke("frontier", "--quiet").output == ""
+    printed = invoke("frontier", "--alpha", 0.3, "--alpha", 0.1, "--beta", 0.5, "--beta", 0.75).output
+    assert re.search(r"alpha = +0\.1 +0\.3", printed)
+    assert re.search(r"told alpha +0\.550 +0\.650", printed)
+    assert re.search(r"beta = 0\.5 +0\.600 +0\.800", printed)
+    assert re.search(r"beta = 0\.75 +0\.750 +0\.750", printed)
+    rows = json.loads(invoke("frontier", "--alpha", 0.3, "--beta", 0.5, "--taper", 1.5, "--json").output)
+    assert [(row["curve"], row["alpha"]) for row in rows] == [
+        ("non-adaptive", 0.3),
+        ("beta = 0.5", 0.3),
+        ("taper = 1.5", 0.3),
+    ]
+    assert [row["rate"] for row in rows[:2]] == [0.65, 0.8]
     rows = json.loads(invoke("frontier", "--beta", 0.5, "--taper", 1.5, "--json").output)
     assert {row["curve"] for row in rows} == {"non-adaptive", "beta = 0.5", "taper = 1.5"}
 
@@ -55,6 +67,12 @@ def test_lower_bound_command(working_folder, monkeypatch):
     rows = json.loads(invoke(*SMALL_BOUND, "--policy", "LinUCB", "--json").output)
     assert [row["delta"] for row in rows] == [0.1, 0.5]
     assert all(row["verdict"] == "holds" for row in rows)
+
+
+def test_few_trials_are_said_to_decide_nothing(one_format):
+    note = "With fewer than 6 trials every verdict on a policy is undecided."
+    assert note in invoke("lower-bound", "-T", 64, "--trials", 5, "--delta", 0.5, "--policy", "Random").output
+    assert note not in invoke("lower-bound", "-T", 64, "--trials", 6, "--delta", 0.5, "--policy", "Random").output
 
 
 def test_lower_bound_command_fails_on_a_violation(monkeypatch, one_format):

@@ -37,32 +37,41 @@ FEWEST_HORIZONS = 3  # for a slope
 BoundVerdict = Literal["holds", "violated", "undecided"]
 
 
-def frontier(betas: Sequence[float] = FRONTIER_BETAS, points: int = 101, tapers: Sequence[float] = ()) -> pl.DataFrame:
+def frontier(
+    betas: Sequence[float] = FRONTIER_BETAS,
+    points: int = 101,
+    tapers: Sequence[float] = (),
+    alphas: Sequence[float] | None = None,
+) -> pl.DataFrame:
     """Pareto optimal rate functions for some betas, the rate of LinUCB told alpha, and that of tapered LinUCB told it.
 
     The table has the columns curve ("non-adaptive", "beta = ..." or "taper = ..."), beta (null but for the second),
     alpha and rate, at so many even points of [0, 1] and the corners of the functions, so that straight lines between
-    them are exact. Each of the tapers, exponents s of `TaperedLinUCB`, adds the rate that is proved for it.
+    them are exact; or else at the `alphas` given. Each of the tapers, exponents s of `TaperedLinUCB`, adds the rate
+    that is proved for it.
 
     Examples
     --------
     >>> table = frontier([0.75], points=3)
     >>> table.filter(curve="beta = 0.75").select("alpha", "rate").rows()
     [(0.0, 0.75), (0.5, 0.75), (0.75, 1.0), (1.0, 1.0)]
+    >>> frontier([0.5], alphas=[0.3]).select("curve", "rate").rows()
+    [('non-adaptive', 0.65), ('beta = 0.5', 0.8)]
     """
-    grid = np.linspace(0.0, 1.0, integer(points, "points", least=2))
+    grid = np.linspace(0.0, 1.0, integer(points, "points", least=2)) if alphas is None else np.asarray(alphas, float)
     chosen = list(dict.fromkeys(float(beta) for beta in betas))
     require(bool(chosen), "betas", "name at least one beta in [0.5, 1)", betas)
     parts = [_curve("non-adaptive", None, grid, nonadaptive_rate(grid))]
     for beta in chosen:
         pareto_rate(0.0, beta)  # refuses a beta out of range before it moves a corner out of [0, 1]
-        alphas = np.unique(np.concatenate([grid, [2.0 * beta - 1.0, beta]]))
-        parts.append(_curve(f"beta = {beta:g}", beta, alphas, pareto_rate(alphas, beta)))
+        corners = [2.0 * beta - 1.0, beta] if alphas is None else []
+        at = np.unique(np.concatenate([grid, corners]))
+        parts.append(_curve(f"beta = {beta:g}", beta, at, pareto_rate(at, beta)))
     for taper in dict.fromkeys(float(taper) for taper in tapers):
         tapered_rate(0.0, taper, 0.0)
-        alphas = np.unique([*grid, 0.5])  # whatever the taper, the rate is 1 from there on
-        rates = np.array([tapered_rate(alpha, taper, alpha) for alpha in alphas.tolist()])
-        parts.append(_curve(f"taper = {taper:g}", None, alphas, rates))
+        at = np.unique([*grid, *([0.5] if alphas is None else [])])  # whatever the taper, the rate is 1 from 0.5 on
+        rates = np.array([tapered_rate(alpha, taper, alpha) for alpha in at.tolist()])
+        parts.append(_curve(f"taper = {taper:g}", None, at, rates))
     return pl.concat(parts)
 
 
