@@ -311,9 +311,9 @@ def typed_as() -> str:
 def summary_table(results: study.Results) -> Table:
     """Regret after the last round, a row per instance and policy."""
     table = Table(title=Text(f"{results.name}: regret after the last round, in units of the reward"))
-    for heading in ("instance", "policy"):
+    for heading in ("instance", "policy", "trials"):
         table.add_column(heading, overflow="fold")
-    for heading in ("trials", "mean regret", "std"):
+    for heading in ("mean regret", "std"):
         table.add_column(heading, justify="right")
     finals = {cell: results.final(*cell) for cell in results.cells()}
     means = aligned([final.mean() for final in finals.values()])

@@ -239,11 +239,8 @@ def test_the_command_just_run_is_not_suggested(one_format):
 
 
 @pytest.mark.parametrize("variant", paper.VARIANTS)
-@pytest.mark.parametrize(
-    "typed", ["LinUCB++:beta=0.66", "linucb++:beta=0.66", "'LinUCB++(beta=0.66)'", "LinUCB++ 0.66"]
-)
+@pytest.mark.parametrize("typed", ["LinUCB++:beta=0.66", "linucb++:beta=0.66", "LinUCB++(beta=0.66)", "LinUCB++ 0.66"])
 def test_a_name_of_the_study_means_its_own_policy(typed, variant):
-    typed = typed.strip("'")
     plan = shown("fig3a", "--variant", variant, "--policy", typed)
     assert plan.policies[typed] == {**plan.policies["linucb++"], "beta": 0.66}
     other = shown("fig3a", "--variant", variant, "--set", "linucb++.beta=0.66").policies["linucb++"]
