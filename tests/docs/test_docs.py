@@ -71,6 +71,15 @@ def test_studies_are_studies(page: Path) -> None:
         Study.from_dict({"name": "page", **tomllib.loads(block)}).check()
 
 
+def test_recommended_is_one_policy_in_every_study() -> None:
+    texts = [block for page in PAGES for block in blocks(page, "toml")]
+    texts += [file.read_text(encoding="utf-8") for file in ROOT.glob("examples/*.toml")]
+    listed = [tomllib.loads(text).get("policies", {}).get("recommended") for text in texts]
+    named_so = [policy for policy in listed if policy is not None]
+    assert len(named_so) >= 2
+    assert [policy for policy in named_so if policy != {"kind": "recommended"}] == []
+
+
 @per_page
 def test_commands_are_understood(page: Path) -> None:
     """Every `adadim` command on a page has the arguments and options that the command line knows."""

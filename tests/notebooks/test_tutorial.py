@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from shown_output import agrees
+
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
 
 
@@ -17,6 +19,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     client.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert [kinds for kinds, _ in shown(notebook)] == [kinds for kinds, _ in stored]
     texts = [text for _, text in shown(notebook)]
+    assert [text for text, (_, kept) in zip(texts, stored, strict=True) if not agrees(kept, text)] == []
     assert "constant, price, age" in texts[0]
     assert "3 of 8 features matter, up to 'age'," in texts[2]
     assert "recommended on sphere" in texts[3]
