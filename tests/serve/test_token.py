@@ -1,5 +1,7 @@
 """Who may call: nobody without the token, and without one only this machine."""
 
+from pathlib import Path
+
 import pytest
 
 from adadim.errors import FileError, InvalidValueError
@@ -119,3 +121,11 @@ def test_a_token_file_that_cannot_be_read(tmp_path):
 
 def test_a_token_is_not_shown():
     assert TOKEN not in repr(Settings(token=TOKEN))
+
+
+def test_a_token_file_without_end(tmp_path):
+    (tmp_path / "long").write_text("x" * 20_000)
+    for file in (tmp_path / "long", Path("/dev/zero")):
+        if file.exists():
+            with pytest.raises(FileError, match="must have at most 10000 characters"):
+                find_token(file)

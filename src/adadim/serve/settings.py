@@ -15,6 +15,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 """Addresses that only programs on the same machine reach."""
 
 TOKEN_VARIABLE = "ADADIM_TOKEN"
+LONGEST_TOKEN = 10_000  # characters of the file that it is in
 SHORTEST_TOKEN = 16
 
 
@@ -74,9 +75,12 @@ def find_token(file: Path | None) -> str | None:
         token = os.environ.get(TOKEN_VARIABLE)
         return None if token is None else _check_token(token.strip(), TOKEN_VARIABLE)
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:  # a pipe will do; a device without end would not
+            text = opened.read(LONGEST_TOKEN + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"the token file {file} cannot be read: {error}") from error
+    if len(text) > LONGEST_TOKEN:
+        raise FileError(f"the token file {file} must have at most {LONGEST_TOKEN} characters")
     return _check_token(text.strip(), f"the token in {file}")
 
 

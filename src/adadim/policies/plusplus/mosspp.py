@@ -302,6 +302,10 @@ class CellSolver(MOSSSolver):
         self.starts = like(starts[:-1].copy(), learner.problem.reference)
         self.widths = like(np.diff(starts).astype(float), learner.problem.reference)
 
+    def check_restored(self) -> None:
+        super().check_restored()
+        check_positions(self, starts=self.problem_arms)
+
     def arms(self, local: Array, rows: Rows) -> Array:
         """A uniform point of each cell."""
         xp, uniforms = namespace(self.starts), self.point_streams.source(self.rounds).uniforms(rows)
