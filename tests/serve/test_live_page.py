@@ -298,5 +298,5 @@ def test_the_page_says_when_the_service_is_gone(browser, tmp_path):
 
 def test_the_page_that_says_how_to_call(show, url):
     page = show(f"{url}/docs", PHONE)
-    assert page.execute_script("return document.querySelectorAll('article').length") == 14
+    assert page.execute_script("return document.querySelectorAll('article').length") == 21
     assert page.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]

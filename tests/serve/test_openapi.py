@@ -12,8 +12,15 @@ SUCCESSES = {
     ("post", "/ask/batch"): {"json": {"contexts": [None, None], "arms": ARMS}},
     ("post", "/tell"): {"json": {"id": 1, "reward": 0.5}},
     ("post", "/tell/batch"): {"json": {"rewards": [{"id": 1, "reward": 0.5}]}},
+    ("post", "/correct"): {"json": {"id": 1, "reward": False}},
     ("post", "/arms"): {"json": {"arms": ARMS, "costs": {"sku-1": 0.5}}},
     ("get", "/arms"): {},
+    ("post", "/mask"): {"json": {"name": "sku-1"}},
+    ("post", "/unmask"): {"json": {"name": "sku-1"}},
+    ("post", "/estimate"): {"json": {"names": ["sku-1"]}},
+    ("post", "/explore"): {"json": {"explore": 0.1}},
+    ("get", "/columns"): {},
+    ("get", "/describe"): {},
     ("get", "/status"): {},
     ("get", "/dimension"): {},
     ("get", "/overview"): {},
@@ -63,7 +70,7 @@ def check(document, answer, method, path):
 def test_answers_fit_their_schemas(fresh):
     document = fresh.get("/openapi.json").json()
     assert set(SUCCESSES) == {(method, path) for path, entry in document["paths"].items() for method in entry}
-    for path in ("/status", "/dimension", "/overview", "/arms"):  # before anything happened
+    for path in ("/status", "/dimension", "/overview", "/arms", "/columns", "/describe"):  # before anything happened
         check(document, fresh.get(path), "get", path)
     for (method, path), content in SUCCESSES.items():
         answer = fresh.request(method, path, **content)
@@ -136,7 +143,7 @@ def test_refusals_fit_their_schema(fresh, monkeypatch):
         raise FileError("cannot be read")
 
     fresh.post("/ask", json={"arms": ARMS})
-    fresh.post("/tell", json={"id": 1, "reward": 0.5})
+    fresh.post("/tell", json={"id": 1, "reward": 0})
     monkeypatch.setattr(Agent, "dimension", fail)
     document = fresh.get("/openapi.json").json()
     for status, (method, path, content) in REFUSALS.items():

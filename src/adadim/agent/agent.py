@@ -328,6 +328,18 @@ class Agent:
         return None if design is None else design.features
 
     @property
+    def context_columns(self) -> dict[str, Any] | None:
+        """The columns of a context by name, each `float`; None where features come ready-made."""
+        design = self._log.settings.design
+        return None if design is None else dict.fromkeys(design.context, float)
+
+    @property
+    def arm_columns(self) -> dict[str, Any] | None:
+        """The columns of an arm by name, each `float`; None where features come ready-made."""
+        design = self._log.settings.design
+        return None if design is None else dict.fromkeys(design.arm, float)
+
+    @property
     def columns(self) -> list[str] | None:
         """Names of the features that the agent makes; None where they come ready-made."""
         design = self._log.settings.design

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -25,7 +25,8 @@ from adadim.agent.stores import display_name
 from adadim.core.codec import finite_or_none
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
-from adadim.serve.gate import Gate, Metrics
+from adadim.serve.examples import examples_of, with_examples
+from adadim.serve.gate import Gate, Metrics, carries_token
 from adadim.serve.messages import Refusal, field_name, named_field
 from adadim.serve.page import Watch, live_page, model_overview, reference_page
 from adadim.serve.settings import Settings
@@ -86,6 +87,16 @@ class AgentThread:
     async def do(self, work: Callable[[Agent], T]) -> T:
         """The result of `work(agent)`, which runs to its end even if the client leaves."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._agent)
+
+    async def change_arm(self, name: str, change: Callable[[Agent, str], None]) -> None:
+        """Mask, unmask or retire an arm of the catalogue."""
+
+        def work(agent: Agent) -> None:
+            if name not in agent.arms:
+                raise Refusal(404, f"there is no arm {name!r} in the catalogue", "name")
+            change(agent, name)
+
+        await self.do(work)
 
     async def ask(self, contexts: Sequence[Any], body: messages.Offer, single: bool = False) -> list[Any]:
         """The decisions or slates of `Agent.ask_many`, which are on disk."""
@@ -189,6 +200,7 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
         title="adadim",
         version=metadata.version("adadim"),
         summary="Decisions of a bandit with ordered features.",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -197,7 +209,7 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
     metrics = Metrics()
     _add_calls(app, agent)
     _add_numbers(app, agent, metrics)
-    _add_pages(app, token_needed=settings.token is not None)
+    _add_pages(app, agent, settings.token)
     for error in (RequestValidationError, AdadimError, HTTPException, Exception):
         app.add_exception_handler(error, _answer_error)
     posts = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
@@ -212,8 +224,10 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         """Choose an arm. The decision is on disk before it is returned.
 
         Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
-        context: features of the situation, put before those of each arm; costs: by name, subtracted from the scores;
-        slots: how many arms to choose, to be shown together.
+        context: what is known of the situation; costs: by name, subtracted from the scores; slots: how many arms to
+        choose, to be shown together. A context, and each arm, is an object of values by column, or a list in the order
+        of the columns, which GET /columns tells. Where features come ready-made they have no names: a list of numbers
+        for each arm, before which those of the context are put.
         """
         (decision,) = await agent.ask([body.context], body, single=True)
         return messages.Decided.of(decision) if body.slots is None else messages.DecidedSlate.of(decision)
@@ -242,6 +256,22 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
             told=await agent.tell([item.answer(f"rewards.{at}.reward") for at, item in enumerate(body.rewards)])
         )
 
+    @app.post("/correct")
+    async def correct(body: messages.Correct) -> messages.Corrected:
+        """Change the reward of a decision, or tell one that came after its decision expired. The log keeps both."""
+        return messages.Corrected(changed=await agent.do(lambda agent: agent.correct(body.id, body.reward)))
+
+    @app.post("/estimate")
+    async def estimate(body: messages.Estimate) -> messages.Estimates:
+        """Mean reward of arms, given as in /ask, as the model sees it now, and how sure it is. Nothing is decided."""
+        arms = body.offered()
+        return messages.Estimates.of(await agent.do(lambda agent: agent.estimate(arms, body.context)))
+
+    @app.get("/columns")
+    async def columns() -> messages.Columns:
+        """Names, order and kinds of the columns that contexts and arms have."""
+        return await agent.do(messages.Columns.of)
+
     @app.get("/arms")
     async def arms() -> messages.Catalogue:
         """The catalogue: arms with their features, costs and states."""
@@ -255,16 +285,28 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         return messages.Catalogue(arms={name: arm for name, arm in catalogue.items() if name in body.arms})
 
     @app.delete("/arms")
-    async def retire_arm(name: Annotated[messages.Name, Query()]) -> messages.Retired:
+    async def retire_arm(name: Annotated[messages.Name, Query(examples=["sku-1"])]) -> messages.Retired:
         """Take an arm out of the catalogue: DELETE /arms?name=sku-1. What was learned from it stays."""
-
-        def retire(agent: Agent) -> None:
-            if name not in agent.arms:
-                raise Refusal(404, f"there is no arm {name!r} in the catalogue", "name")
-            agent.retire_arm(name)
-
-        await agent.do(retire)
+        await agent.change_arm(name, Agent.retire_arm)
         return messages.Retired(retired=name)
+
+    @app.post("/mask")
+    async def mask_arm(body: messages.ArmName) -> messages.Masked:
+        """Leave an arm of the catalogue out until it is unmasked, while it is out of stock, say."""
+        await agent.change_arm(body.name, Agent.mask_arm)
+        return messages.Masked(masked=body.name)
+
+    @app.post("/unmask")
+    async def unmask_arm(body: messages.ArmName) -> messages.Unmasked:
+        """Let an arm be chosen again."""
+        await agent.change_arm(body.name, Agent.unmask_arm)
+        return messages.Unmasked(unmasked=body.name)
+
+    @app.post("/explore")
+    async def set_explore(body: messages.Explore) -> messages.Explores:
+        """Draw another share of decisions uniformly from now on, so that the log can be evaluated."""
+        version = await agent.do(lambda agent: agent.set_explore(body.explore))
+        return messages.Explores(explore=body.explore, policy_version=version)
 
 
 def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
@@ -279,6 +321,11 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
     async def dimension() -> messages.Dimension:
         """What the model believes about the number of features that matter."""
         return messages.Dimension.of(await agent.do(lambda agent: agent.dimension()))
+
+    @app.get("/describe")
+    async def describe() -> dict[str, Any]:
+        """The agent and what it has learned, in a few values to read."""
+        return dict(finite_or_none(await agent.do(Agent.describe)))
 
     @app.get("/overview")
     async def live_data() -> dict[str, Any]:
@@ -305,17 +352,28 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
         return Response(metrics.text(numbers.model_dump()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _add_pages(app: FastAPI, token_needed: bool) -> None:
-    """Add the live page, and the page that says how to call the paths that were added before."""
-    live, reference = live_page(token_needed), reference_page(app.openapi())
+def _add_pages(app: FastAPI, agent: AgentThread, token: str | None) -> None:
+    """Add the live page, and the descriptions of the paths that were added before, for people and for programs."""
+    live, general = live_page(token is not None), app.openapi()
+
+    async def document(request: Request) -> dict[str, Any]:
+        """OpenAPI with examples of the agent; where a token is needed, callers without it see general ones."""
+        if token is None or carries_token(request.headers.get("authorization", ""), token):
+            with contextlib.suppress(FileError):  # the description is there while the file is not
+                return with_examples(general, await agent.do(examples_of))
+        return general
 
     @app.get("/", include_in_schema=False)
     async def root() -> Response:
         return live
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return reference
+    async def docs(request: Request) -> Response:
+        return reference_page(await document(request), str(request.base_url).rstrip("/"))
+
+    @app.api_route("/openapi.json", methods=["GET", "HEAD"], include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(await document(request))
 
 
 class Call:

@@ -107,7 +107,9 @@ class Client:
     ) -> Answer | AnswerSlate:
         """Which arm to play: of those given with their features, of names in the catalogue, or of all in it.
 
-        Gives an `Answer`, or with `slots` an `AnswerSlate`. See `adadim.Agent.ask`.
+        A context, and each arm, is a sequence of numbers; where the agent makes its features, also values by column, as
+        a dict or a Series that is labelled with their names (see `columns`). Gives an `Answer`, or with `slots` an
+        `AnswerSlate`. See `adadim.Agent.ask`.
         """
         content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
         return _answer(self._call("POST", "/ask", content | _offer(arms, costs, slots)))
@@ -143,6 +145,21 @@ class Client:
         batch = [_reward_report(id, reward) for id, reward in pairs]
         return int(self._call("POST", "/tell/batch", {"rewards": batch})["told"])
 
+    def correct(self, id: int | Answer, reward: float) -> bool:
+        """Change the reward of a decision, or tell one that came after it expired; gives whether that changed it."""
+        return bool(self._call("POST", "/correct", _reward_report(id, reward))["changed"])
+
+    def estimate(self, arms: Offered = None, context: Any = None) -> dict[str, tuple[float, float]]:
+        """Mean reward of arms, given as in `ask`, and the standard deviation of the estimate; see `Agent.estimate`."""
+        content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
+        found = self._call("POST", "/estimate", content | _offer(arms, None, None))["estimates"]
+        unknown = float("inf")
+        return {n: (one["mean"], unknown if one["deviation"] is None else one["deviation"]) for n, one in found.items()}
+
+    def columns(self) -> dict[str, Any]:
+        """Names and kinds of the columns of contexts and arms, in their order; see the path /columns."""
+        return dict(self._call("GET", "/columns"))
+
     def arms(self) -> dict[str, dict[str, Any]]:
         """The catalogue by name: features, cost and state of each arm."""
         return dict(self._call("GET", "/arms")["arms"])
@@ -151,6 +168,14 @@ class Client:
         """Add arms to the catalogue, or give them new features and costs."""
         self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else _costs(costs)})
 
+    def mask_arm(self, name: str) -> None:
+        """Leave an arm of the catalogue out until `unmask_arm`."""
+        self._call("POST", "/mask", {"name": name})
+
+    def unmask_arm(self, name: str) -> None:
+        """Let an arm be chosen again."""
+        self._call("POST", "/unmask", {"name": name})
+
     def retire_arm(self, name: str) -> None:
         """Take an arm out of the catalogue; what was learned from it stays."""
         self._call("DELETE", "/arms?" + urlencode({"name": name}))
@@ -158,6 +183,14 @@ class Client:
     def status(self) -> dict[str, Any]:
         """Numbers of decisions and rewards, as `Agent.status` gives them."""
         return dict(self._call("GET", "/status"))
+
+    def set_explore(self, explore: float) -> int:
+        """Draw another share of decisions uniformly from now on; gives the new version of the policy."""
+        return int(self._call("POST", "/explore", {"explore": _plain(explore, "explore")})["policy_version"])
+
+    def describe(self) -> dict[str, Any]:
+        """The agent and what it has learned, as `Agent.describe` gives it."""
+        return dict(self._call("GET", "/describe"))
 
     def dimension(self) -> dict[str, Any]:
         """What the model believes about d*."""
@@ -265,11 +298,19 @@ def _costs(costs: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A number or an array as JSON has it; NaN and infinity are refused here, since JSON has neither."""
+    """A value, an array, a Series or a dict as JSON has it; NaN and infinity are refused, since JSON has neither."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    elif hasattr(value, "to_list"):  # a Series of pandas or polars; names of columns are labels of the first
+        labels = list(getattr(value, "index", ()))
+        named = bool(labels) and all(isinstance(label, str) for label in labels)
+        value = dict(zip(labels, value.to_list(), strict=True)) if named else value.to_list()
+    if isinstance(value, Mapping):
+        return {column: _plain(item, f"{column!r} of {name}") for column, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, name) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         raise InvalidValueError(f"{name} must be finite, got {shown(value)}")
+    if not isinstance(value, str | int | float | None):
+        raise InvalidTypeError(f"{name} must be numbers, or values by column, got {shown(value)}")
     return value

@@ -25,7 +25,8 @@ from adadim.serve.settings import Settings
 
 logger = logging.getLogger("adadim.serve")
 
-PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")  # they show nothing of the agent
+# They show nothing of the agent; the last two have examples of it for callers with the token.
+PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 METHODS = ("GET", "POST", "DELETE")
 DRAIN_FACTOR = 8  # a body of up to so many times the limit is read to its end, so that the client sees the answer
 # Browsers do not cache the answer to a POST, nor show it as a page: it needs fewer headers.
@@ -124,10 +125,9 @@ class Gate:
             if not _is_loopback(host):
                 raise Refusal(421, f"without a token the service answers to localhost and 127.0.0.1 only, got {host!r}")
         elif path not in PATHS_WITHOUT_TOKEN:
-            scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-            right = hmac.compare_digest(token.strip().encode("latin-1"), self.settings.token.encode())
-            if scheme.lower() != "bearer" or not right:
-                reason = "the wrong token" if scheme else "a token is needed: Authorization: Bearer TOKEN"
+            authorization = headers.get(b"authorization", b"").decode("latin-1")
+            if not carries_token(authorization, self.settings.token):
+                reason = "the wrong token" if authorization else "a token is needed: Authorization: Bearer TOKEN"
                 raise Refusal(401, reason, headers={"WWW-Authenticate": 'Bearer realm="adadim"'})
 
     async def _read_body(self, declared: bytes, receive: Receive) -> bytes:
@@ -147,6 +147,13 @@ class Gate:
         if too_large:
             raise Refusal(413, f"a request may have {most} bytes", headers={"Connection": "close"})
         return b"".join(parts)
+
+
+def carries_token(authorization: str, token: str) -> bool:
+    """Whether the header Authorization carries the token."""
+    scheme, _, given = authorization.partition(" ")
+    right = hmac.compare_digest(given.strip().encode("latin-1"), token.encode())
+    return scheme.lower() == "bearer" and right
 
 
 class _DisconnectError(Exception):

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
 from adadim.agent import Agent, AgentDecision, Slate
 from adadim.agent.requests import LONGEST_NAME
+from adadim.core.checks import shown
 from adadim.core.codec import finite_or_none
 from adadim.dimension import Dimension as Posterior
 
@@ -19,29 +33,63 @@ LONGEST_TEXT = 500  # characters of a reason or of the name of a field
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 Identity = Annotated[int, Field(ge=1, lt=2**63, examples=[17])]
-Features = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
+VALUE_TYPES = (float, int, str, bool, type(None))  # what JSON has, but for lists and objects
+LIST, OBJECT = "[list]", "[object]"  # the two forms of a context or an arm, where pydantic says which part is wrong
+
+
+def _checked_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Values by column, which the agent checks against its columns."""
+    for column, value in values.items():
+        if type(value) not in VALUE_TYPES or (type(value) is float and not math.isfinite(value)):
+            reason = "column {column} must be a finite number, a text, true, false or null, got {value}"
+            raise PydanticCustomError("column", reason, {"column": repr(column), "value": shown(value)})
+    return values
+
+
+_VALUE_SCHEMA = {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
+Numbers = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
+Values = Annotated[
+    dict[Name, Annotated[Any, WithJsonSchema(_VALUE_SCHEMA)]], Field(min_length=1), AfterValidator(_checked_values)
+]
+Features = Annotated[
+    Annotated[Numbers, Tag(LIST)] | Annotated[Values, Tag(OBJECT)],
+    Discriminator(lambda value: OBJECT if isinstance(value, dict) else LIST),
+]
+"""A context or an arm: a list of numbers in the order of the columns, or an object of values by column."""
+
+Reward = Annotated[
+    FiniteFloat,
+    BeforeValidator(lambda value: float(value) if isinstance(value, bool) else value),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "boolean"}]}),
+]
+"""A number; true is 1 and false is 0."""
 
 
 class _Message(BaseModel):
-    # A number is a number: no text that looks like one, no truth values. A misspelt field is refused.
+    # A number is a number: no text that looks like one. A misspelt field is refused.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Offer(_Message):
-    """What is offered in a request, and how many arms of it are wanted: one, or so many slots."""
+class ArmsOffered(_Message):
+    """Arms with their features, or names of arms of the catalogue; by default all of the catalogue."""
 
     arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
         default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
     )
     names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
-    costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
-    slots: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[None])
 
-    def offered(self) -> dict[str, list[float]] | list[str] | None:
+    def offered(self) -> dict[str, Any] | list[str] | None:
         """The arms as `Agent.ask` takes them."""
         if self.arms is not None and self.names is not None:
             raise Refusal(422, "give either arms with their features or names of the catalogue", "names")
         return self.arms if self.names is None else self.names
+
+
+class Offer(ArmsOffered):
+    """What is offered in a request, and how many arms of it are wanted: one, or so many slots."""
+
+    costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
+    slots: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[None])
 
 
 class Ask(Offer):
@@ -100,8 +148,8 @@ class Tell(_Message):
     """The reward of a decision; or, in its place, rewards of a slate by arm, of some of its arms or all."""
 
     id: Identity
-    reward: FiniteFloat | None = Field(default=None, examples=[1.0])
-    rewards: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
+    reward: Reward | None = Field(default=None, examples=[1.0])
+    rewards: dict[Name, Reward] | None = Field(default=None, examples=[None])
 
     def answer(self, field: str = "reward") -> tuple[int, float | dict[str, float]]:
         """Id and reward as `Agent.tell` takes them."""
@@ -121,6 +169,19 @@ class Told(_Message):
     """How many rewards were new; the others had been told before."""
 
     told: int = Field(examples=[1])
+
+
+class Correct(_Message):
+    """Another reward of a decision, which takes the place of the one that was told, or of one that expired."""
+
+    id: Identity
+    reward: Reward = Field(examples=[0.0])
+
+
+class Corrected(_Message):
+    """Whether the reward is another one than before."""
+
+    changed: bool = Field(examples=[True])
 
 
 class Arms(_Message):
@@ -154,6 +215,96 @@ class Retired(_Message):
     """The arm that was taken out of the catalogue."""
 
     retired: str = Field(examples=["sku-1"])
+
+
+class ArmName(_Message):
+    """An arm of the catalogue."""
+
+    name: Name = Field(examples=["sku-1"])
+
+
+class Masked(_Message):
+    """The arm that is left out from now on."""
+
+    masked: str = Field(examples=["sku-1"])
+
+
+class Unmasked(_Message):
+    """The arm that may be chosen again."""
+
+    unmasked: str = Field(examples=["sku-1"])
+
+
+class Estimate(ArmsOffered):
+    """Arms to estimate the reward of, given as in `Ask`."""
+
+    context: Features | None = Field(default=None, examples=[None])
+
+
+class Estimated(_Message):
+    """Mean reward of an arm and the standard deviation of this estimate, null before there is any reward."""
+
+    mean: float = Field(examples=[0.31])
+    deviation: float | None = Field(examples=[0.02])
+
+
+class Estimates(_Message):
+    """Estimates by arm."""
+
+    estimates: dict[str, Estimated] = Field(examples=[{"sku-1": {"mean": 0.31, "deviation": 0.02}}])
+
+    @classmethod
+    def of(cls, estimates: Mapping[str, tuple[float, float]]) -> Estimates:
+        """The message of what `Agent.estimate` gives."""
+        return cls(estimates={n: Estimated(mean=m, deviation=finite_or_none(d)) for n, (m, d) in estimates.items()})
+
+
+class Column(_Message):
+    """A column of contexts or arms: its name, and its kind, "number" or "category"; of a category its values."""
+
+    name: str = Field(examples=["hour"])
+    kind: str = Field(examples=["number"])
+    values: list[str | int | bool] | None = Field(default=None, examples=[None])
+
+    @classmethod
+    def of(cls, name: str, kind: Any) -> Column:
+        """The message of a column, of which an agent says that it is `float` or a category."""
+        return cls(name=name, kind="number") if kind is float else cls(name=name, kind="category", values=kind.values)
+
+
+class Columns(_Message):
+    """The columns of contexts and of arms in the order in which a list has their values, and the features made of them.
+
+    They are null where features come ready-made, `dim` numbers for each arm, those of a context included.
+    """
+
+    dim: int = Field(examples=[9])
+    context: list[Column] | None
+    arm: list[Column] | None
+    features: list[str] | None = Field(examples=[["constant", "price", "hour", "price x hour"]])
+
+    @classmethod
+    def of(cls, agent: Agent) -> Columns:
+        """The columns of an agent."""
+        dim = agent.status()["dim"]  # after a refresh: there may be more by now
+        context, arm = (
+            None if columns is None else [Column.of(name, kind) for name, kind in columns.items()]
+            for columns in (agent.context_columns, agent.arm_columns)
+        )
+        return cls(dim=dim, context=context, arm=arm, features=agent.columns)
+
+
+class Explore(_Message):
+    """The share of decisions that are drawn uniformly among the arms offered, from now on."""
+
+    explore: Annotated[float, Field(ge=0, le=1)] = Field(examples=[0.02])
+
+
+class Explores(_Message):
+    """The share in force, and the version of the policy that has it."""
+
+    explore: float = Field(examples=[0.02])
+    policy_version: int = Field(examples=[2])
 
 
 class Status(_Message):
@@ -244,7 +395,7 @@ def field_name(location: Iterable[Any]) -> str | None:
     steps = list(location)
     if steps and steps[0] in ("body", "query", "path", "header"):
         steps = steps[1:]
-    text = ".".join(str(step) for step in steps if step != "[key]")
+    text = ".".join(str(step) for step in steps if step not in ("[key]", LIST, OBJECT))
     return text.encode("utf-8", "replace").decode() or None
 
 

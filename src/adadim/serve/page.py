@@ -10,12 +10,14 @@ import hashlib
 import json
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from fastapi.responses import HTMLResponse
@@ -232,13 +234,14 @@ def live_page(token_needed: bool) -> HTMLResponse:
     return _page(LIVE_PAGE.replace('data-token="no"', 'data-token="needed"') if token_needed else LIVE_PAGE)
 
 
-def reference_page(document: Mapping[str, Any]) -> HTMLResponse:
-    """The paths of an OpenAPI document, with an example of each."""
+def reference_page(document: Mapping[str, Any], url: str) -> HTMLResponse:
+    """The paths of an OpenAPI document, with an example of each, to be called with curl at this URL."""
     style = re.findall(r"<style>.*?</style>", LIVE_PAGE, re.DOTALL)[0]
     style = style.replace("</style>", f"{REFERENCE_STYLE}</style>")
     schemas = document["components"]["schemas"]
     parts = [
-        f"<article class='card'><h2>{method.upper()} {escape(path)}</h2>{_operation(operation, schemas)}</article>"
+        f"<article class='card'><h2>{method.upper()} {escape(path)}</h2>"
+        f"{_operation(operation, schemas, method, url + path)}</article>"
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     ]
@@ -273,10 +276,14 @@ def _page(text: str) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
-def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    text = f"<p>{escape(operation['description'])}</p>"
+def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any], method: str, url: str) -> str:
+    query = {one["name"]: _example(one["schema"], schemas) for one in operation.get("parameters", ())}
+    address = shlex.quote(f"{url}?{urlencode(query)}" if query else url)
+    command = f"curl -X DELETE {address}" if method == "delete" else f"curl {address}"
     if "requestBody" in operation:
-        text += _example_of(operation["requestBody"]["content"]["application/json"]["schema"], schemas)
+        body = _example(operation["requestBody"]["content"]["application/json"]["schema"], schemas)
+        command += f" --json {shlex.quote(json.dumps(body, ensure_ascii=False))}"
+    text = f"<p>{escape(operation['description'])}</p><pre>{escape(command)}</pre>"
     answer = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
     for one in answer.get("anyOf", [answer]):
         if "$ref" in one:
