@@ -1,53 +1,85 @@
 """The commands and answers on the page docs/service.md are true."""
 
+import contextlib
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from adadim.agent import Agent
+from adadim.serve import Client
 from command_line import adadim_
 
 PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
 
 
 def calls():
-    """The curl commands of the page, each with the answer that stands below it, if one does."""
-    lines = PAGE.splitlines()
+    """The curl commands of the page: the agent that each calls, the command, and the answer below it, if any."""
+    lines, agent = PAGE.splitlines(), "shop"
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("    adadim serve ready.db"):
+            agent = "ready"
         if line.startswith("    curl ") and "$(" not in line:
-            yield line.strip(), below.strip() if below.startswith("    {") else None
+            served = "shop" if '"context"' in line else agent
+            yield served, line.strip(), below.strip() if below.startswith("    {") else None
 
 
 @pytest.fixture
-def homepage(tmp_path):
-    """Address of a service whose agent makes its features."""
+def addresses(tmp_path, monkeypatch):
+    """Addresses of services for the agents that the commands of the page make, in the present folder."""
     pytest.importorskip("uvicorn")
     from adadim.serve import Service, Settings
 
-    with Agent.create(tmp_path / "home.db", context=["hour", "weekend"], arm=["price", "rating"]) as agent:
-        agent.set_arms({"article-1": [1.0, 0.2], "article-2": [0.5, 0.3]})
-    with Service(tmp_path / "home.db", Settings(port=0)) as service:
-        yield service.url
+    monkeypatch.chdir(tmp_path)
+    made = dict(re.findall(r"^    adadim serve (shop|ready).db (--(?:context|dim).*)$", PAGE, re.MULTILINE))
+    with monkeypatch.context() as patch:  # the server stops as soon as it runs
+        patch.setattr("uvicorn.Server.run", lambda server, sockets: None)
+        for name, options in made.items():
+            assert f"made {name}.db" in adadim_("serve", f"{name}.db", *shlex.split(options), "--port", 0)[0]
+    with contextlib.ExitStack() as stack:
+        yield {name: stack.enter_context(Service(f"{name}.db", Settings(port=0))).url for name in made}
 
 
-def test_the_calls_of_the_page(serving, homepage):
+def test_the_calls_of_the_page(addresses):
     if shutil.which("curl") is None:
         pytest.skip("curl is needed")
-    url, found = str(serving().base_url), list(calls())
-    assert len(found) == 10
-    for call, answer in found:
-        address = homepage if '"context"' in call else url
-        command = [*shlex.split(call.replace("http://127.0.0.1:8000", address)), "--silent"]
+    found = list(calls())
+    assert len(found) == 20
+    for served, call, answer in found:
+        command = [*shlex.split(call.replace("http://127.0.0.1:8000", addresses[served])), "--silent"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         if answer is not None:
-            assert done.stdout == answer
+            assert done.stdout == answer, call
         else:
             assert done.stdout.startswith("{")
-            assert '"error"' not in done.stdout
+            assert '"error"' not in done.stdout, (call, done.stdout)
+
+
+def test_the_log_of_the_shop_can_be_evaluated(addresses):
+    """The commands below the calls, after some traffic."""
+    rng = np.random.default_rng(0)
+    with Client(addresses["shop"]) as client:
+        client.set_arms({"mug": {"price": 0.2, "rating": 0.9}, "lamp": {"price": 0.7, "rating": 0.6}})
+        for _ in range(10):
+            visitors = [{"returning": int(k % 2), "hour": float(rng.random())} for k in range(60)]
+            decisions = client.ask_many(visitors)
+            clicks = [
+                rng.random() < (0.7 if (d.arm == "mug") == v["returning"] else 0.3)
+                for d, v in zip(decisions, visitors, strict=True)
+            ]
+            client.tell_many(zip([one.id for one in decisions], clicks, strict=True))
+    export = next(line for line in PAGE.splitlines() if line.startswith('    python -c "import adadim; adadim.Agent'))
+    subprocess.run([sys.executable, *shlex.split(export)[1:]], timeout=60, check=True)
+    evaluate = next(line for line in PAGE.splitlines() if line.startswith("    adadim evaluate"))
+    for policy, found in json.loads(adadim_(*shlex.split(evaluate)[1:], "--json")[0]).items():
+        assert found["warnings"] == [], policy
+        assert found["dr"]["low"] > 0.5  # better than any one article for all
+        assert found["dr"]["high"] > 0.65
 
 
 def test_the_page_names_all_paths_and_limits(service):
