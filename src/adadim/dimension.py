@@ -27,7 +27,7 @@ from adadim.core.display import html_table
 from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.evidence import like_units, order_contradiction
-from adadim.models.factor import SMALLEST, log_evidence, prior_precisions
+from adadim.models.factor import log_evidence, prior_precisions
 from adadim.models.moments import Moments
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ SAFE = 1e-4  # share of a column's square left after those before it, above whic
 DEPENDENT_SQUARE = 1e-10  # the same share of a column's square, where only products of columns are known
 ROUNDING = 10 * np.finfo(float).eps
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
+LOST = 1e-10  # share of the rewards' squares that must be left beside their mean, where sums alone are known
+SMALLEST_SQUARES = float(np.finfo(float).tiny)  # below which squares of rewards lose digits
 LARGEST_REWARD = 1e300  # so that the noise is a number
 LARGEST_RATIO = 1e280  # of the square of a feature and a ridge, so that their quotient is a number
 
@@ -63,8 +65,8 @@ class Dimension(Tabular):
     probabilities : array (d,), or (L,) for L levels
         P(d* = m) for m = 1, ..., d, or for the end m of each level.
     noise : float or array (R,)
-        Estimated standard deviation of the rewards' noise; not a number without choices, or with one choice and a free
-        constant.
+        Estimated standard deviation of the rewards' noise; not a number without choices, with one choice and a free
+        constant, or where a learner's or an agent's sums cannot tell rewards apart (a mean of 1e5 deviations).
     choices : int or array (R,)
         Number of past choices n.
     prior : array (d,) or (L,)
@@ -394,12 +396,14 @@ class _Question:
                 "constant=True needs the sums of features and of rewards, which the file of an earlier version of "
                 "adadim does not have; use constant=False"
             )
-        if self.constant:
-            squares -= float(data.total) ** 2 / data.weight
         if not np.isfinite(squares):
             raise InvalidValueError("the squares of such large rewards are not finite; divide the rewards by a number")
-        if squares <= SMALLEST * data.squares:  # rewards that are all alike
+        if squares == 0.0 and data.total == 0.0:
             return self.prior, 0.0
+        if self.constant:
+            squares -= data.total * data.total / data.weight
+        if squares <= max(LOST * data.squares, SMALLEST_SQUARES):  # sums do not tell such rewards from equal ones
+            return self.prior, np.nan
         size = float(np.sqrt(squares))  # rewards of any unit, and no overflow
         logdets, residuals = self._prefixes(data.divided(size))
         at = self.support - 1

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.core.state import take_state
-from adadim.policies.base import restore_learner
 from refusals import assert_refuses
 
 FREE = adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True)
@@ -44,22 +42,6 @@ def test_the_same_as_of_the_logged_choices(policy, constant):
     assert levels.probabilities.shape == (2, 2)
     if constant:
         assert (found.mode == 3).all()
-
-
-@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinTS(), adadim.LinUCB(memory=100)], ids=repr)
-def test_what_version_0_3_saved_does_not_know_the_means(policy):
-    learner, _, _ = played(policy, rounds=20)
-    expected = learner.dimension(constant=False).probabilities
-
-    def as_saved_by_0_3(tree):
-        if isinstance(tree, dict):
-            return {key: as_saved_by_0_3(value) for key, value in tree.items() if key not in ("first", "total")}
-        return tree
-
-    tree, arrays = take_state(learner)
-    restored = restore_learner(policy, learner.problem, (as_saved_by_0_3(tree), arrays))
-    assert_refuses(ValueError, "earlier version of adadim does not have; use constant=False", restored.dimension)
-    np.testing.assert_array_equal(restored.dimension(constant=False).probabilities, expected)
 
 
 def test_features_that_were_not_learned_cannot_be_judged():

@@ -92,3 +92,36 @@ def test_bases_that_see_other_rewards_do_not_tell():
     where = instance()
     for policy in (adadim.Corral(feedback="importance"), adadim.SmoothCorral(), adadim.Corral(bases=(adadim.UCB(),))):
         assert_refuses(TypeError, "does not keep the pulls and rewards", policy.start(where.problem).dimension)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize("contexts", [False, True])
+def test_a_mean_that_is_far_larger_than_the_deviation(contexts, offset):
+    """The recommended policy keeps rewards less a number; the sums of others say when they cannot tell."""
+    rng = np.random.default_rng(0)
+    arms, rounds = rng.standard_normal((20, 5)) / 4, 120
+    problem = adadim.Problem(arms=20, dim=5, horizon=rounds) if contexts else adadim.Problem(arms, horizon=rounds)
+    chosen = arms[rng.integers(20, size=rounds)] + (0.1 * rng.standard_normal((rounds, 5)) if contexts else 0.0)
+    rewards = offset + chosen[:, :2].sum(axis=1) + 0.5 * rng.standard_normal(rounds)
+    numbers = [int(np.abs(arms - x).sum(axis=1).argmin()) for x in chosen]
+    expected = adadim.dimension(chosen, rewards, arms=None if contexts else arms)
+    learner = adadim.recommended(problem).start(problem)
+    learner.learn(chosen if contexts else numbers, rewards)
+    np.testing.assert_allclose(learner.dimension().probabilities, expected.probabilities, atol=1e-6)
+    assert learner.dimension().noise == pytest.approx(expected.noise, rel=1e-6)
+    other = adadim.EvidenceLinUCB().start(problem)
+    other.learn(chosen if contexts else numbers, rewards)
+    found = other.dimension()
+    if offset < 1e5:
+        np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-6)
+    else:
+        assert np.isnan(found.noise)
+        assert "the data say little yet" in str(found)
+
+
+@pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.EvidenceLinUCB()])
+def test_rewards_whose_squares_are_no_numbers_are_refused(policy):
+    learner = policy.start(adadim.Problem(np.eye(3), horizon=9, noise=1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        learner.learn([0, 1, 2], [1e155, 2e155, 3e155])
+    assert_refuses(ValueError, "squares of such large rewards are not finite; divide", learner.dimension)

@@ -516,6 +516,10 @@ class ShapedFixedModel(Shaped, TunedFixedModel):
         mean, width2, residuals = super().estimates()
         return mean + as_numpy(self.offset)[:, None], width2, residuals
 
+    def shifted_sums(self) -> tuple[Array, Array, Array]:
+        """As `pull_sums`, of rewards less the offset."""
+        return super().pull_sums()
+
     def pull_sums(self) -> tuple[Array, Array, Array]:
         counts, sums, squares = super().pull_sums()
         offset, xp = self.offset[:, None], namespace(squares)
@@ -623,12 +627,19 @@ class ShapedContextModel(Shaped, TunedContextModel):
         return np.concatenate([[1.0], tapers]) if self.problem.disjoint else tapers
 
     def moments(self) -> list[Moments] | None:
+        return self._moments(self.offset)
+
+    def shifted_sums(self) -> list[Moments] | None:
+        """As `moments`, of rewards less the offset."""
+        return self._moments(np.zeros_like(self.offset))
+
+    def _moments(self, offsets: FloatArray) -> list[Moments] | None:
         if self.problem.disjoint:
             return None
         moments = []
         for r in range(len(self.problem)):
             second, b = self.state.moments(r)
-            column, offset, n = self.multipliers[r, 0], float(self.offset[r]), int(self.state.pulls[r])
+            column, offset, n = self.multipliers[r, 0], float(offsets[r]), int(self.state.pulls[r])
             squares = float(self.state.squares[r]) + 2 * offset * float(b[0]) / column + n * offset * offset
             first, total = second[0, 1:] / column, float(b[0]) / column + n * offset
             moments.append(Moments.of(second[1:, 1:], b[1:] + offset * first, squares, n, first, total))

@@ -174,5 +174,3 @@ class CountsOpenPulls(ABC):
         """Make the second regression if a saved state has one."""
         if saved.get("asked") is not None:
             self.asked = self.without_rewards()
-        for name in {"first", "total"} & vars(self).keys() - saved.keys():  # version 0.3 did not keep them
-            getattr(self, name)[...] = math.nan

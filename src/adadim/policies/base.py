@@ -352,10 +352,11 @@ class Learner(Player):
         >>> result.probabilities.shape, bool((result.probabilities[:, 3:6].sum(axis=1) > 0.8).all())
         ((2, 12), True)
         """
-        if (sums := self.context_sums()) is not None:
+        sums = self.shifted_sums() if constant else self.context_sums() or self.pull_sums()
+        if isinstance(sums, list):
             return dimension_of_moments(sums, levels, prior, single=self.problem.single, constant=constant)
-        if not self.problem.contextual and (by_arm := self.pull_sums()) is not None:
-            return dimension_of_arms(self.problem.actions, *by_arm, levels, prior, constant=constant)
+        if sums is not None and not self.problem.contextual:
+            return dimension_of_arms(self.problem.actions, *sums, levels, prior, constant=constant)
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "

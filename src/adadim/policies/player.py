@@ -187,6 +187,11 @@ class Player(ABC):
         """Pulls and sums of rewards of all arms, (R, K), and sums of squared rewards, (R,); None if it keeps none."""
         return None
 
+    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
+        """As `context_sums` or else `pull_sums`, of rewards less a number, for which a learner may know them better."""
+        moments = self.context_sums()
+        return self.pull_sums() if moments is None and not self.problem.contextual else moments
+
     def context_sums(self) -> list[Moments] | None:
         """Sums over the features pulled (perhaps times factors), where they come with rounds; None if it keeps none."""
         return None

@@ -24,6 +24,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.averaged import PrefixModel, prefix_model
 from adadim.models.evidence import (
     EXPONENTS,
+    ShapedContextModel,
     ShapedFixedModel,
     Tuned,
     TunedContextModel,
@@ -234,6 +235,11 @@ class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
     def restart(self, sums: Moments) -> None:
         super().restart(sums)
         self._update_radii()
+
+    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
+        if isinstance(self.model, ShapedFixedModel | ShapedContextModel):
+            return self.model.shifted_sums()
+        return super().shifted_sums()
 
 
 def probes_next(decided: Array, probes: int) -> Array:
