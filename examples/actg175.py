@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import adadim
 from adadim.instances import real
@@ -81,7 +81,8 @@ runs = {name: (policy, scaled, MOST) for name, policy in policies.items()}
 runs["Corral, raw counts"] = (adadim.Corral(loss_range=(0.0, MOST)), raw, 1.0)
 runs["Dynamic Balancing, raw counts"] = (adadim.DynamicBalancing(), raw, 1.0)
 
-table = Table("policy", title=f"ACTG 175: mean CD4 count after 20 weeks, {options.shuffles} orders of the patients")
+names = Column("policy", min_width=len("EvidenceLinUCB"))  # longer ones are broken between words
+table = Table(names, title=f"ACTG 175: mean CD4 count after 20 weeks, {options.shuffles} orders of the patients")
 table.add_column("CD4", justify="right")
 table.add_column("patients", justify="right")
 for name in ("ZDV", "ZDV+ddI", "ZDV+ddC", "ddI"):

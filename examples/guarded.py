@@ -53,9 +53,9 @@ def main():
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--horizon", type=int, default=2500)
     arguments = parser.parse_args()
-    table = Table(title=f"mean regret after {arguments.horizon} rounds, {arguments.trials} trials")
-    for name in ("problem", "policy", "alone", *(f"guarded, m = {m}" for m in EVERY), "guard alone"):
-        table.add_column(name)
+    title = f"mean regret after {arguments.horizon} rounds, {arguments.trials} trials"
+    headings = ("problem", "policy", "alone", *(f"m = {m}" for m in EVERY), "guard alone")
+    table = Table(*headings, title=title, caption="m: guarded, Guarded(policy, every=m)")
     for number, (shape, sizes) in enumerate(SHAPES.items()):
         known = {"arms": 1200, "dim": 600, "horizon": arguments.horizon, **sizes}
         instance = adadim.instances.sphere(**known, replications=range(arguments.trials))

@@ -9,7 +9,7 @@ and without. The table has (chance - late) / (chance - at once), of mean regrets
 import argparse
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import adadim
 from adadim.experiments import comparison
@@ -21,9 +21,9 @@ parser.add_argument("--family", action="append", help="a family to play; may be 
 options = parser.parse_args()
 
 families = [f for f in comparison.FAMILIES if f.split in ("late", "late-held-out")]
-table = Table(
-    "group", "family", "recommended", "EvidenceLinUCB()", "LinUCB()", title=f"Share kept, {options.trials} replications"
-)
+policies = ("recommended", "EvidenceLinUCB()", "LinUCB()")
+family_column = Column("family", overflow="fold")  # long names are broken, not cut
+table = Table("group", family_column, *policies, title=f"Share kept, {options.trials} replications")
 for family in families:
     if family.name in (options.family or [family.name]):
         parameters = {key: value for key, value in family.instance.items() if key != "kind"}

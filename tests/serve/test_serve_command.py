@@ -157,7 +157,7 @@ def test_a_port_that_is_taken(shop, monkeypatch):
 def test_without_the_packages_of_the_service(shop, monkeypatch):
     monkeypatch.delitem(sys.modules, "adadim.serve.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    message = r"the service needs uvicorn; install it with: pip install 'adadim\[serve\]'"
+    message = r"the service needs FastAPI and uvicorn; install them with: pip install 'adadim\[serve\]'"
     refused("serve", "shop.db", message=message)
     with pytest.raises(ImportError, match=message):
         adadim.serve.Service("shop.db")

@@ -24,6 +24,6 @@ else:  # imported when first asked for: a program that only calls a service need
             from adadim.serve.server import Service
         except ModuleNotFoundError as error:
             raise ImportError(
-                f"the service needs {error.name}; install it with: pip install 'adadim[serve]'"
+                "the service needs FastAPI and uvicorn; install them with: pip install 'adadim[serve]'"
             ) from error
         return Service

@@ -44,14 +44,15 @@ def study_errors(where: str = "") -> Iterator[None]:
 
 
 def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
-    """Policies that a study may name: those of the library, then those of `plugins`.
+    """Policies that a study may name: those of the library by the alphabet, then those of `plugins`.
 
     Examples
     --------
     >>> policy_kinds()["LinUCB"](dim=3)
     LinUCB(ridge=0.1, bonus='norm', dim=3, ...)
     """
-    return policies.kinds() | {name: value for name, value in (plugins or {}).items() if _is_policy(value)}
+    library = dict(sorted(policies.kinds().items(), key=lambda item: item[0].lower()))
+    return library | {name: value for name, value in (plugins or {}).items() if _is_policy(value)}
 
 
 def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
