@@ -33,7 +33,7 @@ def test_all_calls(client, service):
     assert client.tell(batch[0], 0.25) is True
     assert client.tell(batch[0].id, 0.25) is False
     client.set_arms(ARMS, costs={"sku-2": 1.5})
-    assert client.arms()["sku-2"] == {"features": ARMS["sku-2"], "cost": 1.5, "state": "active"}
+    assert client.arms()["sku-2"] == {"features": ARMS["sku-2"], "values": None, "cost": 1.5, "state": "active"}
     assert client.ask().arm in ARMS
     assert client.ask(["sku-1"]).arm == "sku-1"
     client.retire_arm("sku-1")

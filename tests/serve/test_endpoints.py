@@ -108,7 +108,8 @@ def test_context_costs_and_names(service, log):
 
 def test_the_catalogue(service, agent):
     answer = service.post("/arms", json={"arms": ARMS, "costs": {"sku-2": 0.5}})
-    assert answer.json()["arms"]["sku-2"] == {"features": ARMS["sku-2"], "cost": 0.5, "state": "active"}
+    expected = {"features": ARMS["sku-2"], "values": None, "cost": 0.5, "state": "active"}
+    assert answer.json()["arms"]["sku-2"] == expected
     assert service.get("/arms").json() == answer.json()
     assert {name: arm.features.tolist() for name, arm in agent.arms.items()} == ARMS
     service.post("/arms", json={"arms": {"sku-2": [1.0, 0.0, 0.0]}})

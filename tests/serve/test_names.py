@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,14 @@ def test_columns_tell_names_order_and_kinds(shop, start, client):
     assert ready_made.get("/columns").json() == {"dim": 3, "context": None, "arm": None, "features": None}
 
 
+def test_columns_may_be_categories():
+    pytest.importorskip("fastapi")
+    from adadim.serve.messages import Column
+
+    device = Column.of("device", SimpleNamespace(values=("phone", "desktop")))
+    assert device.model_dump() == {"name": "device", "kind": "category", "values": ["phone", "desktop"]}
+
+
 def test_names_stand_for_positions_in_every_path(shop):
     path, service = shop
     catalogue = service.post("/arms", json={"arms": {**ARMS, "chair": [0.9, 0.3]}}).json()["arms"]
@@ -79,6 +88,7 @@ def test_names_stand_for_positions_in_every_path(shop):
         "lamp": [0.7, 0.6],
         "chair": [0.9, 0.3],
     }
+    assert service.get("/arms").json()["arms"]["lamp"]["values"] == ARMS["lamp"]
     assert service.post("/ask", json={"context": CONTEXT}).status_code == 200
     arm, context, features = last_decision(path)
     assert (context, features) == ([1.0, 0.4], catalogue[arm]["features"])

@@ -470,9 +470,9 @@ class Agent:
     def tell(self, id: int | AgentDecision | Slate, reward: float | Mapping[str, float]) -> bool:
         """Tell what a decision earned, by its id or the decision itself; on disk when this returns. Gives whether new.
 
-        Telling the same again is harmless; another reward for the same decision is refused (see `correct`). Of a slate,
-        give rewards by arm, of some of its arms or all: all of them are written or none. A number is the
-        reward of the one decision that has the id.
+        A reward is a number; True is 1 and False is 0, say for a click. Telling the same again is harmless; another
+        reward for the same decision is refused (see `correct`). Of a slate, give rewards by arm, of some of its arms or
+        all: all of them are written or none. A number is the reward of the one decision that has the id.
         """
         return self.tell_many([(id, reward)]) > 0
 

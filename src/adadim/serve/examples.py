@@ -16,8 +16,9 @@ NUMBER = 0.5  # where nothing is known of a number
 
 def examples_of(agent: Agent) -> dict[str, Any]:
     """A body of a request or an answer for each schema whose example depends on the agent."""
-    columns, catalogue = messages.Columns.of(agent), agent.arms
-    arms = {name: _arm(arm.features.tolist(), columns) for name, arm in islice(catalogue.items(), ARMS_SHOWN)}
+    columns, catalogue = messages.Columns.of(agent), messages.Catalogue.of(agent).arms
+    stored = {name: arm.features if columns.arm is None else arm.values for name, arm in catalogue.items()}
+    arms = {name: values for name, values in islice(stored.items(), ARMS_SHOWN) if values is not None}
     if columns.arm is None:
         size = next((len(arm) for arm in arms.values()), columns.dim)
         context: Any = [NUMBER] * (columns.dim - size) or None
@@ -27,8 +28,8 @@ def examples_of(agent: Agent) -> dict[str, Any]:
         arm = {one.name: _value(one) for one in columns.arm}
     shown = arms or {f"sku-{k}": arm for k in range(1, ARMS_SHOWN + 1)}
     # With a catalogue nothing but the context is needed.
-    ask = ({} if arms else {"arms": shown}) | ({} if context is None else {"context": context})
-    first = next(iter(shown))
+    ask = ({} if catalogue else {"arms": shown}) | ({} if context is None else {"context": context})
+    first = next(iter(catalogue or shown))
     return {
         "Ask": ask,
         "AskBatch": {key: value for key, value in ask.items() if key != "context"} | {"contexts": [context] * 2},
@@ -40,11 +41,6 @@ def examples_of(agent: Agent) -> dict[str, Any]:
         "Estimates": {"estimates": {name: {"mean": 0.31, "deviation": 0.02} for name in shown}},
         "Columns": columns.model_dump(),
     }
-
-
-def _arm(features: list[float], columns: messages.Columns) -> Any:
-    """The features of an arm as a request has them."""
-    return features if columns.arm is None else dict(zip([one.name for one in columns.arm], features, strict=True))
 
 
 def _value(column: messages.Column) -> Any:

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from adadim.agent import Agent, AgentDecision, Slate
+from adadim.agent import log as agent_log
 from adadim.agent.requests import LONGEST_NAME
 from adadim.core.checks import shown
 from adadim.core.codec import finite_or_none
@@ -46,11 +47,9 @@ def _checked_values(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-_VALUE_SCHEMA = {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
+Value = Annotated[Any, WithJsonSchema({"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]})]
 Numbers = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
-Values = Annotated[
-    dict[Name, Annotated[Any, WithJsonSchema(_VALUE_SCHEMA)]], Field(min_length=1), AfterValidator(_checked_values)
-]
+Values = Annotated[dict[Name, Value], Field(min_length=1), AfterValidator(_checked_values)]
 Features = Annotated[
     Annotated[Numbers, Tag(LIST)] | Annotated[Values, Tag(OBJECT)],
     Discriminator(lambda value: OBJECT if isinstance(value, dict) else LIST),
@@ -192,9 +191,10 @@ class Arms(_Message):
 
 
 class Arm(_Message):
-    """An arm of the catalogue; its state is "active" or "masked"."""
+    """An arm of the catalogue: its features, values by column or null, cost, and state, "active" or "masked"."""
 
     features: list[float]
+    values: dict[str, Value] | None = None
     cost: float
     state: str = Field(examples=["active"])
 
@@ -207,8 +207,20 @@ class Catalogue(_Message):
     @classmethod
     def of(cls, agent: Agent) -> Catalogue:
         """The catalogue of an agent."""
-        arms = agent.arms.items()
-        return cls(arms={n: Arm(features=arm.features.tolist(), cost=arm.cost, state=arm.state) for n, arm in arms})
+        arms, columns = agent.arms, agent.arm_columns
+        return cls(
+            arms={
+                name: Arm(features=arm.features.tolist(), values=_values(arm, columns), cost=arm.cost, state=arm.state)
+                for name, arm in arms.items()
+            }
+        )
+
+
+def _values(arm: agent_log.Arm, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The values of an arm by column; None unless its columns are numbers, which are its features."""
+    if columns is None or len(columns) != len(arm.features) or any(kind is not float for kind in columns.values()):
+        return None
+    return dict(zip(columns, arm.features.tolist(), strict=True))
 
 
 class Retired(_Message):
@@ -269,7 +281,11 @@ class Column(_Message):
     @classmethod
     def of(cls, name: str, kind: Any) -> Column:
         """The message of a column, of which an agent says that it is `float` or a category."""
-        return cls(name=name, kind="number") if kind is float else cls(name=name, kind="category", values=kind.values)
+        return (
+            cls(name=name, kind="number")
+            if kind is float
+            else cls(name=name, kind="category", values=list(kind.values))
+        )
 
 
 class Columns(_Message):
