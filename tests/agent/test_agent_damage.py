@@ -1,6 +1,7 @@
 """Damage that SQLite does not see is noticed: every row carries a check value, and tables must agree."""
 
 import sqlite3
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite, tables
-from agent_runs import Hands, played
+from agent_runs import Hands, offers, played
 from refusals import assert_refuses
 
 pytestmark = pytest.mark.in_a_file
@@ -83,6 +84,141 @@ def test_a_changed_offer_is_not_exported(file, tmp_path):
     assert not (tmp_path / "log.parquet").exists()
 
 
+def offered_file(path):
+    """A file with offers of several kinds: compressed or not, with features or with names alone."""
+    with Agent.create(path, dim=4, clock=Hands()) as agent:
+        agent.set_arms(GRID)
+        for k, arms in enumerate(offers(6, arms=3)):
+            agent.ask({name: np.round(row) for name, row in arms.items()} if k % 2 else arms)
+        agent.ask(["x"])
+    return path
+
+
+def test_rebuild_finds_every_flip_in_offers_that_an_export_finds(tmp_path):
+    original = offered_file(tmp_path / "original.db").read_bytes()
+    path, rng, seen = tmp_path / "a.db", np.random.default_rng(0), 0
+    for column in ("id", "digest", "arms", "features", "packed"):
+        for _ in range(12):
+            path.write_bytes(original)
+            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                rows = connection.execute(f"SELECT id, {column} FROM offers").fetchall()
+                number, value = rows[rng.integers(len(rows))]
+                new = flipped(value, rng)
+                with suppress(sqlite3.IntegrityError):
+                    connection.execute(f"UPDATE offers SET {column} = ? WHERE id = ?", (new, number))
+            with Agent.open(path, clock=Hands()) as agent:
+                try:
+                    agent.export(tmp_path / "log.parquet")
+                except FileError:
+                    seen += 1
+                    assert_refuses(FileError, "damaged .*offer", agent.rebuild)
+    assert seen > 30
+
+
+def flipped(value, rng):
+    """A value with one bit flipped, or of another type."""
+    if isinstance(value, int):
+        return value ^ (1 << int(rng.integers(40)))
+    data = bytearray(value.encode() if isinstance(value, str) else value)
+    if not data or rng.random() < 0.2:
+        return 7
+    data[rng.integers(len(data))] ^= 1 << int(rng.integers(7))
+    return bytes(data).decode("latin-1") if isinstance(value, str) else bytes(data)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE offers SET arms = x'00'",
+        "UPDATE offers SET arms = 7",
+        "UPDATE offers SET features = 'text'",
+        "UPDATE offers SET packed = 'x'",
+        "DELETE FROM offers WHERE id = 2",
+    ],
+)
+def test_offers_of_another_type_are_damaged_offers(tmp_path, statement):
+    path = offered_file(tmp_path / "a.db")
+    change(path, statement)
+    with Agent.open(path) as agent:
+        assert_refuses(FileError, "damaged .*offer", agent.rebuild)
+        assert_refuses(FileError, "what was offered in decision", agent.export, tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE decisions SET time = 5.0 WHERE number = 7", "UPDATE decisions SET arm = 'z' WHERE number = 7"]
+)
+def test_rebuild_reads_decisions_that_expired(tmp_path, statement):
+    clock = Hands()
+    with Agent.create(tmp_path / "a.db", dim=4, clock=clock, expire_after=10.0) as agent:
+        agent.ask_many([None] * 9, GRID)
+        clock.now += 100
+        agent.status()
+    change(tmp_path / "a.db", statement)
+    with Agent.open(tmp_path / "a.db", clock=clock) as agent:
+        assert_refuses(FileError, "table of decisions is not what was written: 7", agent.rebuild)
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        (
+            "CREATE TRIGGER swallow AFTER INSERT ON decisions BEGIN DELETE FROM decisions; END",
+            "trigger 'swallow'",
+        ),
+        ("CREATE VIEW looks AS SELECT * FROM rewards", "view 'looks'"),
+        (
+            "CREATE TABLE more (x UNIQUE ON CONFLICT IGNORE)",
+            "table 'more'",
+        ),
+    ],
+)
+def test_what_could_swallow_decisions_is_refused(file, tmp_path, statement, named):
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(statement)
+    assert_refuses(FileError, rf"a\.db: has the {named}, which Agent\.create did not make", Agent.open, file)
+    assert_refuses(FileError, f"has the {named}", sqlite.backup_file, file, tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.parametrize("table", ["decisions", "rewards", "expired", "arms", "policies"])
+@pytest.mark.parametrize("last", [2**63 - 1, 2**62, -1, "'x'"])
+def test_a_sequence_at_its_end_is_said_to_be(file, table, last):
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        connection.execute(f"INSERT INTO sqlite_sequence (name, seq) VALUES ('{table}', {last})")
+
+    def use():
+        with Agent.open(file) as agent:
+            agent.set_arm("x", GRID["x"])
+            agent.replace_policy(adadim.Greedy(), noise=1.0)
+            agent.tell(agent.ask(GRID).id, 0.5)
+
+    assert_refuses(FileError, "damaged .the last number of a table is", use)
+
+
+def test_the_last_offer_can_be_the_last_there_is(tmp_path):
+    path = offered_file(tmp_path / "a.db")
+    change(path, f"UPDATE offers SET id = {2**63 - 1} WHERE id = 1")
+    with Agent.open(path) as agent:
+        assert_refuses(FileError, "damaged .the last number of a table is", agent.ask, offers(1, seed=8)[0])
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE outstanding SET time = 'x'", "UPDATE outstanding SET number = number + 100"]
+)
+def test_waiting_decisions_that_cannot_be_read_are_said_to_be(tmp_path, statement):
+    with Agent.create(tmp_path / "a.db", dim=4, expire_after=10.0, clock=Hands()) as agent:
+        agent.ask(GRID)
+    change(tmp_path / "a.db", statement)
+
+    def use():
+        with Agent.open(tmp_path / "a.db", clock=Hands(5000.0)) as agent:
+            agent.status()
+            agent.rebuild()
+
+    assert_refuses(FileError, "damaged", use)
+
+
 def test_a_snapshot_at_another_place_is_not_used(file):
     with Agent.open(file) as agent:
         before = agent.estimate(GRID)
@@ -102,12 +238,13 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
     agent, _, _ = played(tmp_path / "a.db", count=3)
-    monkeypatch.setattr(tables, "BATCH_ROWS", 2)
-    columns = f"{sqlite.REWARD}, {sqlite.DECISION}"
-    rows = f"SELECT r.decision, {columns}, 0 FROM rewards r JOIN decisions d ON d.number = r.decision"
-    query = f"{rows} WHERE ? >= 0 AND ? LIMIT ?"
-    monkeypatch.setitem(sqlite.QUERIES, "answered", query)  # as of a tree whose pages lead back
-    assert_refuses(FileError, "rows are out of order", agent.rebuild)
+    for module in (tables, sqlite):
+        monkeypatch.setattr(module, "BATCH_ROWS", 2)
+    for name, columns in {"decided": sqlite.DECISION, "rewards_by_decision": sqlite.REWARD}.items():
+        query = f"SELECT {columns} FROM rewards r JOIN decisions d ON d.number = r.decision WHERE ? >= -1 AND ? LIMIT ?"
+        with monkeypatch.context() as patch:
+            patch.setitem(sqlite.QUERIES, name, query)  # as of a tree whose pages lead back
+            assert_refuses(FileError, "rows are out of order", agent.rebuild)
 
 
 def test_odd_calls_are_refused(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 import adadim
 from adadim import Agent
-from adadim.agent import postgres, stores
+from adadim.agent import AskCall, postgres, stores
 from adadim.errors import FileError
 from agent_runs import Hands, numbers, offers, scores_of, state_of
 from postgres_server import start_or_skip
@@ -665,21 +665,67 @@ def test_a_copy_does_not_replace_an_agent_and_is_all_or_nothing(tmp_path, url, m
     assert_refuses(FileError, "there is no agent", Agent.open, f"{url}-2")
 
 
-def test_joined_rows_are_looked_up_by_their_whole_key(fresh):
-    """Also where the statistics were taken before the agent had rows: then all agents seem to have next to none."""
-    address = f"{fresh}#here"
-    with Agent.create(f"{fresh}#large", dim=DIM) as large, Agent.create(address, dim=DIM):
-        large.learn((np.ones((5000, DIM)), np.ones(5000)))
-    with psycopg.connect(fresh, autocommit=True) as connection:
-        connection.execute("ANALYZE")
-        connection.execute("SET plan_cache_mode = 'force_generic_plan'")
-        for query in ("rewards", "waiting", "expired", "answered", "decisions"):
-            text = postgres.QUERIES[query].format(agent=agent_number(connection, address))
-            count = text.count("%s")
-            for i in range(count):
-                text = text.replace("%s", f"${i + 1}", 1)
-            connection.execute(f"PREPARE {query} ({', '.join(['bigint'] * count)}) AS {text}")
-            plan = [row[0] for row in connection.execute(f"EXPLAIN EXECUTE {query} ({', '.join(['1'] * count)})")]
-            assert not [line for line in plan if "Join Filter" in line], query
-            keys = [line for line in plan if re.search(r"(Index Cond|Filter): .*(number|decision|id) = \w\.", line)]
-            assert keys, query
+def rows_read(agent, sql, work):
+    """Rows of tables and entries of indexes that the server reads while an agent works."""
+    query = """
+        SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'adadim')
+            + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'adadim')"""
+
+    def counted():
+        agent._log._connection.execute("SELECT pg_stat_force_next_flush()")
+        agent._log._connection.execute("SELECT 1")
+        return int(sql.execute(query).fetchone()[0])
+
+    agent.status()
+    before = counted()
+    work()
+    return counted() - before
+
+
+@pytest.fixture(params=["of others", "of its beginning"])
+def stale(request, fresh):
+    """An agent of 1500 decisions whose statistics are old: they know only others, or it alone when it was small."""
+    clock = Hands(0.0)
+    options = {"dim": DIM, "expire_after": 1e3, "expired_reward": 0.0, "clock": clock}
+    with Agent.create(fresh, name="here", **options) as agent, psycopg.connect(fresh, autocommit=True) as sql:
+        for table in postgres.STORED_COLUMNS:
+            sql.execute(f"ALTER TABLE adadim.{table} SET (autovacuum_enabled = off)")
+        if request.param == "of others":
+            with Agent.create(fresh, name="large", dim=DIM) as large:
+                large.learn((np.ones((3000, DIM)), np.ones(3000)))
+                large.ask_and_tell([AskCall([None], one) for one in offers(200, arms=2, seed=1)])
+            sql.execute("VACUUM ANALYZE")
+        rounds = offers(1500, arms=2)
+        for first in range(0, 1500, 50):
+            clock.now += 1.0
+            agent.ask_and_tell([AskCall([None], one) for one in rounds[first : first + 50]])
+            agent.tell_many(dict.fromkeys(range(first + 1, first + 26), 0.5))
+            agent.correct(first + 1, 0.75)
+            if first == 0 and request.param == "of its beginning":
+                sql.execute("VACUUM ANALYZE")
+        clock.now += 2e3  # the rest expires
+        agent.status()
+        yield agent, sql
+
+
+def test_with_old_statistics_nothing_is_read_again_and_again(stale, tmp_path):
+    agent, sql = stale
+
+    def report():
+        with agent._log.transaction(write=False):
+            assert sum(map(len, agent._log.timed_rewards(0))) == 1530
+            assert sum(agent._log.recent_choices(1000).values()) == 1000
+
+    works = {
+        "export": lambda: agent.export(tmp_path / "log.parquet"),
+        "rebuild": agent.rebuild,
+        "the live page": report,
+        "corrections": lambda: [agent.correct(number, 0.25) for number in range(2, 22)],
+        "compact": lambda: agent.compact(20.0),
+    }
+    assert agent.status()["decisions"] == 1500
+    assert rows_read(agent, sql, works.pop("corrections")) < 500
+    for name, work in works.items():
+        assert rows_read(agent, sql, work) < 60_000, name  # the square of the decisions is 2,250,000
+    log = pl.read_parquet(tmp_path / "log.parquet").sort("decision")
+    assert log["reward"].to_list() == ([0.75] + [0.5] * 24 + [0.0] * 25) * 30

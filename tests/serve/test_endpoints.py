@@ -1,6 +1,8 @@
 """What each path answers, held against the agent itself on the same file."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from adadim.agent import Agent
 from adadim.agent.sqlite import SqliteLog
 from adadim.errors import FileError
+from adadim.serve import Settings
 
 ARMS = {"sku-1": [1.0, 0.2, 0.0], "sku-2": [1.0, 0.7, 0.1], "sku-3": [1.0, -0.4, 0.3]}
 
@@ -271,3 +274,20 @@ def test_a_batch_of_decisions(service, log):
     assert refused.status_code == 422
     assert "context" in refused.json()["error"]
     assert len(log()["decisions"]) == before + 4
+
+
+def test_a_sequence_at_its_end_is_no_defect_of_the_service(tmp_path):
+    """It is a file that cannot be written, and an answer says so."""
+    httpx = pytest.importorskip("httpx")
+    from adadim.serve import Service
+
+    with Agent.create(tmp_path / "shop.db", dim=2) as agent:
+        agent.set_arms({"a": [1.0, 0.0], "b": [0.0, 1.0]})
+    with Service(tmp_path / "shop.db", Settings(port=0)) as service, httpx.Client(base_url=service.url) as client:
+        assert client.post("/ask", json={}).status_code == 200
+        with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as connection:
+            for table in ("arms", "decisions"):
+                connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (2**63 - 1, table))
+        answers = [client.post("/arms", json={"arms": {"c": [1.0, 1.0]}}), client.post("/ask", json={})]
+        assert [answer.status_code for answer in answers] == [503, 503]
+        assert all("cannot be read or written" in answer.json()["error"] for answer in answers)

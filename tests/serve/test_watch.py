@@ -1,6 +1,9 @@
 """What is read for the live page, held against sums over the exported log."""
 
+import re
+import sqlite3
 import uuid
+from contextlib import closing
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -9,6 +12,8 @@ import pytest
 from adadim.agent import Agent
 from adadim.agent.sqlite import SqliteLog
 from adadim.dimension import Dimension
+from adadim.errors import FileError
+from refusals import assert_refuses
 
 START = datetime(2026, 3, 1, 22, tzinfo=UTC).timestamp()
 
@@ -310,3 +315,42 @@ def test_it_cannot_write(agent, watch):
     table = "decisions" if isinstance(watch._log, SqliteLog) else "adadim.decisions"
     with pytest.raises(Exception, match=r"readonly|cannot execute DELETE in a read-only transaction"):
         watch._log._connection.execute(f"DELETE FROM {table}")
+
+
+def changed(address, statement):
+    """Change a row of an agent in its store."""
+    if not isinstance(address, str):
+        with closing(sqlite3.connect(address, isolation_level=None)) as connection:
+            assert connection.execute(statement.format(table="", where="")).rowcount
+        return
+    import psycopg
+
+    url, _, name = address.partition("#")
+    with psycopg.connect(url, autocommit=True) as connection:
+        (number,) = connection.execute("SELECT agent FROM adadim.agents WHERE name = %s", [name]).fetchone()
+        assert connection.execute(statement.format(table="adadim.", where=f" AND agent = {number}")).rowcount
+
+
+@pytest.mark.parametrize(
+    ("change", "undo"),
+    [
+        ("UPDATE {table}rewards SET reward = reward + 1 WHERE seq = 2{where}", "reward = reward - 1"),
+        ("UPDATE {table}rewards SET time = time + 1 WHERE seq = 2{where}", "time = time - 1"),
+        ("UPDATE {table}decisions SET time = time + 1 WHERE number = 2{where}", "time = time - 1"),
+        ("UPDATE {table}decisions SET arm = 'x' || arm WHERE number = 2{where}", "arm = substr(arm, 2)"),
+    ],
+)
+def test_what_fails_its_check_value_is_not_shown_and_nothing_is_counted_twice(
+    agent, address, watch, clock, change, undo
+):
+    ids = [agent.ask({"a": [1.0, 0.5]}).id for _ in range(4)]
+    agent.tell_many(dict.fromkeys(ids, 0.5))
+    changed(address, change)
+    for _ in range(2):
+        assert_refuses(FileError, "damaged .*is not what was written: 2", watch.overview)
+    changed(address, re.sub("SET .* WHERE", f"SET {undo} WHERE", change))
+    (day,) = watch.overview()["days"]
+    assert (day["rewards"], day["mean"]) == (4, 0.5)
+    agent.tell(agent.ask({"a": [1.0, 0.5]}).id, 1.0)
+    (day,) = watch.overview()["days"]
+    assert (day["rewards"], day["mean"]) == (5, pytest.approx(0.6))

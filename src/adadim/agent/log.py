@@ -285,15 +285,6 @@ class Counts(NamedTuple):
     bytes: int
 
 
-class DayRewards(NamedTuple):
-    """Rewards of the decisions of one day since 1970: how many, their sum and the sum of their squares."""
-
-    day: int
-    rewards: int
-    total: float
-    squares: float
-
-
 class TimedReward(NamedTuple):
     """A reward of one of the agent's decisions, and the times of the decision and of the reward.
 
@@ -304,7 +295,7 @@ class TimedReward(NamedTuple):
     decision_time: float
     reward_time: float | None
     reward: float
-    is_first: bool  # False for corrections
+    replaces: float | None  # the reward that it corrects
 
 
 class Log(ABC):
@@ -441,12 +432,8 @@ class Log(ABC):
         """Raise a `FileError` if the log is damaged, or contradicts itself."""
 
     @abstractmethod
-    def day_rewards(self, since: int) -> list[DayRewards]:
-        """What the rewards after row `since` add to each day of the agent's decisions."""
-
-    @abstractmethod
-    def recent_rewards(self, since: int, most: int) -> list[TimedReward]:
-        """The last rewards of the agent's decisions after row `since`, at most `most`, in their order."""
+    def timed_rewards(self, since: int) -> Iterator[list[TimedReward]]:
+        """The rewards of the agent's decisions after row `since`, in their order, in batches."""
 
     @abstractmethod
     def recent_choices(self, most: int) -> dict[str, int]:

@@ -26,6 +26,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, RewardStatus
 from adadim.agent.tables import (
+    BATCH_ROWS,
     DECISION,
     EXISTS_ALREADY,
     EXPIRED,
@@ -48,6 +49,7 @@ SESSION_SETTINGS = {
     "lock_timeout": "30s",  # to wait for another process that is writing
     "idle_in_transaction_session_timeout": "60s",  # after which the server ends a transaction whose process stopped
     "plan_cache_mode": "force_generic_plan",  # all queries use keys: planning one again costs more than running it
+    "enable_seqscan": "off",  # also where a table was small when the query was planned
 }
 # Unless the URL says otherwise: how long to wait for a server that does not answer, and how a lost one is noticed.
 CONNECTION_DEFAULTS = {
@@ -58,6 +60,7 @@ CONNECTION_DEFAULTS = {
 }
 # A commit survives a power cut, also where the default of the server is otherwise.
 SYNC_COMMIT = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+PLANS_GROWTH = 4  # factor by which a log may grow while the plans of queries are kept
 RETRY_SECONDS = 0.5  # after a connection failed, before another is tried
 SETTLE_SECONDS = 10.0  # to find out whether a transaction was committed while the connection broke
 READ_BEGIN, WRITE_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -137,23 +140,27 @@ COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", 
 # Queries that find a row only if rows were lost or changed, by what they find; {agent} is the number of the agent.
 CONTRADICTIONS = {
     "rewards of no decision": """
-        SELECT 1 FROM adadim.rewards r WHERE agent = {agent} AND NOT EXISTS (
-            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0)""",
+        SELECT decision FROM adadim.rewards WHERE agent = {agent}
+        EXCEPT SELECT number FROM adadim.decisions WHERE agent = {agent}""",
+    "decisions of an offer that is not there": """
+        SELECT offer FROM adadim.decisions WHERE agent = {agent} AND offer IS NOT NULL
+        EXCEPT SELECT id FROM adadim.offers WHERE agent = {agent}""",
     "decisions that neither wait nor have a reward": """
-        SELECT 1 FROM adadim.decisions d WHERE agent = {agent} AND policy IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number OFFSET 0)
-            AND NOT EXISTS (SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = d.number OFFSET 0)
-            AND NOT EXISTS (SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = d.number OFFSET 0)""",
+        SELECT number FROM adadim.decisions WHERE agent = {agent} AND policy IS NOT NULL
+        EXCEPT (SELECT number FROM adadim.outstanding WHERE agent = {agent}
+            UNION ALL SELECT number FROM adadim.expired WHERE agent = {agent}
+            UNION ALL SELECT decision FROM adadim.rewards WHERE agent = {agent})""",
     "waiting decisions that are not there or have a reward": """
-        SELECT 1 FROM adadim.outstanding o
-            LEFT JOIN adadim.decisions d ON d.agent = {agent} AND d.number = o.number
-            WHERE o.agent = {agent} AND (d.time IS DISTINCT FROM o.time OR EXISTS (
-                SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND decision = o.number))""",
+        (SELECT number, time FROM adadim.outstanding WHERE agent = {agent}
+            EXCEPT SELECT number, time FROM adadim.decisions WHERE agent = {agent})
+        UNION ALL (SELECT number, 0 FROM adadim.outstanding WHERE agent = {agent}
+            INTERSECT SELECT decision, 0 FROM adadim.rewards WHERE agent = {agent})""",
     "expired decisions that are not there or wait": """
-        SELECT 1 FROM adadim.expired e JOIN adadim.folded f ON f.agent = {agent} WHERE e.agent = {agent} AND (
-            EXISTS (SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = e.number)
-            OR (e.number > f.upto AND NOT EXISTS (
-                SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = e.number)))""",
+        (SELECT number FROM adadim.expired WHERE agent = {agent}
+            INTERSECT SELECT number FROM adadim.outstanding WHERE agent = {agent})
+        UNION ALL (SELECT number FROM adadim.expired
+            WHERE agent = {agent} AND number > (SELECT upto FROM adadim.folded WHERE agent = {agent})
+            EXCEPT SELECT number FROM adadim.decisions WHERE agent = {agent})""",
     "two first rewards of one decision": """
         SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND replaces IS NULL GROUP BY decision
             HAVING count(*) > 1""",
@@ -187,8 +194,10 @@ INSERT = {
     table: f"INSERT INTO adadim.{table} (agent, {', '.join(columns)}) VALUES ({{agent}}{', %s' * len(columns)})"
     for table, columns in WRITTEN.items()
 }
-# Joined rows are looked up one by one, by their whole key: "OFFSET 0" keeps the planner from reading all rows of the
-# agent for each of them instead, which it does where its statistics say that an agent has next to no rows.
+# Statistics may be old: they may say that an agent has next to no rows, for which every index is as good, and any order
+# of reading. So that none of these queries reads all rows of an agent for each of some others, joined rows are looked
+# up one by one by their whole key, which "OFFSET 0" ensures, the last reward of each decision is found in one pass, and
+# what is missing from a table is found by EXCEPT. {agent} is hidden from the planner, see `_hidden`.
 QUERIES = {
     "waiting": f"""
         SELECT o.number, {DECISION} FROM adadim.outstanding o
@@ -202,26 +211,21 @@ QUERIES = {
         WHERE e.agent = {{agent}} AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s""",
     "rewards": f"""
         SELECT r.seq, {REWARD}, {DECISION},
-            EXISTS (SELECT 1 FROM adadim.expired e WHERE e.agent = {{agent}} AND e.number = r.decision)
+            EXISTS (SELECT 1 FROM adadim.expired e WHERE e.agent = {{agent}} AND e.number = r.decision OFFSET 0)
         FROM adadim.rewards r CROSS JOIN LATERAL (
                 SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
         WHERE r.agent = {{agent}} AND r.seq > %s AND r.seq <= %s ORDER BY r.seq LIMIT %s""",
-    "answered": f"""
-        SELECT d.number, {REWARD}, {DECISION}, false FROM adadim.decisions d
-            CROSS JOIN LATERAL (
-                SELECT * FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number OFFSET 0) r
-        WHERE d.agent = {{agent}} AND d.number > %s AND d.number <= %s AND NOT EXISTS (
-            SELECT 1 FROM adadim.rewards n WHERE n.agent = {{agent}} AND n.decision = d.number
-                AND n.replaces IS NOT NULL AND n.seq > r.seq OFFSET 0)
-        ORDER BY d.number LIMIT %s""",
+    "decided": f"""
+        SELECT {DECISION} FROM adadim.decisions d
+        WHERE agent = {{agent}} AND number > %s AND number <= %s ORDER BY number LIMIT %s""",
     "decisions": f"""
-        SELECT {REWARD}, {DECISION}, {OFFER} FROM adadim.decisions d
+        SELECT {DECISION}, {OFFER} FROM adadim.decisions d
             LEFT JOIN LATERAL (
                 SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
-            LEFT JOIN LATERAL (
-                SELECT * FROM adadim.rewards WHERE agent = {{agent}} AND decision = d.number
-                ORDER BY seq DESC LIMIT 1) r ON true
         WHERE d.agent = {{agent}} AND d.number > %s ORDER BY d.number LIMIT %s""",
+    "rewards_by_decision": f"""
+        DECLARE rewards_by_decision NO SCROLL CURSOR FOR
+        SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} ORDER BY decision, seq""",
     "last_asked": f"""
         SELECT {DECISION}, {OFFER} FROM adadim.decisions d
             LEFT JOIN LATERAL (
@@ -247,8 +251,7 @@ QUERIES = {
     "is_decided": "SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = %s",
     "is_expired": "SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = %s",
     "slate": f"SELECT {DECISION} FROM adadim.decisions d WHERE agent = {{agent}} AND slate = %s ORDER BY number",
-    "last_reward": f"""
-        SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} AND decision = %s ORDER BY seq DESC LIMIT 1""",
+    "rewards_of": f"SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} AND decision = %s",
     "first_since": """
         SELECT number FROM adadim.decisions WHERE agent = {agent} AND time >= %s ORDER BY number LIMIT 1""",
     # The size is that of the tables, which all agents share.
@@ -256,24 +259,17 @@ QUERIES = {
         SELECT (SELECT count(*) FROM adadim.outstanding WHERE agent = {agent}),
             (SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
                 WHERE relnamespace = 'adadim'::regnamespace AND relkind = 'r')""",
-    "day_rewards": """
-        SELECT floor(d.time / 86400)::bigint, count(*) - count(r.replaces), sum(r.reward - coalesce(r.replaces, 0)),
-            sum(r.reward * r.reward - coalesce(r.replaces * r.replaces, 0))
+    "timed_rewards": f"""
+        SELECT {REWARD}, {DECISION}, EXISTS (
+            SELECT 1 FROM adadim.expired e
+            WHERE e.agent = {{agent}} AND e.number = r.decision AND e.time = r.time OFFSET 0)
         FROM adadim.rewards r CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
-        WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL GROUP BY 1""",
-    "recent_rewards": """
-        SELECT r.decision, d.time, CASE WHEN e.number IS NULL THEN r.time END, r.reward, r.replaces IS NULL
-        FROM adadim.rewards r CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {agent} AND number = r.decision OFFSET 0) d
-            LEFT JOIN adadim.expired e ON e.agent = {agent} AND e.number = r.decision AND e.time = r.time
-        WHERE r.agent = {agent} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT %s""",
-    "recent_choices": """
-        SELECT arm, count(*) AS n FROM (
-            SELECT arm FROM adadim.decisions WHERE agent = {agent} AND policy IS NOT NULL
-            ORDER BY number DESC LIMIT %s
-        ) AS last GROUP BY arm ORDER BY n DESC, arm COLLATE "C" """,
-    "reserve": "SELECT nextval('adadim.draws_{agent}') FROM generate_series(1, %s)",
+                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
+        WHERE r.agent = {{agent}} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq LIMIT %s""",
+    "recent_choices": f"""
+        SELECT {DECISION} FROM adadim.decisions d WHERE agent = {{agent}} AND policy IS NOT NULL
+        ORDER BY number DESC LIMIT %s""",
+    "reserve": "SELECT nextval('adadim.draws_{number}') FROM generate_series(1, %s)",
     "stop_waiting": "DELETE FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
     "clear_settings": "DELETE FROM adadim.settings WHERE agent = {agent}",
     "clear_snapshot": "DELETE FROM adadim.snapshot WHERE agent = {agent}",
@@ -282,9 +278,10 @@ QUERIES = {
         DELETE FROM adadim.decisions d WHERE agent = {agent} AND number <= %s AND NOT EXISTS (
             SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number OFFSET 0)""",
     "fold_rewards": "DELETE FROM adadim.rewards WHERE agent = {agent} AND decision <= %s",
-    "clear_offers": """
-        DELETE FROM adadim.offers o WHERE agent = {agent} AND NOT EXISTS (
-            SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND offer = o.id)""",
+    "unused_offers": """
+        SELECT id FROM adadim.offers WHERE agent = {agent}
+        EXCEPT SELECT offer FROM adadim.decisions WHERE agent = {agent}""",
+    "drop_offer": "DELETE FROM adadim.offers WHERE agent = {agent} AND id = %s",
     "add_digest": """
         INSERT INTO adadim.learned (agent, digest, time, rows) VALUES ({agent}, %s, %s, %s) ON CONFLICT DO NOTHING""",
     "count": f"UPDATE adadim.agents SET {', '.join(f'{name} = %s' for name in COUNTERS)} WHERE agent = {{agent}}",
@@ -360,11 +357,12 @@ class PostgresLog(TableLog):
         self._last_row: tuple[str, tuple[Any, ...]] | None = None
         self._draws: dict[int, int | None] = {}  # the random streams of decisions, None for that of their number
         self._has_written = False  # whether the transaction changes anything
+        self._planned_rows = 0  # in the log when the connection's plans were made
         with _explained(self.path):
             connection = self._connected()
             _migrate(connection, address.url)
             agent = _agent_number(connection, address)
-        self._sql = {name: query.format(agent=agent) for name, query in QUERIES.items()}
+        self._sql = {name: query.format(agent=_hidden(agent), number=agent) for name, query in QUERIES.items()}
         self._inserts = {table: query.format(agent=agent) for table, query in INSERT.items()}
         self._read_settings()
 
@@ -413,6 +411,9 @@ class PostgresLog(TableLog):
         row = self._retry_once(begin)
         if row is None:
             raise FileError(f"{self.path}: this agent is no longer there")
+        if sum(row) > PLANS_GROWTH * self._planned_rows:
+            self._open_connection().execute("DISCARD PLANS")
+            self._planned_rows = sum(row)
         self._initial_counts = dict(zip(COUNTERS, row, strict=True))
         self._counts, self._last_row, self._has_written = dict(self._initial_counts), None, False
 
@@ -495,7 +496,7 @@ class PostgresLog(TableLog):
         except BaseException:
             connection.close()
             raise
-        self._connection = connection
+        self._connection, self._planned_rows = connection, 0
         return connection
 
     def _open_connection(self) -> psycopg.Connection[Any]:
@@ -518,7 +519,8 @@ class PostgresLog(TableLog):
 
     def place(self) -> Place:
         counts = self._counts
-        return Place(counts["generation"], counts["decisions"], counts["rewards"], counts["expired"])
+        numbers = (self._checked_number(counts[table]) for table in ("decisions", "rewards", "expired"))
+        return Place(counts["generation"], *numbers)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
@@ -545,12 +547,15 @@ class PostgresLog(TableLog):
         waiting, size = self._row("counts")
         return Counts(waiting, self._counts["expired"], size)
 
-    def shrink(self) -> None:
-        with self.transaction():
-            self._execute("clear_offers")  # the server frees the space by itself
-
     def _last(self, table: str) -> int:
         return self._counts[table]
+
+    def _ordered_rewards(self) -> Iterator[list[Any]]:
+        self._flush().execute(self._sql["rewards_by_decision"])
+        fetch = f"FETCH {BATCH_ROWS} FROM rewards_by_decision"
+        while rows := self._open_connection().execute(fetch, binary=True).fetchall():
+            yield rows
+        self._open_connection().execute("CLOSE rewards_by_decision")
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self._fetch(self._flush(), query, *values)
@@ -614,6 +619,15 @@ def _explanation(failure: BaseException, path: str) -> FileError | None:
     if isinstance(failure, psycopg.Error):
         return FileError(f"{path}: cannot be read or written ({_first_line(failure)})")
     return None
+
+
+def _hidden(agent: int) -> str:
+    """The number of an agent as a query has it: the planner does not see it, and takes the agent for an average one.
+
+    Of an agent that is in its statistics it would know how many rows there are; of one that is newer, or has grown, it
+    would think that it has next to none. The average is of the rows that the tables have now.
+    """
+    return f"(SELECT {agent})"
 
 
 def _is_idle(connection: psycopg.Connection[Any]) -> bool:

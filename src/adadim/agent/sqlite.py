@@ -12,6 +12,7 @@ from typing import Any
 
 from adadim.agent.log import Counts, Place
 from adadim.agent.tables import (
+    BATCH_ROWS,
     DECISION,
     EXISTS_ALREADY,
     EXPIRED,
@@ -26,6 +27,7 @@ from adadim.agent.tables import (
     listed_columns,
     with_checksums,
 )
+from adadim.core.checks import shown
 from adadim.core.files import explained, sync_folder
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
@@ -121,10 +123,17 @@ STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES, EXPLORATION)
 
 VERSION = len(STEPS)
 
+# What could let a row that was written vanish, or be other than it was.
+FOREIGN = """
+    SELECT type, name FROM sqlite_master
+    WHERE type IN ('trigger', 'view') OR sql LIKE '%CONFLICT%' OR sql LIKE 'CREATE VIRTUAL%'"""
+
 # Queries that find a row only if rows were lost or changed, by what they find.
 CONTRADICTIONS = {
     "rewards of no decision": """
         SELECT 1 FROM rewards WHERE decision NOT IN (SELECT number FROM decisions)""",
+    "decisions of an offer that is not there": """
+        SELECT 1 FROM decisions WHERE offer IS NOT NULL AND offer NOT IN (SELECT id FROM offers)""",
     "decisions that neither wait nor have a reward": """
         SELECT 1 FROM decisions WHERE policy IS NOT NULL AND number NOT IN (SELECT number FROM outstanding)
             AND number NOT IN (SELECT number FROM expired) AND number NOT IN (SELECT decision FROM rewards)""",
@@ -160,7 +169,7 @@ INSERT = {
     for table, columns in STORED_COLUMNS.items()
 }
 QUERIES = {
-    # These four give the row to read on from, the row of rewards or of expired decisions if any, and the decision.
+    # These three give the row to read on from, the row of rewards or of expired decisions if any, and the decision.
     "waiting": f"""
         SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
         WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
@@ -171,15 +180,12 @@ QUERIES = {
         SELECT r.seq, {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision)
         FROM rewards r JOIN decisions d ON d.number = r.decision
         WHERE r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?""",
-    "answered": f"""
-        SELECT d.number, {REWARD}, {DECISION}, 0 FROM decisions d JOIN rewards r ON r.decision = d.number
-        WHERE d.number > ? AND d.number <= ? AND NOT EXISTS (
-            SELECT 1 FROM rewards n WHERE n.decision = r.decision AND n.replaces IS NOT NULL AND n.seq > r.seq)
-        ORDER BY d.number LIMIT ?""",
+    "decided": f"SELECT {DECISION} FROM decisions d WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
     "decisions": f"""
-        SELECT {REWARD}, {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
-            LEFT JOIN rewards r ON r.seq = (SELECT max(seq) FROM rewards WHERE decision = d.number)
+        SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
         WHERE d.number > ? ORDER BY d.number LIMIT ?""",
+    "rewards_by_decision": f"""
+        SELECT {REWARD} FROM rewards r WHERE (decision, seq) > (?, ?) ORDER BY decision, seq LIMIT ?""",
     "last_asked": f"""
         SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
         WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
@@ -203,23 +209,14 @@ QUERIES = {
     "is_decided": "SELECT 1 FROM decisions WHERE number = ?",
     "is_expired": "SELECT 1 FROM expired WHERE number = ?",
     "slate": f"SELECT {DECISION} FROM decisions d WHERE slate = ? ORDER BY number",
-    "last_reward": f"SELECT {REWARD} FROM rewards r WHERE decision = ? ORDER BY seq DESC LIMIT 1",
+    "rewards_of": f"SELECT {REWARD} FROM rewards r WHERE decision = ?",
     "first_since": "SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1",
     "counts": "SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)",
-    "day_rewards": """
-        SELECT CAST(d.time / 86400 AS INTEGER), count(*) - count(r.replaces), sum(r.reward - ifnull(r.replaces, 0)),
-            sum(r.reward * r.reward - ifnull(r.replaces * r.replaces, 0))
+    "timed_rewards": f"""
+        SELECT {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision AND e.time = r.time)
         FROM rewards r JOIN decisions d ON d.number = r.decision
-        WHERE r.seq > ? AND d.policy IS NOT NULL GROUP BY 1""",
-    "recent_rewards": """
-        SELECT r.decision, d.time, iif(e.number IS NULL, r.time, NULL), r.reward, r.replaces IS NULL
-        FROM rewards r JOIN decisions d ON d.number = r.decision
-            LEFT JOIN expired e ON e.number = r.decision AND e.time = r.time
-        WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq DESC LIMIT ?""",
-    "recent_choices": """
-        SELECT arm, count(*) AS n FROM (
-            SELECT arm FROM decisions WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?
-        ) GROUP BY arm ORDER BY n DESC, arm""",
+        WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq LIMIT ?""",
+    "recent_choices": f"SELECT {DECISION} FROM decisions d WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?",
     "pages": "PRAGMA quick_check(1)",
     "data_version": "PRAGMA data_version",
     "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
@@ -228,7 +225,8 @@ QUERIES = {
     "clear_folded": "DELETE FROM folded",
     "fold_decisions": "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)",
     "fold_rewards": "DELETE FROM rewards WHERE decision <= ?",
-    "clear_offers": "DELETE FROM offers WHERE id NOT IN (SELECT offer FROM decisions WHERE offer IS NOT NULL)",
+    "unused_offers": "SELECT id FROM offers EXCEPT SELECT offer FROM decisions",
+    "drop_offer": "DELETE FROM offers WHERE id = ?",
     "add_digest": "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)",
     **{
         f"all {table}": f"SELECT {', '.join(columns)} FROM {table}"
@@ -307,14 +305,10 @@ class SqliteLog(TableLog):
         generation, number, reward, expired = self._row("place")
         if not isinstance(generation, int):
             raise self.damage_error(f"the {FOLDED} cannot be read")
-        try:
-            return Place(generation, int(number or 0), int(reward or 0), int(expired or 0))
-        except (TypeError, ValueError):
-            raise self.damage_error("the numbers of the last rows cannot be read") from None
+        return Place(generation, *map(self._checked_number, (number, reward, expired)))
 
     def shrink(self) -> None:
-        with self.transaction():
-            self._execute("clear_offers")
+        super().shrink()
         with contextlib.suppress(sqlite3.OperationalError):  # another process is writing: next time
             # `execute` would stop after the first page.
             self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
@@ -352,7 +346,16 @@ class SqliteLog(TableLog):
 
     def _last(self, table: str) -> int:
         row = self._row("last_offer") if table == "offers" else self._row("last", table)
-        return 0 if row is None else int(row[0] or 0)
+        return 0 if row is None else self._checked_number(row[0])
+
+    def _ordered_rewards(self) -> Iterator[list[Any]]:
+        last = -1, -1  # decision and row
+        while rows := self._rows("rewards_by_decision", *last, BATCH_ROWS):
+            yield rows  # they are verified before it goes on
+            seq, decision = rows[-1][:2]
+            if (decision, seq) <= last:
+                raise self.damage_error("rows are out of order")
+            last = decision, seq
 
 
 # The file
@@ -463,6 +466,13 @@ def _open_file(path: Path) -> sqlite3.Connection:
     with _closed_unless_usable(connection, path):
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise FileError(f"{path}: not a file that Agent.create made")
+        foreign = connection.execute(FOREIGN).fetchone()
+        if foreign is not None:
+            kind, name = foreign
+            raise FileError(
+                f"{path}: has the {kind} {shown(name)}, which Agent.create did not make and which may change what an "
+                "agent writes or reads; remove it, or restore the file from a backup"
+            )
     return connection
 
 

@@ -10,8 +10,10 @@ import json
 import os
 import sys
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from types import FrameType
 from typing import Any
 from zlib import compress, crc32, decompress
@@ -23,7 +25,6 @@ from adadim.agent.log import (
     EMPTY_VECTOR,
     Arm,
     ArmVersions,
-    DayRewards,
     Decision,
     Entries,
     Kind,
@@ -46,6 +47,7 @@ from adadim.core.checks import shown
 from adadim.errors import AdadimError, InvalidValueError
 
 BATCH_ROWS = 20_000  # rows read at a time
+LAST_ROW = 2**62  # the largest number that a row can have
 FOLDED = "sums of compacted decisions"
 EXISTS_ALREADY = "exists already; open it with Agent.open or Agent.create(..., exist_ok=True), or choose another name"
 COMPRESSION_LEVEL = 1  # zlib's quickest
@@ -198,6 +200,10 @@ class TableLog(Log):
     def _last(self, table: str) -> int:
         """The number of the last row that was ever in a table."""
 
+    @abstractmethod
+    def _ordered_rewards(self) -> Iterator[list[Any]]:
+        """All rows of rewards, ordered by their decisions, in batches; in one pass, whatever the database plans."""
+
     # Settings
 
     def _read_settings(self) -> None:
@@ -261,7 +267,7 @@ class TableLog(Log):
         row = self._row("offer", digest)
         if row is not None:
             return int(row[0])
-        number = self._last("offers") + 1
+        number = self._next("offers")
         if features and (self._compresses is None or number % SAMPLING_INTERVAL == 0):
             sample = features[:SAMPLE_BYTES]  # the digits of measured numbers are like noise
             self._compresses = len(compress(sample, COMPRESSION_LEVEL)) <= LARGEST_COMPRESSED_SHARE * len(sample)
@@ -276,6 +282,8 @@ class TableLog(Log):
 
     def is_overdue(self, before: float) -> bool:
         oldest = self._row("oldest")
+        if oldest is not None and not isinstance(oldest[0], float | int):
+            raise self.damage_error("the time of a waiting decision cannot be read")
         return oldest is not None and oldest[0] < before
 
     def expire(self, before: float, now: float, reward: float | None) -> None:
@@ -290,8 +298,9 @@ class TableLog(Log):
     def reward_status(self, number: int) -> RewardStatus | None:
         if self._row("is_waiting", number) is not None:
             return True, None
-        for _, _, _, reward, _ in self._verified(self._rows("last_reward", number), "rewards"):
-            return False, float(reward)
+        rewards = self._verified(self._rows("rewards_of", number), "rewards")
+        if rewards:
+            return False, float(max(rewards)[3])  # the last of them, by their rows
         if self._row("is_decided", number) is None:
             return None
         if self._row("is_expired", number) is None:
@@ -301,8 +310,11 @@ class TableLog(Log):
     def slate(self, number: int) -> dict[str, int]:
         return {row[2]: row[0] for row in self._verified(self._rows("slate", number), "decisions")}
 
-    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
-        table = {"waiting": None, "expired": "expired"}.get(kind, "rewards")
+    def read(self, kind: Kind, since: int = 0, upto: int = LAST_ROW) -> Iterator[Entries]:
+        if kind == "answered":
+            yield from self._answered(since, upto)
+            return
+        table = {"waiting": None, "expired": "expired", "rewards": "rewards"}[kind]
         start = 1 if table is None else len(COLUMNS[table]) + 2
         end = start + len(STORED_COLUMNS["decisions"])
         more = True
@@ -321,6 +333,18 @@ class TableLog(Log):
             corrects = any(reward is not None for reward in replaced)
             corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
             yield Entries(since, numbers, features, rewards, corrected, by_agent, expired)
+
+    def _answered(self, since: int, upto: int) -> Iterator[Entries]:
+        last_rewards = _LastRewards(self._verified(rows, "rewards") for rows in self._ordered_rewards())
+        while rows := self._rows("decided", since, upto, BATCH_ROWS):
+            since = self._next_row(since, rows[-1][0])
+            answered = [(row, last_rewards.of(row[0])) for row in self._verified(rows, "decisions")]
+            decisions = [decision for decision, reward in answered if reward is not None]
+            if not decisions:
+                continue
+            rewards = np.array([reward[3] for _, reward in answered if reward is not None])
+            numbers, by_agent = np.array([(row[0], row[7] is not None) for row in decisions]).T
+            yield Entries(since, numbers, self._features(decisions), rewards, None, by_agent.astype(bool))
 
     def _features(self, decisions: list[Any]) -> FloatArray:
         """Features (n, d) of the arms chosen, built from rows: bit for bit those by which they were chosen."""
@@ -383,17 +407,18 @@ class TableLog(Log):
 
     def decisions(self) -> Iterator[list[Decision]]:
         self.refresh_settings()
-        start = len(STORED_COLUMNS["rewards"])
-        number, end = 0, start + len(STORED_COLUMNS["decisions"])
+        number, end = 0, len(STORED_COLUMNS["decisions"])
+        last_rewards = _LastRewards(self._verified(rows, "rewards") for rows in self._ordered_rewards())
         taken: dict[int, list[str]] = {}  # arms of the earlier slots of the present slate, by its number
         while rows := self._rows("decisions", number, BATCH_ROWS // 10):  # these are long rows
-            number = self._next_row(number, rows[-1][start])
-            decision_rows = self._verified([row[start:end] for row in rows], "decisions")
+            number = self._next_row(number, rows[-1][0])
+            decision_rows = self._verified([row[:end] for row in rows], "decisions")
             features = self._features(decision_rows)
             decisions = []
             for row, decision, x in zip(rows, decision_rows, features, strict=True):
                 asked = self._remaining(decision, self._asked(decision, *row[end:]), taken)
-                decisions.append(self._decision(row[:start], decision, x, asked))
+                reward = last_rewards.of(decision[0])
+                decisions.append(_decision(decision, x, asked, None if reward is None else reward[3]))
             yield decisions
 
     def _remaining(self, decision: Any, asked: Round | None, taken: dict[int, list[str]]) -> Round | None:
@@ -411,14 +436,7 @@ class TableLog(Log):
         earlier.append(arm)
         return remaining
 
-    def _decision(self, reward_row: Any, decision: Any, features: FloatArray, asked: Round | None) -> Decision:
-        reward = None if reward_row[0] is None else self._verified([reward_row], "rewards")[0][3]
-        number, time, arm, _, _, _, probability, policy, _, slate = decision
-        return Decision(number, time, arm, features, probability, policy, asked, reward, slate=slate)
-
-    def _asked(
-        self, decision: Any, stored_names: str | None, stored: bytes, digest: bytes, packed: int | None
-    ) -> Round | None:
+    def _asked(self, decision: Any, *stored_offer: Any) -> Round | None:
         """The round of a decision; None if its offer was not kept."""
         number, _, _, offer, stored_context, _, _, _, catalogue, _ = decision
         design = self.settings.design
@@ -427,13 +445,10 @@ class TableLog(Log):
             return None
         names, features = None, b""
         if offer is not None:
-            try:
-                features = decompress(stored) if packed else stored
-            except (CompressionError, TypeError):
-                stored_names = None
-            if stored_names is None or _offer_digest(stored_names, features) != digest:
+            read = _read_offer(*stored_offer)
+            if read is None:
                 raise self.damage_error(f"what was offered in decision {number} is not what was written")
-            names = json.loads(stored_names)
+            names, features = read
         if catalogue is None:
             assert names is not None
             arm_features = as_matrix(features, len(features) // 8 // len(names))
@@ -504,6 +519,10 @@ class TableLog(Log):
         self._execute("clear_folded")
         self._insert("folded", [(generation, upto, body)])
 
+    def shrink(self) -> None:
+        with self.transaction():
+            self._execute_many("drop_offer", self._rows("unused_offers"))
+
     def last_before(self, time: float) -> int:
         first = self._row("first_since", time)
         return self.place().number if first is None else int(first[0]) - 1
@@ -517,16 +536,26 @@ class TableLog(Log):
         for what in self.contradictions:
             if self._rows(what):
                 raise self.damage_error(what)
+        for table, rows in self.rows():
+            for number, digest, names, features, packed in rows if table == "offers" else ():
+                if _read_offer(names, features, digest, packed) is None:
+                    raise self.damage_error(f"offer {shown(number)} is not what was written")
 
-    def day_rewards(self, since: int) -> list[DayRewards]:
-        return [DayRewards(*row) for row in self._rows("day_rewards", since)]
-
-    def recent_rewards(self, since: int, most: int) -> list[TimedReward]:
-        rows = self._rows("recent_rewards", since, most)
-        return [TimedReward(*row)._replace(is_first=bool(row[-1])) for row in reversed(rows)]
+    def timed_rewards(self, since: int) -> Iterator[list[TimedReward]]:
+        start = len(STORED_COLUMNS["rewards"])
+        end = start + len(STORED_COLUMNS["decisions"])
+        while rows := self._rows("timed_rewards", since, BATCH_ROWS):
+            since = self._next_row(since, rows[-1][0])
+            rewards = self._verified([row[:start] for row in rows], "rewards")
+            decisions = self._verified([row[start:end] for row in rows], "decisions")
+            yield [
+                TimedReward(number, decision[1], None if row[end] else time, reward, replaces)
+                for row, decision, (_, number, time, reward, replaces) in zip(rows, decisions, rewards, strict=True)
+            ]
 
     def recent_choices(self, most: int) -> dict[str, int]:
-        return dict(self._rows("recent_choices", most))
+        arms = Counter(row[2] for row in self._verified(self._rows("recent_choices", most), "decisions"))
+        return dict(sorted(arms.items(), key=lambda item: (-item[1], item[0])))
 
     def last_asked(self) -> Round | None:
         self.refresh_settings()
@@ -568,8 +597,22 @@ class TableLog(Log):
 
     def _append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows to one of `COUNTED_TABLES`, with their numbers."""
-        last = self._last(table)
-        self._insert(table, [(last + i, *row) for i, row in enumerate(rows, 1)])
+        first = self._next(table)
+        self._insert(table, [(number, *row) for number, row in enumerate(rows, first)])
+
+    def _next(self, table: str) -> int:
+        """The number of the next row of a table."""
+        return self._checked_number(self._last(table)) + 1
+
+    def _checked_number(self, stored: Any) -> int:
+        """The number of the last row of a table, after which there is room for others; None is that of an empty one."""
+        try:
+            number = int(stored or 0)
+        except (TypeError, ValueError, OverflowError):
+            number = -1
+        if not 0 <= number < LAST_ROW:
+            raise self.damage_error(f"the last number of a table is {shown(stored)}, after which there is none")
+        return number
 
     def _verified(self, rows: Iterable[Any], table: str) -> list[Any]:
         """Rows without their checksums, which are verified."""
@@ -645,6 +688,37 @@ def _is_running(frame: FrameType | None) -> bool:
     while caller is not None and caller is not frame:
         caller = caller.f_back
     return caller is not None
+
+
+class _LastRewards:
+    """The last reward of each decision, from rows of rewards that are ordered by decision, and of one by their row."""
+
+    def __init__(self, batches: Iterable[list[Any]]) -> None:
+        self._rows = chain.from_iterable(batches)
+        self._ahead = next(self._rows, None)
+
+    def of(self, number: int) -> Any:
+        """The row of the last reward of a decision, None if it has none; they are asked for in their order."""
+        last = None
+        while self._ahead is not None and self._ahead[1] <= number:
+            if self._ahead[1] == number:
+                last = self._ahead
+            self._ahead = next(self._rows, None)
+        return last
+
+
+def _decision(row: Any, features: FloatArray, asked: Round | None, reward: float | None) -> Decision:
+    number, time, arm, _, _, _, probability, policy, _, slate = row
+    return Decision(number, time, arm, features, probability, policy, asked, reward, slate=slate)
+
+
+def _read_offer(names: Any, stored: Any, digest: Any, packed: Any) -> tuple[list[str], bytes] | None:
+    """Names and features of a stored offer; None if it is not what was written, or not there."""
+    try:
+        features = decompress(stored) if packed else stored
+        return (json.loads(names), features) if _offer_digest(names, features) == digest else None
+    except (CompressionError, AttributeError, TypeError):  # of values of another type
+        return None
 
 
 def _offer_digest(names: str, features: bytes) -> bytes:

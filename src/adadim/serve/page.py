@@ -16,14 +16,14 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import numpy as np
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.log import DayRewards, Round, TimedReward
+from adadim.agent.log import Round, TimedReward
 from adadim.agent.stores import open_log
 from adadim.core.arrays import FloatArray
 from adadim.dimension import Dimension
@@ -35,7 +35,7 @@ LAST_DAYS = 60
 FEWEST_POINTS = 3  # of days or of hours, with fewer of which rewards are shown by shorter units
 SINGLE_REWARDS = 30  # up to so many are drawn one by one
 MOST_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more rewards
-HOUR_SECONDS = 3600
+HOUR_SECONDS, DAY_SECONDS = 3600, 86400
 ARMS_SHOWN = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NORMAL_QUANTILE = 1.96  # for an interval of 95%
@@ -48,6 +48,23 @@ pre { background: var(--track); padding: 8px 12px; border-radius: 7px; margin: 6
   white-space: pre-wrap; overflow-wrap: anywhere; }
 """
 LIVE_PAGE = resources.files("adadim.serve").joinpath("page.html").read_text(encoding="utf-8")
+
+
+class DayRewards(NamedTuple):
+    """Rewards of the decisions of one day since 1970: how many, their sum and the sum of their squares."""
+
+    day: int
+    rewards: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def with_reward(self, one: TimedReward) -> DayRewards:
+        """With one reward more, or one in the place of another."""
+        before = one.replaces
+        if before is None:
+            return DayRewards(self.day, self.rewards + 1, self.total + one.reward, self.squares + one.reward**2)
+        total, squares = self.total + (one.reward - before), self.squares + (one.reward**2 - before**2)
+        return DayRewards(self.day, self.rewards, total, squares)
 
 
 class Watch:
@@ -92,19 +109,19 @@ class Watch:
 
         What was compacted before this object was made is not counted.
         """
-        for day, rewards, total, squares in self._log.day_rewards(self._last_row):
-            before = self._days.get(day, DayRewards(day, 0, 0.0, 0.0))
-            total, squares = before.total + total, before.squares + squares
-            self._days[day] = DayRewards(day, before.rewards + rewards, total, squares)
-        for reward in self._log.recent_rewards(self._last_row, LAST_REWARDS):
-            if reward.is_first:
-                self._rewards[reward.number] = reward
-            elif reward.number in self._rewards:
-                self._rewards[reward.number] = self._rewards[reward.number]._replace(reward=reward.reward)
-        self._rewards = dict(list(self._rewards.items())[-LAST_REWARDS:])
-        self._last_row = self._log.place().reward
-        days = [_day_shown(self._days[day]) for day in sorted(self._days)[-LAST_DAYS:]]
-        return days, sorted(self._rewards.values())
+        days, rewards = dict(self._days), dict(self._rewards)  # in case of an error below
+        for batch in self._log.timed_rewards(self._last_row):
+            for reward in batch:
+                day = int(reward.decision_time // DAY_SECONDS)
+                days[day] = days.get(day, DayRewards(day)).with_reward(reward)
+                if reward.replaces is None:
+                    rewards[reward.number] = reward
+                elif reward.number in rewards:
+                    rewards[reward.number] = rewards[reward.number]._replace(reward=reward.reward)
+            rewards = dict(list(rewards.items())[-LAST_REWARDS:])
+        self._days, self._rewards, self._last_row = days, rewards, self._log.place().reward
+        shown = [_day_shown(days[day]) for day in sorted(days)[-LAST_DAYS:]]
+        return shown, sorted(rewards.values(), key=lambda one: one.number)
 
 
 def _day_shown(rewards: DayRewards) -> dict[str, Any]:
