@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -75,11 +78,13 @@ CREATE: dict[str, Any] = {
 
 
 def agents(count: int, folder: Path) -> Tally:
-    """Half of the cases are bad calls, half damaged files; a hundredth of as many kills."""
+    """Half of the cases are bad calls, half damaged files; a tenth of as many damaged offers, and some kills."""
     tally = Tally()
     _calls(tally, count // 2, folder)
     _files(tally, count - count // 2, folder)
+    _offers(tally, max(5, count // 10), folder)
     _kills(tally, max(2, count // 100), folder)
+    _leftovers(tally, max(1, count // 200), folder)
     return tally
 
 
@@ -304,7 +309,7 @@ def _wal_bytes(good: Path, folder: Path) -> bytes:
 
 
 def _other_file(path: Path, data: bytes, draw: np.random.Generator) -> str:
-    kind = int(draw.integers(5))
+    kind = int(draw.integers(len(OTHER_FILES)))
     if kind == 0:
         path.write_bytes(b"")
         return "an empty file"
@@ -319,16 +324,33 @@ def _other_file(path: Path, data: bytes, draw: np.random.Generator) -> str:
             file.execute(f"PRAGMA user_version = {sqlite.VERSION + int(draw.integers(1, 10**6))}")
         elif kind == 3:
             file.execute(f"PRAGMA user_version = -{int(draw.integers(1, 10**6))}")
-        else:
+        elif kind == 4:
             file.execute("UPDATE snapshot SET body = ?", (draw.bytes(400),))
+        elif kind == 5:
+            table = ("decisions", "rewards", "outstanding", "arms")[int(draw.integers(4))]
+            when = ("AFTER INSERT", "AFTER UPDATE", "BEFORE DELETE")[int(draw.integers(3))]
+            file.execute(f"CREATE TRIGGER t {when} ON {table} BEGIN DELETE FROM {table}; END")
+        elif kind == 6:
+            file.execute("CREATE VIEW v AS SELECT * FROM rewards")
+        else:
+            end = (2**63 - 1, 2**63 - 2, 2**62, -1)[int(draw.integers(4))]
+            file.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (end, COUNTED[int(draw.integers(5))]))
     file.close()
-    return ("a newer version", "a version below 0", "a damaged snapshot")[kind - 2]
+    return OTHER_FILES[kind]
 
 
-def _damaged_value(path: Path, draw: np.random.Generator) -> str:
-    """Change one value of one table as a flipped bit would."""
+OTHER_FILES = (
+    "an empty file", "another SQLite file", "a newer version", "a version below 0", "a damaged snapshot", "a trigger",
+    "a view", "a sequence at its end",
+)  # fmt: skip
+COUNTED = ("decisions", "rewards", "expired", "arms", "policies")
+OTHER_TYPES = (7, 1.5, "x", b"\0", "", b"", None, 2**62, -1)
+
+
+def _damaged_value(path: Path, draw: np.random.Generator, *tables: str) -> str:
+    """Change one value of one table as a flipped bit would, or to one of another type."""
     file = sqlite3.connect(path)
-    tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    tables = tables or [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     tables = [table for table in tables if file.execute(f"SELECT 1 FROM {table}").fetchone()]
     table = tables[int(draw.integers(len(tables)))]
     columns = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
@@ -344,6 +366,8 @@ def _damaged_value(path: Path, draw: np.random.Generator) -> str:
         new = float(np.frombuffer(damaged(np.float64(old).tobytes(), draw)[:8].ljust(8, b"\0"))[0])
     elif isinstance(old, int):
         new = int(old ^ (1 << int(draw.integers(62))))
+    if draw.random() < 0.2:
+        new = OTHER_TYPES[int(draw.integers(len(OTHER_TYPES)))]
     what = f"{table}.{column} {str(old)[:40]!r} is {str(new)[:40]!r}"
     try:
         with file:
@@ -367,7 +391,40 @@ def _facts(path: Path) -> dict[str, Any]:
             out.unlink()
             arms = {name: (arm.features.tolist(), arm.cost, arm.state) for name, arm in agent.arms.items()}
             chosen = agent.ask(ARMS).arm
-            return {"status": status, "estimates": estimates, "log": frame, "arms": arms, "chosen": chosen}
+            facts = {"status": status, "estimates": estimates, "log": frame, "arms": arms, "chosen": chosen}
+    return {**facts, "page": _page(path)}
+
+
+def _page(path: Path) -> dict[str, Any]:
+    """What the live page shows of a file, where its packages are installed."""
+    if importlib.util.find_spec("fastapi") is None:
+        return {}
+    from adadim.serve.page import Watch
+
+    watch = Watch(path)
+    try:
+        overview = watch.overview()
+        return {key: overview[key] for key in ("days", "waits", "shares")}
+    finally:
+        watch.close()
+
+
+def _offers(tally: Tally, count: int, folder: Path) -> None:
+    """Damaged offers: what an export finds, a rebuild finds before."""
+    draw = generator(22)
+    good, path = folder / "offered.db", folder / "offers.db"
+    _used_file(good)
+    data = good.read_bytes()
+    for i in range(count):
+        _clear(path).write_bytes(data)
+        what = f"offer {i}: {_damaged_value(path, draw, 'offers')}"
+        agent = tally.attempt(what, lambda: adadim.Agent.open(path, clock=lambda: 200.0), (path.name,))
+        if agent is None:
+            continue
+        rebuilt = tally.attempt(what, lambda agent=agent: agent.rebuild() >= 0, (path.name,))
+        exported = tally.attempt(what, lambda agent=agent: agent.export(folder / "offers.parquet"), (path.name,))
+        tally.expect(exported is not None or rebuilt is None, f"{what}: an export finds it, and a rebuild does not")
+        agent.close()
 
 
 def _differences(facts: dict[str, Any], undamaged: dict[str, Any]) -> str:
@@ -393,3 +450,42 @@ def _kills(tally: Tally, kills: int, folder: Path) -> None:
     tally.expect(done.returncode == 0, f"{kills} kills: {done.stdout[-500:]} {done.stderr[-300:]}")
     if out.exists():
         tally.tried += int(json.loads(out.read_text())["found"]["acknowledged_rewards"])
+
+
+WRITES_FOR_EVER = """
+import sys
+import adadim
+from adadim.agent.sqlite import backup_file
+from pathlib import Path
+path, number = Path(sys.argv[1]), 0
+with adadim.Agent.open(path, clock=lambda: 0.0) as agent:
+    print("begins", flush=True)
+    while True:
+        agent.export(path.with_name("log.parquet"))
+        copy = path.with_name(f"copy{number}.db")
+        backup_file(path, copy)
+        copy.unlink()
+        number += 1
+"""
+
+
+def _leftovers(tally: Tally, kills: int, folder: Path) -> None:
+    """Processes that export and copy are killed: what they leave, the next one removes."""
+    draw, home = generator(23), folder / "leftovers"
+    home.mkdir()
+    path = home / "a.db"
+    _used_file(path)
+    for i in range(kills):
+        words = [sys.executable, "-c", WRITES_FOR_EVER, str(path)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(float(draw.uniform(0, 0.3)))
+        os.kill(process.pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+        process.communicate()
+        with adadim.Agent.open(path, clock=lambda: 0.0) as agent:
+            agent.export(home / "log.parquet")
+        left = [one.name for one in home.iterdir() if one.name.endswith(".tmp")]
+        tally.expect(not left or sys.platform == "win32", f"kill {i} of an export or a copy: left {left}")
+        for copy in home.glob("copy*"):  # one that was complete
+            copy.unlink()

@@ -1,17 +1,24 @@
 """Copies of an agent's file, made while it is in use."""
 
 import multiprocessing
+import os
+import socket
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from adadim.agent import Agent
 from adadim.agent.sqlite import backup_file
 from adadim.errors import FileError
 from command_line import adadim_, refused
+from refusals import assert_refuses
 
 pytestmark = pytest.mark.in_a_file
 ARMS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
@@ -106,3 +113,70 @@ def test_damaged_pages_are_noticed(agent, working_folder):
     with pytest.raises(FileError, match="damaged"):
         backup_file(path, working_folder / "copy.db")
     assert leftovers(working_folder) == []
+
+
+# Full disks and killed processes
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("full", ["000000.parquet", "joined"])
+def test_an_export_to_a_full_disk_says_so(agent, working_folder, monkeypatch, full):
+    def filling(write):
+        return lambda frame, path, **options: write(frame, "/dev/full" if Path(path).name == full else path, **options)
+
+    with monkeypatch.context() as patch:  # of its own: the folder is to stay
+        for kind, name in ((pl.DataFrame, "write_parquet"), (pl.LazyFrame, "sink_parquet")):
+            patch.setattr(kind, name, filling(getattr(kind, name)))
+        assert_refuses(FileError, "log.parquet: No space left on device; free some space", agent.export, "log.parquet")
+    assert [path.name for path in working_folder.iterdir() if "log" in path.name] == []
+    assert agent.export("log.parquet").is_file()
+
+
+def test_what_the_writer_of_an_export_fails_with_is_said(agent, monkeypatch):
+    def fail(frame, path, **options):
+        raise pl.exceptions.ComputeError("no memory\nfor this")
+
+    monkeypatch.setattr(pl.LazyFrame, "sink_parquet", fail)
+    assert_refuses(FileError, r"log.parquet: cannot be written \(no memory\); check", agent.export, "log.parquet")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from adadim.core.files import temporary_folder
+with temporary_folder(Path(sys.argv[1])) as folder:
+    (folder / "part").write_text("half")
+    print(folder.name, flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("make", ["export", "backup"])
+def test_what_killed_processes_left_is_removed_and_nothing_else(agent, working_folder, make):
+    def start(name, fate):
+        arguments = [sys.executable, "-c", KILLED, str(working_folder / name), fate]
+        process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return process, process.stdout.readline().strip()
+
+    (dead, left), (living, working) = start("older.parquet", "killed"), start("copy.db", "waits")
+    dead.communicate()
+    host = socket.gethostname()
+    (working_folder / f"x.adadim-{host}-{dead.pid}-0123456.tmp").mkdir()  # other names, and another machine
+    (working_folder / f"x.adadim-{host}x-{dead.pid}-01234567.tmp").mkdir()
+    again = working_folder / f"x.adadim-{host}-{os.getpid()}-01234567.tmp"  # of a process that had this number
+    again.mkdir()
+    assert (working_folder / left / "part").is_file()
+    others = {path.name for path in working_folder.iterdir()} - {left, again.name}
+    if make == "export":
+        made = agent.export("log.parquet").name
+    else:
+        made = "later.db"
+        backup_file(working_folder / "shop.db", working_folder / made)
+    assert {path.name for path in working_folder.iterdir()} == others | {made}
+    assert (working_folder / working / "part").is_file()
+    living.communicate("")
+    assert living.returncode == 0
+    assert not (working_folder / working).exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from adadim.agent.log import Decision, as_bytes
 from adadim.agent.requests import LARGEST, as_list, checked_name
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, shown
-from adadim.core.files import as_path, explained
+from adadim.core.files import as_path, explained, explained_writer, temporary_folder
 from adadim.core.frames import LIST_COLUMNS, Table, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -74,9 +73,8 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
     if path.suffix not in EXPORT_KINDS:
         raise InvalidValueError(f"path must end in {' or '.join(EXPORT_KINDS)}, got {shown(str(path))}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent) as folder:
-            joined = Path(folder, "joined")
+        with temporary_folder(path) as folder:
+            joined = folder / "joined"
             if path.suffix == ".csv":
                 with open(joined, "wb") as file:
                     _as_text(_frame([])).write_csv(file)
@@ -85,10 +83,10 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
             else:
                 parts: list[Path] = []
                 for decisions in batches:
-                    parts.append(Path(folder, f"{len(parts):06d}.parquet"))
+                    parts.append(folder / f"{len(parts):06d}.parquet")
                     _frame(decisions).write_parquet(parts[-1])
                 if not parts:
-                    parts.append(Path(folder, "none.parquet"))
+                    parts.append(folder / "none.parquet")
                     _frame([]).write_parquet(parts[-1])
                 pl.scan_parquet(parts, glob=False).sink_parquet(joined)
             with open(joined, "rb+") as file:
@@ -96,6 +94,8 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
             os.replace(joined, path)
     except OSError as failure:
         raise explained(failure, path) from failure
+    except pl.exceptions.PolarsError as failure:
+        raise explained_writer(failure, path) from failure
     return path
 
 

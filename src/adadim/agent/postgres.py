@@ -266,9 +266,6 @@ QUERIES = {
         FROM adadim.rewards r CROSS JOIN LATERAL (
                 SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
         WHERE r.agent = {{agent}} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq LIMIT %s""",
-    "recent_choices": f"""
-        SELECT {DECISION} FROM adadim.decisions d WHERE agent = {{agent}} AND policy IS NOT NULL
-        ORDER BY number DESC LIMIT %s""",
     "reserve": "SELECT nextval('adadim.draws_{number}') FROM generate_series(1, %s)",
     "stop_waiting": "DELETE FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
     "clear_settings": "DELETE FROM adadim.settings WHERE agent = {agent}",

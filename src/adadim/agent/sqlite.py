@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from adadim.agent.tables import (
     with_checksums,
 )
 from adadim.core.checks import shown
-from adadim.core.files import explained, sync_folder
+from adadim.core.files import explained, sync_folder, temporary_folder
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
 APPLICATION_ID = 0x61644167  # "adAg": marks a SQLite file as that of an agent
@@ -216,7 +215,6 @@ QUERIES = {
         SELECT {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision AND e.time = r.time)
         FROM rewards r JOIN decisions d ON d.number = r.decision
         WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq LIMIT ?""",
-    "recent_choices": f"SELECT {DECISION} FROM decisions d WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?",
     "pages": "PRAGMA quick_check(1)",
     "data_version": "PRAGMA data_version",
     "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
@@ -412,29 +410,25 @@ def _make_file(path: Path, make: Callable[[sqlite3.Connection], None]) -> None:
     """Make a file that does not exist yet; it gets its name when it is complete and on disk."""
     if path.exists():
         raise AgentExistsError(f"{path}: {EXISTS_ALREADY}")
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _connection(partial, "rwc")
-        try:
-            make(connection)
-        finally:
-            connection.close()
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        try:
-            os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
-        except FileExistsError:
-            raise AgentExistsError(f"{path}: {EXISTS_ALREADY}") from None
-        sync_folder(path.parent)
+        with temporary_folder(path) as folder:
+            partial = folder / path.name
+            connection = _connection(partial, "rwc")
+            try:
+                make(connection)
+            finally:
+                connection.close()
+            with open(partial, "rb+") as file:
+                os.fsync(file.fileno())
+            try:
+                os.link(partial, path)  # unlike a rename, it never replaces a file that another process has just made
+            except FileExistsError:
+                raise AgentExistsError(f"{path}: {EXISTS_ALREADY}") from None
+            sync_folder(path.parent)
     except OSError as failure:
         raise explained(failure, path) from failure
     except sqlite3.OperationalError as failure:
         raise FileError(f"{path}: cannot be written ({failure}); choose a folder you may write to") from failure
-    finally:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with contextlib.suppress(OSError):
-                partial.with_name(partial.name + suffix).unlink()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -554,7 +554,7 @@ class TableLog(Log):
             ]
 
     def recent_choices(self, most: int) -> dict[str, int]:
-        arms = Counter(row[2] for row in self._verified(self._rows("recent_choices", most), "decisions"))
+        arms = Counter(row[2] for row in self._verified(self._rows("recent_decisions", most), "decisions"))
         return dict(sorted(arms.items(), key=lambda item: (-item[1], item[0])))
 
     def last_asked(self) -> Round | None:

@@ -11,6 +11,8 @@ import errno
 import os
 import re
 import secrets
+import shutil
+import socket
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +29,10 @@ FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 # Protocols of stores in which an object appears once it is complete. Elsewhere a file is renamed when it is complete.
 ATOMIC_PROTOCOLS = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 ODD_FILES = {stat.S_ISFIFO: "a pipe", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket"}
+OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")  # in messages of libraries written in Rust
+TEMPORARY_FOLDER = re.compile(r".*\.adadim-(.+)-([0-9]{1,9})-[0-9a-f]{8}\.tmp")  # with the machine and the process
+NAME_CHARACTERS = 30  # of a file's name in that of its temporary folder, which the system limits
+_temporary_folders: set[Path] = set()  # of this process
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -213,6 +219,52 @@ def explained(failure: OSError, path: Place, error: type[FileError] = FileError)
     else:
         fix = "check the folder and run again; what is finished is kept"
     return error(f"{path}: {failure.strerror or failure}; {fix}")
+
+
+def explained_writer(failure: Exception, path: Place) -> FileError:
+    """The error for what a library reports that could not write a file."""
+    number = OS_ERROR.search(str(failure))
+    if number is not None:
+        return explained(OSError(int(number[1]), os.strerror(int(number[1]))), path)
+    return FileError(
+        f"{path}: cannot be written ({str(failure).partition(chr(10))[0]}); check the folder and run again"
+    )
+
+
+@contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """A folder beside a file that is to be made, for what is needed until it is complete; makes the file's folder.
+
+    At the beginning those are removed that processes have left there which were killed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.iterdir():
+        match = TEMPORARY_FOLDER.fullmatch(left.name)
+        mine = match is not None and match[2] == str(os.getpid())  # or of an earlier process of the same number
+        if match is not None and (left not in _temporary_folders if mine else not is_alive(match[2], match[1])):
+            shutil.rmtree(left, ignore_errors=True)
+    name = f"{path.name[:NAME_CHARACTERS]}.adadim-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    folder = path.with_name(name)
+    _temporary_folders.add(folder)
+    try:
+        folder.mkdir()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _temporary_folders.discard(folder)
+
+
+def is_alive(number: str, host: str) -> bool:
+    """Whether a process may be running; one of another machine always may."""
+    if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
+        return True
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        pass
+    return True
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from adadim.core import files
-from adadim.core.files import Place, Url, explained
+from adadim.core.files import Place, Url, explained, is_alive
 from adadim.errors import StoreError, StoreWarning
 from adadim.study.cells import Span
 
@@ -202,19 +202,6 @@ def _lock(handle: int, block: Block, unlock: bool = False) -> None:
         cell, (start, stop) = block
         action = fcntl.LOCK_UN if unlock else fcntl.LOCK_EX | fcntl.LOCK_NB
         fcntl.lockf(handle, action, stop - start, (int(cell[:10], 16) << LOCK_BITS) + start)
-
-
-def is_alive(number: str, host: str) -> bool:
-    """Whether a process may be running; one of another machine always may."""
-    if host != socket.gethostname() or sys.platform == "win32":  # where asking would send Ctrl-C
-        return True
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        pass
-    return True
 
 
 def _remove_shared(number: str) -> None:

@@ -23,10 +23,9 @@ import joblib
 from adadim.core.arrays import check_device
 from adadim.core.checks import flag, integer, machine_bytes
 from adadim.core.display import Bar, is_interactive
-from adadim.core.files import Place
+from adadim.core.files import Place, is_alive
 from adadim.errors import RunError, StudyError
 from adadim.study.cells import Cell, Span, Unit
-from adadim.study.claims import is_alive
 from adadim.study.engines import REPORT_SECONDS, SHARE, Engine, GpuEngine, Processes, WorkersDiedError, device_batch
 from adadim.study.results import Results
 from adadim.study.store import Store, missing
