@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from adadim import errors, instances, policies, theory
 from adadim.core.actions import ActionSet
+from adadim.core.columns import Category
 from adadim.core.design import Features, interaction_levels, interactions
 from adadim.core.on_demand import on_demand as _on_demand
 from adadim.core.problem import Problem
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     # What can be imported from here too: types that functions give, every policy, every error.
     __all__ += [
         "ActionSet",
+        "Category",
         "Dimension",
         "Evaluation",
         "Features",

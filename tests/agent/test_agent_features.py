@@ -455,8 +455,8 @@ def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
         ({"hour": 1.0, "now": 2.0}, "context has no column 'now'; did you mean 'new'?"),
         ({"hour": 1.0, 3: 2.0}, "context has no column 3; choose from hour, new"),
         ({"hour": 1.0}, "context must have the column 'new', which is missing"),
-        ({"hour": 1.0, "new": np.nan}, "context must be finite, but number 2 is nan"),
-        ([1e16, 1.0], r"context must be at most 1e\+15 in size, but number 1 is 1e\+16"),
+        ({"hour": 1.0, "new": np.nan}, "context has no value in column 'new', got nan; give one, or create"),
+        ([1e16, 1.0], r"context must be at most 1e\+15 in size, but column 'hour' is 1e\+16"),
         ("12", "context must be a sequence of numbers"),
     ):
         assert_refuses((ValueError, TypeError), message, agent.ask, context=context)

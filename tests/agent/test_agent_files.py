@@ -12,7 +12,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite
-from adadim.agent.tables import COLUMNS
+from adadim.agent.tables import COLUMNS, LATER_COLUMNS
 from agent_runs import Hands, numbers, played, scores_of, state_of
 from refusals import assert_refuses
 
@@ -84,7 +84,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
         if version < 4:
             as_before(old)
         else:  # a seal is over the columns that there were
-            columns = ", ".join(COLUMNS["decisions"][:-1])
+            columns = ", ".join(COLUMNS["decisions"][: -LATER_COLUMNS["decisions"]])
             for *row, seal in old.execute(f"SELECT {columns}, seal FROM decisions"):
                 assert sqlite.checksum(*row) == seal
     old.close()
@@ -109,7 +109,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, m
 
 def as_before(old):
     """Give rows the form that versions 1 to 3 wrote: features after the context, offers as they are."""
-    columns = COLUMNS["decisions"][:-2]
+    columns = COLUMNS["decisions"][: COLUMNS["decisions"].index("catalogue")]
     for row in old.execute(f"SELECT {', '.join(columns)} FROM decisions").fetchall():
         values = dict(zip(columns, row, strict=True))
         values["features"] = (values["context"] or b"") + values["features"]
@@ -128,8 +128,9 @@ def test_a_damaged_row_of_an_earlier_version_is_not_made_good(tmp_path):
         as_before(old)
         old.execute("UPDATE decisions SET features = zeroblob(32) WHERE number = 3")
         old.execute("DROP INDEX slates")
-        for column in ("slate", "catalogue"):
+        for column in ("unlisted", "slate", "catalogue"):
             old.execute(f"ALTER TABLE decisions DROP COLUMN {column}")
+        old.execute("ALTER TABLE arms DROP COLUMN unlisted")
         old.execute("ALTER TABLE offers DROP COLUMN packed")
         old.execute("ALTER TABLE policies DROP COLUMN explore")
         old.execute("DELETE FROM snapshot")

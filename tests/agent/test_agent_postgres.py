@@ -390,14 +390,10 @@ def test_an_older_database_is_brought_up_to_date_and_a_newer_one_refused(fresh, 
             assert results == [1]
     with psycopg.connect(fresh) as sql:
         assert sql.execute("SELECT x FROM adadim.later").fetchall() == [(1,)]
-    last = len(postgres.STEPS)
+    steps = len(postgres.STEPS)
+    message = rf"newer adadim \(its tables are version {steps + 1}, this one reads up to {steps}\)"
     for call in (Agent.open, lambda *_, **options: Agent.create(*_, dim=2, **options)):
-        assert_refuses(
-            FileError,
-            rf"newer adadim \(its tables are version {last + 1}, this one reads up to {last}\)",
-            *(call, fresh),
-            name="a",
-        )
+        assert_refuses(FileError, message, call, fresh, name="a")
         assert_refuses(FileError, "update adadim to open it", call, fresh, name="b")
 
 
@@ -406,7 +402,8 @@ def test_a_database_of_before_slates_is_brought_up_to_date(fresh):
         agent.tell_many({decision.id: 0.5 for decision in agent.ask_many([None] * 3, GRID)})
         before = agent.estimate(GRID)
     with psycopg.connect(fresh, autocommit=True) as sql:
-        sql.execute("ALTER TABLE adadim.decisions DROP COLUMN slate")  # and its index
+        sql.execute("ALTER TABLE adadim.decisions DROP COLUMN slate, DROP COLUMN unlisted")  # and its index
+        sql.execute("ALTER TABLE adadim.arms DROP COLUMN unlisted")
         sql.execute("ALTER TABLE adadim.policies DROP COLUMN explore")
         sql.execute("UPDATE adadim.version SET version = 1")
         sql.execute("DELETE FROM adadim.snapshot")

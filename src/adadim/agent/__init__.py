@@ -6,6 +6,7 @@ The log is a file of SQLite, or in PostgreSQL, where processes on several machin
 from adadim.agent.agent import Agent, AgentDecision, AskCall, Slate, TellCall
 from adadim.agent.log import Arm
 from adadim.agent.stores import copy_agent
+from adadim.core.columns import Category
 from adadim.core.design import Features
 
-__all__ = ["Agent", "AgentDecision", "Arm", "AskCall", "Features", "Slate", "TellCall", "copy_agent"]
+__all__ = ["Agent", "AgentDecision", "Arm", "AskCall", "Category", "Features", "Slate", "TellCall", "copy_agent"]

@@ -25,6 +25,7 @@ from adadim.agent.requests import (
     Asked,
     Catalogue,
     appended_settings,
+    arms_of_frame,
     as_list,
     checked_catalogue_arms,
     checked_context,
@@ -44,17 +45,21 @@ from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import initial_rows
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, shown
+from adadim.core.columns import Category, Column, Missing
 from adadim.core.design import Features
 from adadim.core.files import as_path
+from adadim.core.frames import Frame, is_frame
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 
-Numbers = Any  # a sequence of numbers, or numbers by their columns
-Columns = int | Sequence[str]  # how many, or their names
-Offered = Mapping[str, Numbers] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
+Numbers = Any  # a sequence of numbers, or values by their columns: a dict, a Series, a frame of one row
+ColumnKind = type[float] | Category
+Columns = int | Sequence[str] | Mapping[str, ColumnKind] | Frame  # how many, their names, kinds by name, or a frame
+# Arms with their features, names of the catalogue, or all of it.
+Offered = Mapping[str, Numbers] | Iterable[str] | Frame | None
 Costs = Mapping[str, float] | None
 
 DESCRIBED_STATUS = ("policy", "policy_version", "explore", "dim", "memory", "decisions", "rewards", "outstanding")
@@ -170,6 +175,7 @@ class Agent:
         context: Columns | None = None,
         arm: Columns | None = None,
         features: Features | None = None,
+        missing: Missing = "error",
         policy: Policy | None = None,
         explore: float | None = None,
         levels: Levels = None,
@@ -197,8 +203,14 @@ class Agent:
             Which agent of a database; the URL may also end in ``#name``.
         dim : int, optional
             Number of features d that come ready-made, those of the context included; the most basic come first.
-        context, arm : int or names, optional
-            Instead of `dim`: how many numbers a context has and how many an arm has, or what they are called.
+        context, arm : int, names, dict or frame, optional
+            Instead of `dim`: how many numbers a context has and how many an arm has; what they are called; or what each
+            column holds, ``{"hour": float, "device": adadim.Category(["phone", "desktop"])}``. Of a pandas or polars
+            frame the columns are taken, as numbers or, if they hold texts or are categorical, as categories.
+        missing : {"error", "indicator"}
+            What happens to values that are missing (None or NaN) in these columns: they are refused; or each column has
+            a further one that is 1 where it has no value, and a number counts as 0 there. A `Category` can say the
+            second for itself.
         features : Features, optional
             What features are made of both; by default a constant, the arm, the context and all their products.
         policy : Policy, optional
@@ -253,7 +265,9 @@ class Agent:
         >>> folder.cleanup()
         """
         exist_ok, plugins = flag(exist_ok, "exist_ok"), checked_plugins(plugins)
-        settings = checked_settings(dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep)
+        settings = checked_settings(
+            dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep, missing
+        )
         row = checked_policy(policy, levels, noise, 0.0 if explore is None else explore, settings, plugins)
         now = checked_time(clock)
         rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
@@ -328,16 +342,16 @@ class Agent:
         return None if design is None else design.features
 
     @property
-    def context_columns(self) -> dict[str, Any] | None:
-        """The columns of a context by name, each `float`; None where features come ready-made."""
+    def context_columns(self) -> dict[str, ColumnKind] | None:
+        """The columns of a context, `float` or a `Category` by name; None where features come ready-made."""
         design = self._log.settings.design
-        return None if design is None else dict.fromkeys(design.context, float)
+        return None if design is None else _kinds(design.context_columns)
 
     @property
-    def arm_columns(self) -> dict[str, Any] | None:
-        """The columns of an arm by name, each `float`; None where features come ready-made."""
+    def arm_columns(self) -> dict[str, ColumnKind] | None:
+        """The columns of an arm, `float` or a `Category` by name; None where features come ready-made."""
         design = self._log.settings.design
-        return None if design is None else dict.fromkeys(design.arm, float)
+        return None if design is None else _kinds(design.arm_columns)
 
     @property
     def columns(self) -> list[str] | None:
@@ -384,12 +398,13 @@ class Agent:
 
         Parameters
         ----------
-        arms : dict, or names, optional
-            This round's arms by name with their features; or names of arms of the catalogue; by default all of the
-            catalogue that are active.
+        arms : dict, names or frame, optional
+            This round's arms by name with their features, or a pandas frame of them whose index has the names; or names
+            of arms of the catalogue; by default all of the catalogue that are active.
         context : sequence of numbers, optional
             Features of the situation, the same for every arm. An agent that makes its features multiplies them with
-            those of the arms; it also takes a dict from names of columns to numbers. Ready-made features have them
+            those of the arms; it also takes values by the names of columns, in any order: a dict, a Series of pandas or
+            a frame of one row. A sequence has them in the order of `context_columns`. Ready-made features have them
             before each arm's own, so their number and that of an arm add up to `dim`. In a linear model they then shift
             all arms alike: where the situation changes which arm is best, give products of both among the arms'
             features.
@@ -429,7 +444,7 @@ class Agent:
 
     def ask_many(
         self,
-        contexts: Iterable[Numbers | None],
+        contexts: Iterable[Numbers | None] | Frame,
         arms: Offered = None,
         *,
         costs: Costs = None,
@@ -442,9 +457,10 @@ class Agent:
 
         Parameters
         ----------
-        contexts : sequence
-            A context for each decision, as in `ask`; all must have as many numbers. Where the arms have all `dim`
-            features themselves, each is None: ``[None] * 5`` asks five times.
+        contexts : sequence or frame
+            A context for each decision, as in `ask`; all must have as many numbers. A pandas or polars frame has a row
+            for each decision, and a column for each of the context. Where the arms have all `dim` features themselves,
+            each is None: ``[None] * 5`` asks five times.
         arms, costs, slots : optional
             As in `ask`, the same for every decision.
 
@@ -459,8 +475,9 @@ class Agent:
         ([1, 2, 3], ['blue', 'red'])
         >>> folder.cleanup()
         """
-        rows = None if isinstance(contexts, Mapping) else as_list(contexts)
-        if rows == []:
+        frame: Any = contexts if is_frame(contexts) else None
+        rows = None if isinstance(contexts, Mapping) or frame is not None else as_list(contexts)
+        if rows == [] or (frame is not None and not len(frame)):
             return []
         with self._lock, one_thread:
             now = self._now()
@@ -603,21 +620,37 @@ class Agent:
         ----------
         log : frame, path, records or arrays
             One row for each decision: a polars or pandas DataFrame; a .parquet, .csv or .ndjson file; a sequence of
-            dicts; or a pair of arrays, features (n, d) and rewards (n,). Columns: `reward`; `features`, a list of `dim`
-            numbers, or instead `x1`, `x2`, ... up to `dim`, a number each; and, if known, `arm`, `probability`
-            and `time` (seconds since 1970). What `export` writes can be read; rows without a reward are left out.
+            dicts; or a pair of arrays, features (n, d) and rewards (n,). Columns: `reward`; what the features are made
+            of; and, if known, `arm` (its name), `probability` and `time` (seconds since 1970). Features are made of the
+            agent's own columns (`context_columns` and `arm_columns`), as in a decision; where the log has none of the
+            arm's, of the arm of the catalogue that has the name. Or they are ready-made: `features`, a list of `dim`
+            numbers, or `x1`, `x2`, ... up to `dim`, a number each. Other columns are ignored. What `export` writes can
+            be read; rows without a reward are left out.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> import polars as pl
+        >>> past = pl.DataFrame({"hour": [9, 13, 20], "price": [3.0, 2.5, 3.0], "reward": [0, 1, 1]})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "a.db")
+        >>> with adadim.Agent.create(path, context=["hour"], arm=["price"]) as agent:
+        ...     agent.learn(past)
+        3
+        >>> folder.cleanup()
         """
         with self._lock:
             self._refresh()  # there may be more features by now
-        rows = logged.read_log(log, self.dim)
+            settings, arms = self._log.settings, dict(self._catalogue.arms)
+        rows = logged.read_log(log, settings, arms)
         with self._lock, self._log.transaction():
             now, first = self._now(), self._log.place().number + 1
             if not self._log.add_digest(rows.digest(), now, len(rows.rewards)):
                 return 0
             decisions, rewards = [], []
-            for number, (features, reward, arm, probability, time) in enumerate(zip(*rows, strict=True), first):
+            for number, (features, reward, arm, probability, time, new) in enumerate(zip(*rows, strict=True), first):
                 time = now if time is None else time
-                decisions.append(Decision(number, time, arm, features, probability, policy=None, asked=None))
+                decisions.append(Decision(number, time, arm, features, probability, None, None, unlisted=new))
                 rewards.append(Reward(number, now, reward))
             self._log.append_decisions(decisions)
             self._log.append_rewards(rewards)
@@ -630,23 +663,59 @@ class Agent:
         """Arms of the catalogue that are not retired, by name."""
         with self._lock:
             self._refresh()
-            return self._catalogue.not_retired()
+            arms, design = self._catalogue.not_retired(), self._log.settings.design
+        if design is None or not arms:
+            return arms
+        numbers = np.array([arm.features for arm in arms.values()])
+        columns = design.arm_coding.decode(numbers, [arm.unlisted for arm in arms.values()])
+        rows = zip(*columns.values(), strict=True)
+        return {
+            name: replace(arm, values=dict(zip(columns, row, strict=True)))
+            for (name, arm), row in zip(arms.items(), rows, strict=True)
+        }
 
     def set_arm(self, name: str, features: Numbers, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
 
         Its features are `dim` numbers, or fewer if the rest come as context; all arms have as many. Where the agent
-        makes features, they are the numbers of the arm, or a dict from names of columns to numbers. The cost is in
-        units of the reward. Past decisions keep the features they were made with.
+        makes features, they are the values of the arm in the order of `arm_columns`, or by the names of columns, as a
+        context in `ask`. The cost is in units of the reward. Past decisions keep the features they were made with.
         """
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
-    def set_arms(self, arms: Mapping[str, Numbers], *, costs: Costs = None) -> None:
-        """Add or change many arms, all or none."""
+    def set_arms(
+        self, arms: Mapping[str, Numbers] | Frame, *, name: str | None = None, costs: Costs | str = None
+    ) -> None:
+        """Add or change many arms, all or none.
+
+        Parameters
+        ----------
+        arms : dict or frame
+            Features by the name of the arm, as in `set_arm`; or a pandas or polars frame with a row for each arm and
+            the columns of an arm.
+        name : str, optional
+            The column of a frame that has the names of the arms; by default they are the index of a pandas frame. Whole
+            numbers are turned into texts.
+        costs : dict or str, optional
+            Costs by the name of the arm, or the column of a frame that has them.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> import polars as pl
+        >>> articles = pl.DataFrame({"sku": ["s-1", "s-2"], "price": [3.5, 9.0], "kind": ["shoe", "hat"]})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "a.db")
+        >>> with adadim.Agent.create(path, context=["hour"], arm=articles.drop("sku")) as agent:
+        ...     agent.set_arms(articles, name="sku")
+        ...     agent.arms["s-2"].values
+        {'price': 9.0, 'kind': 'hat'}
+        >>> folder.cleanup()
+        """
         with self._lock:
             if self._log.settings.design is not None:
                 self._refresh()  # arms may have more features by now
-            checked = checked_catalogue_arms(arms, costs, self._log.settings)
+            checked = checked_catalogue_arms(arms, costs, self._log.settings, name)
             with self._log.transaction():
                 self._catalogue.set_arms(checked, self._now())
 
@@ -761,11 +830,15 @@ class Agent:
         `probability`, `policy` (version; null for what was learned), `slate` (its first decision; null outside a
         slate), `context`, `offered` (names), `offered_features` (one list after the other, without the context) and
         `design` (JSON that says what features are made of; null if they come ready-made). The offer is null where it
-        was not kept; of a slate it is what the slots before had left. Compacted decisions are not in it.
+        was not kept; of a slate it is what the slots before had left. Compacted decisions are not in it. Where the
+        agent makes its features, the columns of the context and of the arm chosen follow, with the values that were
+        given, also those that no category lists; one that has the name of a column above is called "context NAME" or
+        "arm NAME".
         """
         file = as_path(path, "path")
         with self._lock, self._log.transaction(write=False):
-            return logged.write_log(file, self._log.decisions())
+            self._log.refresh_settings()
+            return logged.write_log(file, self._log.decisions(), self._log.settings.design)
 
     # Changes and maintenance
 
@@ -797,9 +870,14 @@ class Agent:
         return self._replace_policy(explore=checked_explore(explore))
 
     def replace_features(
-        self, *, context: Columns | None = None, arm: Columns | None = None, levels: Levels = None
+        self,
+        *,
+        context: Columns | None = None,
+        arm: Columns | None = None,
+        missing: Missing = "error",
+        levels: Levels = None,
     ) -> int:
-        """Append features to contexts or arms from now on. Gives the new number of columns.
+        """Append features to contexts or arms, or values to their categories. Gives the new number of columns.
 
         All decisions so far count with 0 there, and so do arms of the catalogue until `set_arm` gives them the new
         feature: the model is that of an agent which was created so and was given zeros. Only an agent that makes its
@@ -807,8 +885,13 @@ class Agent:
 
         Parameters
         ----------
-        context, arm : int or names, optional
-            How many numbers a context, and an arm, has now; or all their names, those of before first.
+        context, arm : int, names or dict, optional
+            How many numbers a context, and an arm, has now; all their names, those of before first; or what each column
+            holds, by name, as in `create`. A category then has its values of before first. What is new comes after what
+            the context, or the arm, had before: numbers first, then indicators. A value that was not listed when a
+            decision was made stays so there.
+        missing : {"error", "indicator"}
+            As in `create`, for the columns that are new.
         levels : dict or list, optional
             Names for groups of leading features; by default "arm", "context", "products" and "own", whatever
             they were before.
@@ -820,13 +903,18 @@ class Agent:
         >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), context=["hour"], arm=["price"]) as agent:
         ...     agent.replace_features(context=["hour", "weekend"]), agent.columns
         (6, ['constant', 'price', 'hour', 'weekend', 'price x hour', 'price x weekend'])
+        >>> device = {"device": adadim.Category(["phone", "desktop"])}
+        >>> longer = {"device": adadim.Category(["phone", "desktop", "tablet"])}
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "b.db"), context=device, arm=["price"]) as agent:
+        ...     agent.replace_features(context=longer), agent.columns[2:6]
+        (10, ['device=phone', 'device=desktop', 'device other', 'device=tablet'])
         >>> folder.cleanup()
         """
         with self._lock:
             self._refresh()
             with self._log.transaction():
                 self._refresh_in_transaction()
-                settings = appended_settings(self._log.settings, context, arm)
+                settings = appended_settings(self._log.settings, context, arm, missing)
                 assert settings.design is not None
                 named = settings.design.levels if levels is None else levels
                 row = self._decider.replacement(levels=named, settings=settings)
@@ -937,10 +1025,12 @@ class Agent:
         slots: int | None = None,
     ) -> list[Round]:
         """A round for each context, after a refresh unless `fresh`; ready-made features are checked before it."""
-        ready_made = isinstance(arms, Mapping) and self._log.settings.design is None
+        ready_made = (isinstance(arms, Mapping) or is_frame(arms)) and self._log.settings.design is None
         if not (ready_made or fresh):
             self._refresh(now)
         settings = self._log.settings
+        if is_frame(arms):
+            arms, _ = arms_of_frame(arms, settings)
         checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
         if isinstance(arms, Mapping):
             asked = round_with_features(arms, checked[0], costs, settings)
@@ -1040,3 +1130,7 @@ class Agent:
         checked_name(name)
         with self._lock, self._log.transaction():
             self._catalogue.change_state(name, state, self._now())
+
+
+def _kinds(columns: Iterable[Column]) -> dict[str, ColumnKind]:
+    return {column.name: float if column.category is None else column.category for column in columns}

@@ -18,6 +18,7 @@ import numpy as np
 
 from adadim.core.arrays import BoolArray, FloatArray
 from adadim.core.checks import shown, suggestion
+from adadim.core.columns import Unlisted
 from adadim.core.design import Design
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 
@@ -86,6 +87,11 @@ class Settings:
             raise InvalidValueError(f"features of {settings.design.dim} columns do not fit dim = {settings.dim}")
         return settings
 
+    def to_table(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        table = {field.name: getattr(self, field.name) for field in fields(self)}
+        return table | {"designs": [design.to_table() for design in self.designs]}
+
 
 @dataclass(frozen=True, eq=False)
 class Arm:
@@ -101,12 +107,18 @@ class Arm:
         What choosing it costs, in units of the reward; it is subtracted from its score.
     state : {"active", "masked", "retired"}
         Whether it may be chosen, may not for the time being, or is gone.
+    unlisted : dict, optional
+        Values that no level of their category lists, by column.
+    values : dict, optional
+        Its values by column, as they were given; None where features come ready-made.
     """
 
     name: str
     features: FloatArray
     cost: float
     state: State
+    unlisted: Unlisted | None = None
+    values: dict[str, Any] | None = None
 
 
 class ArmVersions:
@@ -143,7 +155,8 @@ class Round:
 
     `catalogue` is the version of the catalogue that the arms are from, None where they came with their features;
     `by_name` says whether the caller named them, so that they may not be all of its active arms. `slots` is the length
-    of the slate that is asked for, None where one arm is.
+    of the slate that is asked for, None where one arm is. `unlisted` are values of the context that no level of their
+    category lists, and `unlisted_of_arms` those of arms that came with their features, by name.
     """
 
     names: list[str]
@@ -154,6 +167,8 @@ class Round:
     catalogue: int | None = None
     by_name: bool = False
     slots: int | None = None
+    unlisted: Unlisted | None = None
+    unlisted_of_arms: Mapping[str, Unlisted] | None = None
 
     @property
     def decisions(self) -> int:
@@ -209,6 +224,7 @@ class Decision(NamedTuple):
     reward: float | None = None  # only when it is read; a `Reward` writes one
     draw: int | None = None  # the number of its random stream, as `Log.reserve` gave it
     slate: int | None = None  # the number of the first decision of its slate, None where it is in none
+    unlisted: Unlisted | None = None  # values of context and arm that no level of their category lists, if any
 
     def renumbered(self, shift: int) -> Decision:
         """The same decision with `shift` added to its number and that of its slate."""

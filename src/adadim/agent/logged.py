@@ -11,15 +11,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.agent.log import Decision, as_bytes
+from adadim.agent.log import Arm, Decision, Settings, as_bytes
 from adadim.agent.requests import LARGEST, as_list, checked_name
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import is_number, shown
+from adadim.core.checks import is_number, shown, suggestion
+from adadim.core.columns import Coding, Unlisted
+from adadim.core.design import Design
 from adadim.core.files import as_path, explained, explained_writer, temporary_folder
 from adadim.core.frames import LIST_COLUMNS, Table, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 EXPORT_KINDS = (".parquet", ".csv")
+LOG_COLUMNS = (
+    "decision",
+    "time",
+    "arm",
+    "features",
+    "reward",
+    "probability",
+    "policy",
+    "slate",
+    "context",
+    "offered",
+    "offered_features",
+    "design",
+)
+"""Columns of an exported log, beside those of context and arm."""
 
 
 class LoggedRows(NamedTuple):
@@ -30,6 +47,7 @@ class LoggedRows(NamedTuple):
     arms: list[str | None]
     probabilities: list[float | None]
     times: list[float | None]
+    unlisted: list[Unlisted | None]
 
     def digest(self) -> bytes:
         """Digest of the log, by which it is recognised when it is learned again."""
@@ -38,11 +56,12 @@ class LoggedRows(NamedTuple):
         return digest.digest()
 
 
-def read_log(log: Any, dim: int) -> LoggedRows:
-    """Rows of a log in any of the forms that `Agent.learn` takes."""
+def read_log(log: Any, settings: Settings, arms: Mapping[str, Arm]) -> LoggedRows:
+    """Rows of a log in any of the forms that `Agent.learn` takes; `arms` are those of the catalogue."""
+    dim, design = settings.dim, settings.design
     if isinstance(log, tuple) and len(log) == 2:
         return _checked(*log, dim, {})
-    table = _table(log)
+    table = _table(log, design)
     columns = {str(name): table.frame[name] for name in table.names}
     if "reward" not in columns:
         raise InvalidValueError(f"a log needs the column 'reward'; this one has {', '.join(sorted(columns))}")
@@ -53,20 +72,107 @@ def read_log(log: Any, dim: int) -> LoggedRows:
         if name in columns:
             values = _values(columns[name])
             optional[name] = [values[i] for i in with_reward.tolist()]
+    wanted = [f"x{j}" for j in range(1, dim + 1)]
+    missing = [name for name in wanted if name not in columns]
+    if design is not None and _has_own_columns(columns, design, with_reward, bool(missing)):
+        made, unlisted = _rows_by_column(columns, with_reward.tolist(), optional.get("arm"), design, arms)
+        return _checked(made, rewards[with_reward], dim, optional)._replace(unlisted=unlisted)
     if "features" in optional:
         rows = optional["features"]
     else:
-        wanted = [f"x{j}" for j in range(1, dim + 1)]
-        missing = [name for name in wanted if name not in columns]
         if missing:
             raise InvalidValueError(
                 f"a log needs the column 'features', lists of {dim} numbers, or x1 to x{dim}; {missing[0]} is missing"
             )
         rows = list(np.stack([_numbers(_values(columns[name]), name)[with_reward] for name in wanted], axis=1))
-    return _checked(rows, rewards[with_reward], dim, optional)
+    checked = _checked(rows, rewards[with_reward], dim, optional)
+    if design is None:
+        return checked
+    return checked._replace(unlisted=_unlisted_values(columns, with_reward.tolist(), checked.features, design))
 
 
-def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
+def own_names(design: Design) -> dict[str, str]:
+    """What the columns of context and arm are called in a log: by their names, unless the log has those itself."""
+    taken, names = set(LOG_COLUMNS), {}
+    for part, columns in (("context", design.context_columns), ("arm", design.arm_columns)):
+        for column in columns:
+            name = column.name
+            while name in taken:
+                name = f"{part} {name}"
+            taken.add(name)
+            names[column.name] = name
+    return names
+
+
+def _has_own_columns(columns: Mapping[str, Any], design: Design, rows: Any, without_features: bool) -> bool:
+    """Whether features are to be made of the columns of context and arm, and not to be read ready-made.
+
+    What an agent of the same design exported has both; its features are what it learned from, in every case.
+    """
+    if "features" not in columns:
+        return without_features
+    designs = _values(columns["design"]) if "design" in columns else []
+    exported = {designs[i] for i in rows.tolist() if designs[i] is not None} if designs else set()
+    return all(name in columns for name in own_names(design).values()) and exported != {design.to_json()}
+
+
+def _unlisted_values(
+    columns: Mapping[str, Any], rows: list[int], features: FloatArray, design: Design
+) -> list[Unlisted | None]:
+    """Values that no level lists, from the columns of context and arm, where features say that there were any."""
+    unlisted: list[Unlisted] = [{} for _ in rows]
+    names, positions = own_names(design), {name: at for at, name in enumerate(design.columns)}
+    for column in (*design.context_columns, *design.arm_columns):
+        if column.other in positions and names[column.name] in columns:
+            values = _values(columns[names[column.name]])
+            for at in np.flatnonzero(features[:, positions[column.other]] == 1.0).tolist():
+                if not is_missing(values[rows[at]]):
+                    unlisted[at][column.name] = values[rows[at]]
+    return [one or None for one in unlisted]
+
+
+def _rows_by_column(
+    columns: Mapping[str, Any],
+    rows: list[int],
+    arm_names: Sequence[Any] | None,
+    design: Design,
+    arms: Mapping[str, Arm],
+) -> tuple[FloatArray, list[Unlisted | None]]:
+    """Features (n, d) made of the columns of context and arm, or of arms of the catalogue by their names."""
+    names = own_names(design)
+
+    def where(at: int) -> str:
+        return f"row {rows[at] + 1} of the log"
+
+    def coded(coding: Coding) -> tuple[FloatArray, list[Unlisted]]:
+        for column in coding.given:
+            if names[column] not in columns:
+                near = suggestion(names[column], columns)
+                needed = f"it needs {', '.join(names.values())}, or 'features' with lists of {design.dim} numbers"
+                raise InvalidValueError(f"the log has no column {names[column]!r}; {near}; {needed}")
+        values = {column: _values(columns[names[column]]) for column in coding.given}
+        return coding.code({column: [every[i] for i in rows] for column, every in values.items()}, len(rows), where)
+
+    contexts, unlisted = coded(design.context_coding)
+    called = [None if is_missing(name) else str(name) for name in arm_names or [None] * len(rows)]
+    if arm_names is not None and not any(names[column] in columns for column in design.arm_coding.given):
+        chosen = []
+        for at, name in enumerate(called):
+            if name is None or name not in arms:
+                near = suggestion(str(name), list(arms)[:50])
+                raise InvalidValueError(f"arm {shown(name)} in {where(at)} is not in the catalogue; {near}")
+            chosen.append(arms[name])
+        numbers = np.array([arm.features for arm in chosen])
+        of_arms: list[Unlisted] = [arm.unlisted or {} for arm in chosen]
+    else:
+        numbers, of_arms = coded(design.arm_coding)
+    if design.features.own and None in called:
+        raise InvalidValueError(f"{where(called.index(None))} must have the name of its arm in the column 'arm'")
+    features = design.build(numbers, contexts, [str(name) for name in called])
+    return features, [{**one, **other} or None for one, other in zip(unlisted, of_arms, strict=True)]
+
+
+def write_log(path: Path, batches: Iterable[Sequence[Decision]], design: Design | None) -> Path:
     """Write what `Log.decisions` gives to a Parquet or CSV file, completely or not at all, with one batch in memory."""
     import polars as pl
 
@@ -77,17 +183,17 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
             joined = folder / "joined"
             if path.suffix == ".csv":
                 with open(joined, "wb") as file:
-                    _as_text(_frame([])).write_csv(file)
+                    _as_text(_frame([], design)).write_csv(file)
                     for decisions in batches:
-                        _as_text(_frame(decisions)).write_csv(file, include_header=False)
+                        _as_text(_frame(decisions, design)).write_csv(file, include_header=False)
             else:
                 parts: list[Path] = []
                 for decisions in batches:
                     parts.append(folder / f"{len(parts):06d}.parquet")
-                    _frame(decisions).write_parquet(parts[-1])
+                    _frame(decisions, design).write_parquet(parts[-1])
                 if not parts:
                     parts.append(folder / "none.parquet")
-                    _frame([]).write_parquet(parts[-1])
+                    _frame([], design).write_parquet(parts[-1])
                 pl.scan_parquet(parts, glob=False).sink_parquet(joined)
             with open(joined, "rb+") as file:
                 os.fsync(file.fileno())
@@ -99,7 +205,7 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]]) -> Path:
     return path
 
 
-def _frame(decisions: Sequence[Decision]) -> Any:
+def _frame(decisions: Sequence[Decision], design: Design | None) -> Any:
     import polars as pl
 
     rounds = [one.asked for one in decisions]
@@ -121,6 +227,8 @@ def _frame(decisions: Sequence[Decision]) -> Any:
         "offered_features": (offered, numbers),
         "design": ([None if design is None else design.to_json() for design in designs], pl.String),
     }
+    if design is not None:
+        columns |= _own_columns(decisions, design)
     return pl.DataFrame([pl.Series(name, values, kind) for name, (values, kind) in columns.items()])
 
 
@@ -132,8 +240,38 @@ def _as_text(frame: Any) -> Any:
     return frame.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
 
 
-def _table(log: Any) -> Table:
+def _own_columns(decisions: Sequence[Decision], design: Design) -> dict[str, tuple[list[Any], Any]]:
+    """The columns of context and arm, with the values that were given; null where they are missing or not known."""
+    import polars as pl
+
+    kinds = {float: pl.Float64, str: pl.String, int: pl.Int64, bool: pl.Boolean}
+    names, unlisted, own = own_names(design), [one.unlisted for one in decisions], {}
+    for part, coding in (("context", design.context_coding), ("arm", design.arm_coding)):
+        positions, size = design.positions_of(part), len(coding.names)
+        if positions is not None:
+            rows = [one.features[positions] for one in decisions]
+        else:
+            rows = [_numbers_of(one, part, size) for one in decisions]
+        values = coding.decode(np.reshape(rows, (len(decisions), size)), unlisted)
+        for column in coding.columns:
+            kind = float if column.category is None else column.category.kind
+            filled = [None if is_missing(value) else value for value in values[column.name]]
+            own[names[column.name]] = filled, kinds[kind]
+    return own
+
+
+def _numbers_of(decision: Decision, part: str, size: int) -> FloatArray:
+    """The numbers of the context or of the arm chosen, by what was offered; NaN where that is not known."""
+    asked = decision.asked
+    numbers = None if asked is None else asked.context if part == "context" else asked.arms.get(str(decision.arm))
+    return np.full(size, np.nan) if numbers is None else numbers
+
+
+def _table(log: Any, design: Design | None) -> Table:
     """A log as a table, from any of the forms but a pair of arrays."""
+    own = {} if design is None else own_names(design)
+    columns = () if design is None else (*design.context_columns, *design.arm_columns)
+    texts = [own[one.name] for one in columns if one.category is not None and one.category.kind is str]
     if isinstance(log, str | Path):
         log = as_path(log, "log")
     elif isinstance(log, Mapping):
@@ -150,7 +288,7 @@ def _table(log: Any) -> Table:
         if not records:
             raise InvalidValueError("the log has no row with a reward")
         log = records
-    return Table(log, "the log", (".parquet", ".csv", ".ndjson"))
+    return Table(log, "the log", (".parquet", ".csv", ".ndjson"), texts)
 
 
 def _values(column: Any) -> Sequence[Any]:
@@ -197,8 +335,8 @@ def _checked(features: Any, rewards: Any, dim: int, optional: Mapping[str, list[
         if p is not None and not 0 < p <= 1:
             raise InvalidValueError(f"probability must be in (0, 1], got {p}")
     times = [_optional(t, "time") for t in optional.get("time", unknown)]
-    arms = [None if name is None else checked_name(str(name)) for name in optional.get("arm", unknown)]
-    return LoggedRows(x, y.tolist(), arms, probabilities, times)
+    arms = [None if is_missing(name) else checked_name(str(name)) for name in optional.get("arm", unknown)]
+    return LoggedRows(x, y.tolist(), arms, probabilities, times, unknown)
 
 
 def _optional(value: Any, name: str) -> float | None:

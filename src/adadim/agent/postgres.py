@@ -131,7 +131,12 @@ CREATE INDEX slates ON adadim.decisions (agent, slate) WHERE slate IS NOT NULL
 
 EXPLORATION = "ALTER TABLE adadim.policies ADD COLUMN explore double precision"
 
-STEPS = (LOG, SLATES, EXPLORATION)
+CATEGORIES = """
+ALTER TABLE adadim.decisions ADD COLUMN unlisted text;
+ALTER TABLE adadim.arms ADD COLUMN unlisted text
+"""
+
+STEPS = (LOG, SLATES, EXPLORATION, CATEGORIES)
 """What each version added; a database of version v gets those after the first v."""
 
 COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")

@@ -6,11 +6,12 @@ Arms come with their features in the round, or by their names in the catalogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,13 +28,14 @@ from adadim.core.checks import (
     shown,
     suggestion,
 )
-from adadim.core.design import Design, column_names
+from adadim.core.columns import LARGEST_FACTOR, Coding, Column, Unlisted, declared_columns
+from adadim.core.design import Design
+from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LONGEST_NAME = 200
 LARGEST = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
-LARGEST_FACTOR = 1e15  # of numbers that are multiplied to make features
 
 
 def checked_name(name: Any) -> str:
@@ -54,14 +56,16 @@ def checked_names(names: Iterable[Any]) -> list[str]:
     return [checked_name(name) for name in texts]
 
 
-def checked_vector(values: Any, name: str, columns: Sequence[str] = (), largest: float = LARGEST) -> FloatArray:
-    """Features: a sequence of finite numbers, or numbers by their columns, where these have names."""
-    if columns and isinstance(values, Mapping):
-        values = _in_column_order(values, name, columns)
-    try:
-        numbers = np.asarray(values)
-    except ValueError:
-        numbers = np.empty(0, dtype=object)
+class Coded(NamedTuple):
+    """The numbers of a context or an arm, None if there are none, and its values that no level of a category lists."""
+
+    numbers: FloatArray | None
+    unlisted: Unlisted | None = None
+
+
+def checked_vector(values: Any, name: str, largest: float = LARGEST) -> FloatArray:
+    """Features: a sequence of finite numbers."""
+    numbers = _as_array(values)
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a sequence of numbers, got {shown(values)}")
     array: FloatArray = numbers.astype(np.float64, copy=not isinstance(values, list))
@@ -73,32 +77,94 @@ def checked_vector(values: Any, name: str, columns: Sequence[str] = (), largest:
     return array
 
 
-def _in_column_order(values: Mapping[Any, Any], name: str, columns: Sequence[str]) -> list[Any]:
-    for column in values:
-        if column not in columns:
-            raise InvalidValueError(f"{name} has no column {shown(column)}; {suggestion(column, columns)}")
-    for column in columns:
-        if column not in values:
-            raise InvalidValueError(f"{name} must have the column {column!r}, which is missing")
-    return [values[column] for column in columns]
+def checked_values(values: Any, name: str, coding: Coding | None) -> Coded:
+    """A context or an arm as numbers: from values by column, in a dict, a Series or a frame of one row, or in order.
+
+    Without a coding they are ready-made features, which have no names.
+    """
+    values = _one_row(values, name, coding is not None and coding.has_names)
+    if coding is None:
+        return Coded(checked_vector(values, name))
+    if isinstance(values, Mapping):
+        coding.check_names(list(values), name)
+        values = [values[column] for column in coding.given]
+    if coding.is_plain or isinstance(values, np.ndarray):
+        numbers = _as_array(values)
+        # All at once; if something is wrong, column by column below, to say what. Arms of an agent have their numbers.
+        if numbers.dtype.kind in "iuf" and numbers.ndim == 1 and (coding.is_plain or len(numbers) == len(coding.names)):
+            array: FloatArray = numbers.astype(np.float64, copy=not isinstance(values, list))
+            if (np.abs(array) <= LARGEST_FACTOR).all():
+                return Coded(array)
+    row = as_list(values)
+    if row is None or (coding.is_plain and len(row) != len(coding.given)):
+        return Coded(checked_vector(values, name, LARGEST_FACTOR))
+    if len(row) != len(coding.given):
+        wanted = f"{len(coding.given)} values ({shown(coding.given)})"
+        raise InvalidValueError(f"{name} must be {wanted}, as the agent was created for, got {len(row)}")
+    coded, unlisted = coding.code({c: [v] for c, v in zip(coding.given, row, strict=True)}, 1, lambda _: name)
+    return Coded(coded[0], unlisted[0] or None)
 
 
-def checked_context(context: Any, settings: Settings, name: str = "context") -> FloatArray | None:
-    """The context of a decision, None if there is none."""
-    design = settings.design
+def _as_array(values: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.empty(0, dtype=object)
+
+
+def _one_row(values: Any, name: str, by_name: bool) -> Any:
+    """A Series as a dict, if it is labelled and columns have names, and a frame of one row likewise; others as is."""
+    if is_frame(values):
+        if len(values) != 1:
+            raise InvalidValueError(
+                f"{name} must be one row, got {shown(values)}; ask_many takes a frame of contexts, set_arms one of arms"
+            )
+        row = {column: series.to_list()[0] for column, series in frame_columns(values, name).items()}
+        return row if by_name else list(row.values())
+    if is_series(values):
+        labels = list(getattr(values, "index", ()))
+        if by_name and labels and all(isinstance(label, str) for label in labels):
+            if len(set(labels)) < len(labels):
+                raise InvalidValueError(f"labels of {name} must be different, got {shown(labels)}")
+            return dict(zip(labels, values.to_list(), strict=True))
+        return column_values(values)
+    return values
+
+
+def _coded_frame(columns: dict[str, Any], part: str, where: Callable[[int], str], settings: Settings) -> list[Coded]:
+    """Each row of the columns of a frame, which are contexts or arms, as numbers."""
+    design, largest = settings.design, LARGEST_FACTOR
     if design is None:
-        return None if context is None else checked_vector(context, name)
-    checked = None if context is None else checked_vector(context, name, design.context, LARGEST_FACTOR)
-    if _length(checked) != len(design.context):
-        text = "none" if checked is None else len(checked)
+        names, largest = tuple(columns), LARGEST
+        coding = Coding(tuple(map(Column, names)), names)
+    else:
+        coding = design.context_coding if part == "context" else design.arm_coding
+        if not coding.has_names and len(columns) == len(coding.given):
+            columns = dict(zip(coding.given, columns.values(), strict=True))
+        coding.check_names(list(columns), part)
+    values = {name: column_values(column) for name, column in columns.items()}
+    count = len(next(iter(values.values()))) if values else 0
+    coded, unlisted = coding.code(values, count, where, largest)
+    return [Coded(row, new or None) for row, new in zip(coded, unlisted, strict=True)]
+
+
+def checked_context(context: Any, settings: Settings, name: str = "context") -> Coded:
+    """The context of a decision."""
+    design = settings.design
+    coding = None if design is None else design.context_coding
+    checked = Coded(None) if context is None else checked_values(context, name, coding)
+    if design is not None and _length(checked.numbers) != len(design.context):
+        text = "none" if checked.numbers is None else len(checked.numbers)
         raise InvalidValueError(
             f"{name} must be {len(design.context)} numbers, as the agent was created for, got {text}"
         )
     return checked
 
 
-def checked_contexts(contexts: Any, settings: Settings) -> list[FloatArray | None]:
-    """A context for each decision of a batch, None where there is none."""
+def checked_contexts(contexts: Any, settings: Settings) -> list[Coded]:
+    """A context for each decision of a batch."""
+    if is_frame(contexts):
+        return _coded_frame(frame_columns(contexts, "contexts"), "context", lambda at: f"context {at + 1}", settings)
     rows = None if isinstance(contexts, Mapping) else as_list(contexts)
     if rows is None:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
@@ -107,7 +173,7 @@ def checked_contexts(contexts: Any, settings: Settings) -> list[FloatArray | Non
         largest = LARGEST if settings.design is None else LARGEST_FACTOR
         # All at once; if something is wrong, one by one below, to say what.
         if contexts.shape[1] == wanted and np.abs(contexts).max() <= largest:
-            return list(contexts.copy())
+            return [Coded(row) for row in contexts.copy()]
     return [checked_context(row, settings, f"context {at}") for at, row in enumerate(rows, 1)]
 
 
@@ -207,16 +273,19 @@ def checked_settings(
     expire_after: Any,
     expired_reward: Any,
     keep: Any,
+    missing: Any = "error",
 ) -> Settings:
     """The settings of a new agent."""
     designs: tuple[Design, ...] = ()
     if dim is None:
         if arm is None:
             raise InvalidValueError("give dim=, the number of features; or context= and arm=, what they are made of")
-        designs = (Design.of(0 if context is None else context, arm, features),)
+        designs = (Design.of(0 if context is None else context, arm, features, missing),)
         dim = designs[0].dim
     elif context is not None or arm is not None or features is not None:
         raise InvalidValueError("give either dim= or context=, arm= and features=, from which the agent makes them")
+    elif missing != "error":
+        raise InvalidValueError("missing= is for columns of context= and arm=: ready-made features (dim=) have none")
     settings = Settings(
         integer(dim, "dim", meaning="the number of features"),
         integer(arms, "arms", meaning="the largest number of arms in a round"),
@@ -240,13 +309,14 @@ def setting_differences(there: Settings, here: Settings) -> list[str]:
         plain = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name != "designs"}
         if settings.design is not None:
             del plain["dim"]  # it follows from these
-            plain |= {part.name: getattr(settings.design, part.name) for part in fields(settings.design)}
+            context, arm = settings.design.context_columns, settings.design.arm_columns
+            plain |= {"context": context, "arm": arm, "features": settings.design.features}
         return plain
 
     def text(values: Mapping[str, Any], name: str) -> str:
         value = values.get(name, "not given")
-        if isinstance(value, tuple):  # names of columns
-            return str(len(value)) if value == column_names(len(value), name, 0) else shown(list(value))
+        if isinstance(value, tuple):
+            return str(len(value)) if value == declared_columns(len(value), name, 0) else shown(list(map(str, value)))
         return str(value)
 
     old, new = values(there), values(here)
@@ -254,13 +324,13 @@ def setting_differences(there: Settings, here: Settings) -> list[str]:
     return [f"{name} is {text(old, name)} there, {text(new, name)} here" for name in differing]
 
 
-def appended_settings(settings: Settings, context: Any, arm: Any) -> Settings:
-    """Settings with further columns of context and arm."""
+def appended_settings(settings: Settings, context: Any, arm: Any, missing: Any = "error") -> Settings:
+    """Settings with further columns of context and arm, or further values of their categories."""
     if settings.design is None:
         raise InvalidValueError(
             "this agent takes ready-made features (dim=): only one that was created with context= and arm= can get more"
         )
-    design = settings.design.appended(context, arm)
+    design = settings.design.appended(context, arm, missing)
     if design == settings.design:
         raise InvalidValueError("replace_features appends to context= or arm=: give one of them more columns")
     return replace(settings, dim=design.dim, designs=(*settings.designs, design))
@@ -269,20 +339,63 @@ def appended_settings(settings: Settings, context: Any, arm: Any) -> Settings:
 # Arms and rounds
 
 
-def _checked_arm_features(values: Any, name: Any, settings: Settings) -> FloatArray:
-    """Features of one arm, without those of the context."""
-    if settings.design is None:
-        return checked_vector(values, f"features of {name!r}")
-    return checked_vector(values, f"features of {name!r}", settings.design.arm, LARGEST_FACTOR)
+def _checked_arm(values: Any, name: Any, settings: Settings) -> tuple[FloatArray, Unlisted | None]:
+    """Numbers of one arm, without those of the context, and its values that no level of a category lists."""
+    coding = None if settings.design is None else settings.design.arm_coding
+    coded = values if isinstance(values, Coded) else checked_values(values, f"features of {name!r}", coding)
+    assert coded.numbers is not None
+    return coded.numbers, coded.unlisted
 
 
-def checked_catalogue_arms(arms: Any, costs: Any, settings: Settings) -> list[Arm]:
-    """Arms for the catalogue, from dicts of features and of costs by name."""
-    if not isinstance(arms, Mapping):
-        raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-    rows = {checked_name(name): _checked_arm_features(values, name, settings) for name, values in arms.items()}
+def arms_of_frame(frame: Any, settings: Settings, name: Any = None, costs: Any = None) -> tuple[dict[str, Coded], Any]:
+    """Arms of a frame by name, and their costs; names are in the column `name`, or in the index of pandas."""
+    columns = frame_columns(frame, "arms")
+
+    def taken(column: Any, parameter: str) -> list[Any]:
+        if column not in columns:
+            near = suggestion(column, columns)
+            raise InvalidValueError(f"{parameter} must be a column of the frame of arms, got {shown(column)}; {near}")
+        return list(columns[column].to_list())
+
+    own = [] if settings.design is None else settings.design.arm_coding.given
+    if name is not None:
+        names = taken(name, "name")
+    elif type(getattr(frame, "index", None)).__name__ in ("NoneType", "RangeIndex"):
+        raise InvalidValueError(
+            "a frame of arms must have their names: as the index of pandas, or in a column, set_arms(frame, "
+            f"name='sku'); contexts go to context= or ask_many; got {shown(frame)}"
+        )
+    else:
+        names = frame.index.to_list()
+    prices = costs
+    if isinstance(costs, str):
+        prices = taken(costs, "costs")
+    for column in (name, costs):
+        if isinstance(column, str) and column not in own:
+            del columns[column]
+    texts = checked_names(str(text) if is_integer(text) else text for text in names)
+    repeated = [text for text, count in Counter(texts).items() if count > 1]
+    if repeated:
+        raise InvalidValueError(f"names of arms must be different, but {repeated[0]!r} is in two rows of the frame")
+    rows = _coded_frame(columns, "arm", lambda at: f"features of {texts[at]!r}", settings)
+    by_name = dict(zip(texts, rows, strict=True))
+    return by_name, dict(zip(texts, prices, strict=True)) if isinstance(costs, str) else prices
+
+
+def checked_catalogue_arms(arms: Any, costs: Any, settings: Settings, name: Any = None) -> list[Arm]:
+    """Arms for the catalogue, from dicts of features and of costs by name, or from a frame with a row for each."""
+    if is_frame(arms):
+        arms, costs = arms_of_frame(arms, settings, name, costs)
+    elif not isinstance(arms, Mapping):
+        raise InvalidTypeError(f"arms must be a dict from names to features, or a frame, got {shown(arms)}")
+    elif name is not None:
+        raise InvalidValueError(f"name= is the column of a frame that has the names of arms, got a dict and {name!r}")
+    rows = {checked_name(arm): _checked_arm(values, arm, settings) for arm, values in arms.items()}
     prices = checked_costs({} if costs is None else costs, rows).tolist()
-    return [Arm(name, row, cost, "active") for (name, row), cost in zip(rows.items(), prices, strict=True)]
+    return [
+        Arm(arm, numbers, cost, "active", unlisted)
+        for (arm, (numbers, unlisted)), cost in zip(rows.items(), prices, strict=True)
+    ]
 
 
 class Catalogue:
@@ -346,7 +459,7 @@ class Catalogue:
         self.refresh()
         self.log.append_arms([replace(self.get(name), state=state)], time)
 
-    def round(self, arms: Any, context: FloatArray | None, costs: Any) -> Round:
+    def round(self, arms: Any, context: Coded, costs: Any) -> Round:
         """A round of arms of the catalogue, by their names, or of all active ones."""
         if arms is None:
             if self._active is None:
@@ -366,13 +479,14 @@ class Catalogue:
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
             asked = replace(self._round_of(chosen), by_name=True)
         _check_arm_count(len(asked.names), self.log.settings)
-        _check_feature_count(asked.arm_features[0], asked.names[0], context, self.log.settings)  # the same in all arms
+        # The same in all arms.
+        _check_feature_count(asked.arm_features[0], asked.names[0], context.numbers, self.log.settings)
         prices = asked.costs
         if costs is not None:
             new = checked_costs(costs, asked.names)
             prices = np.where([name in costs for name in asked.names], new, 0.0 if prices is None else prices)
             prices = prices if prices.any() else None
-        return Round(asked.names, asked.arm_features, prices, context, asked.design, asked.catalogue, asked.by_name)
+        return replace(asked, costs=prices, context=context.numbers, unlisted=context.unlisted)
 
     def _round_of(self, arms: list[Arm]) -> Round:
         """A round of these arms, without a context."""
@@ -382,12 +496,12 @@ class Catalogue:
         return Round([arm.name for arm in arms], arm_features, costs, None, design, self.seq)
 
 
-def round_with_features(arms: Mapping[Any, Any], context: FloatArray | None, costs: Any, settings: Settings) -> Round:
+def round_with_features(arms: Mapping[Any, Any], context: Coded, costs: Any, settings: Settings) -> Round:
     """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
     _check_arm_count(len(arms), settings)
     names, rows = checked_names(arms), list(arms.values())
-    arm_features, design = None, settings.design
-    shape = (settings.dim - _length(context) if design is None else len(design.arm),)
+    arm_features, design, unlisted = None, settings.design, {}
+    shape = (settings.dim - _length(context.numbers) if design is None else len(design.arm),)
     largest = LARGEST if design is None else LARGEST_FACTOR
     are_arrays = set(map(type, rows)) == {np.ndarray} and {row.dtype for row in rows} == {np.dtype(float)}
     if are_arrays or all(type(row) is list and row and type(row[0]) in (int, float) for row in rows):
@@ -397,25 +511,40 @@ def round_with_features(arms: Mapping[Any, Any], context: FloatArray | None, cos
                 arm_features = matrix.astype(np.float64, copy=False)
     if arm_features is None or not arm_features.size or not np.abs(arm_features).max() <= largest:
         # Other types, or something is wrong: one by one, to say what.
-        checked = [_checked_arm_features(values, name, settings) for name, values in arms.items()]
-        for name, row in zip(names, checked, strict=True):
-            _check_feature_count(row, name, context, settings)
-        arm_features = np.array(checked)
-    return Round(names, arm_features, None if costs is None else checked_costs(costs, names), context, design)
+        checked = {name: _checked_arm(values, name, settings) for name, values in arms.items()}
+        for name, (row, new) in checked.items():
+            _check_feature_count(row, name, context.numbers, settings)
+            if new is not None:
+                unlisted[name] = new
+        arm_features = np.array([row for row, _ in checked.values()])
+    prices = None if costs is None else checked_costs(costs, names)
+    return Round(
+        names,
+        arm_features,
+        prices,
+        context.numbers,
+        design,
+        unlisted=context.unlisted,
+        unlisted_of_arms=unlisted or None,
+    )
 
 
-def in_contexts(asked: Round, contexts: list[FloatArray | None], slots: Any = None) -> list[Round]:
+def in_contexts(asked: Round, contexts: list[Coded], slots: Any = None) -> list[Round]:
     """A round of the same arms in each of these contexts, which must have as many numbers as that of the round."""
     if slots is not None:
         slots = integer(slots, "slots", most=len(asked.names), meaning="at most one for each arm that is offered")
     length = _length(asked.context)
-    for at, context in enumerate(contexts, 1):
-        if _length(context) != length:
+    for at, (numbers, _) in enumerate(contexts, 1):
+        if _length(numbers) != length:
             raise InvalidValueError(
-                f"contexts must all have as many numbers: context 1 has {length}, context {at} has {_length(context)}"
+                f"contexts must all have as many numbers: context 1 has {length}, context {at} has {_length(numbers)}"
             )
     names, arms, costs, design = asked.names, asked.arm_features, asked.costs, asked.design
-    return [Round(names, arms, costs, context, design, asked.catalogue, asked.by_name, slots) for context in contexts]
+    catalogue, by_name, of_arms = asked.catalogue, asked.by_name, asked.unlisted_of_arms
+    return [
+        Round(names, arms, costs, numbers, design, catalogue, by_name, slots, unlisted, of_arms)
+        for numbers, unlisted in contexts
+    ]
 
 
 def _length(context: FloatArray | None) -> int:

@@ -117,7 +117,14 @@ EXPLORATION = """
 ALTER TABLE policies ADD COLUMN explore REAL;
 """
 
-STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES, EXPLORATION)
+CATEGORIES = """
+-- Values of context and arm that no level of their category lists, as JSON, null where there are none: what is stored
+-- in numbers says that there was such a value, not which. The seals of earlier rows hold.
+ALTER TABLE decisions ADD COLUMN unlisted TEXT;
+ALTER TABLE arms ADD COLUMN unlisted TEXT;
+"""
+
+STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES, EXPLORATION, CATEGORIES)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)

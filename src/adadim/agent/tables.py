@@ -12,7 +12,6 @@ import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import chain
 from types import FrameType
 from typing import Any
@@ -44,6 +43,7 @@ from adadim.agent.log import (
 )
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import shown
+from adadim.core.columns import Unlisted
 from adadim.errors import AdadimError, InvalidValueError
 
 BATCH_ROWS = 20_000  # rows read at a time
@@ -59,7 +59,7 @@ LARGEST_COMPRESSED_SHARE = 0.9  # of the sample, up to which compression is wort
 COLUMNS = {
     "settings": ("key", "value"),
     "policies": ("version", "time", "policy", "levels", "noise", "explore"),
-    "arms": ("seq", "time", "name", "features", "cost", "state"),
+    "arms": ("seq", "time", "name", "features", "cost", "state", "unlisted"),
     "offers": ("id", "digest", "arms", "features", "packed"),
     "decisions": (
         "number",
@@ -72,6 +72,7 @@ COLUMNS = {
         "policy",
         "catalogue",
         "slate",
+        "unlisted",
     ),
     "rewards": ("seq", "decision", "time", "reward", "replaces"),
     "outstanding": ("number", "time"),
@@ -81,7 +82,8 @@ COLUMNS = {
     "snapshot": ("generation", "number", "seq", "expired", "body", "asked", "peak"),
 }
 TABLES_WITHOUT_CHECKSUM = ("offers", "outstanding", "learned")
-EXTENDED_TABLES = ("policies", "decisions")  # whose last column was added later, and may be null
+# How many of the last columns of a table were added later, and may be null.
+LATER_COLUMNS = {"policies": 1, "arms": 1, "decisions": 2}
 
 COUNTED_TABLES = ("policies", "arms", "decisions", "rewards", "expired")
 """Tables that number their rows in the first column, in the order of commits; no number is used twice."""
@@ -133,8 +135,11 @@ def checksum(*values: Any) -> int:
 
 
 def row_checksum(table: str, row: Sequence[Any]) -> int:
-    """Checksum of a row; a null in a column that was added later is left out, as in rows from before."""
-    return checksum(*(row[:-1] if table in EXTENDED_TABLES and row[-1] is None else row))
+    """Checksum of a row; it leaves out nulls at the end in columns that were added later, so that earlier ones hold."""
+    end = len(row)
+    while end > len(row) - LATER_COLUMNS.get(table, 0) and row[end - 1] is None:
+        end -= 1
+    return checksum(*row[:end])
 
 
 class TableLog(Log):
@@ -239,7 +244,7 @@ class TableLog(Log):
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # numbers of offers, which many decisions may share
-        for number, time, arm, features, probability, policy, asked, *_, slate in decisions:
+        for number, time, arm, features, probability, policy, asked, *_, slate, unlisted in decisions:
             offer = context = catalogue = None
             if asked is not None:
                 key = id(asked.names), id(asked.arm_features)
@@ -248,7 +253,9 @@ class TableLog(Log):
                 offer, catalogue = offers[key], asked.catalogue
                 context = None if asked.context is None else as_bytes(asked.context)
                 features = EMPTY_VECTOR if catalogue is not None else asked.arm_features[asked.names.index(str(arm))]
-            rows.append((number, time, arm, offer, context, as_bytes(features), probability, policy, catalogue, slate))
+                unlisted = {**(asked.unlisted or {}), **(asked.unlisted_of_arms or {}).get(str(arm), {})}
+            body = as_bytes(features), probability, policy, catalogue, slate
+            rows.append((number, time, arm, offer, context, *body, _as_json(unlisted)))
         self._insert("decisions", rows)
         self._insert(
             "outstanding", [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
@@ -351,7 +358,7 @@ class TableLog(Log):
         # Positions of rows by whether another system decided and the bytes of arm and context: most often one group.
         groups: dict[tuple[bool, int, int], list[int]] = {}
         names, arms, contexts = [], [], []
-        for at, (number, _, arm, _, context, features, _, policy, catalogue, _) in enumerate(decisions):
+        for at, (number, _, arm, _, context, features, _, policy, catalogue, *_) in enumerate(decisions):
             if catalogue is not None:
                 features = self._arm(arm, catalogue, number).features.tobytes()
             context = b"" if context is None else context
@@ -418,12 +425,19 @@ class TableLog(Log):
             for row, decision, x in zip(rows, decision_rows, features, strict=True):
                 asked = self._remaining(decision, self._asked(decision, *row[end:]), taken)
                 reward = last_rewards.of(decision[0])
-                decisions.append(_decision(decision, x, asked, None if reward is None else reward[3]))
+                decisions.append(self._decision(decision, x, asked, None if reward is None else reward[3]))
             yield decisions
+
+    def _decision(self, row: Any, features: FloatArray, asked: Round | None, reward: float | None) -> Decision:
+        number, time, arm, _, _, _, probability, policy, catalogue, slate, stored = row
+        unlisted = {} if stored is None else json.loads(stored)
+        if catalogue is not None:
+            unlisted |= self._arm(arm, catalogue, number).unlisted or {}
+        return Decision(number, time, arm, features, probability, policy, asked, reward, None, slate, unlisted or None)
 
     def _remaining(self, decision: Any, asked: Round | None, taken: dict[int, list[str]]) -> Round | None:
         """The round without the arms of earlier slots of the same slate; None if one of these was compacted."""
-        number, arm, slate = decision[0], decision[2], decision[-1]
+        number, arm, slate = decision[0], decision[2], decision[-2]
         if slate is None:
             return asked
         if number == slate:
@@ -438,7 +452,7 @@ class TableLog(Log):
 
     def _asked(self, decision: Any, *stored_offer: Any) -> Round | None:
         """The round of a decision; None if its offer was not kept."""
-        number, _, _, offer, stored_context, _, _, _, catalogue, _ = decision
+        number, _, _, offer, stored_context, _, _, _, catalogue, *_ = decision
         design = self.settings.design
         context = None if stored_context is None else as_vector(stored_context)
         if offer is None and catalogue is None:
@@ -474,12 +488,14 @@ class TableLog(Log):
 
     def arms(self, since: int) -> list[tuple[int, Arm]]:
         return [
-            (seq, Arm(name, as_vector(features), cost, state))
-            for seq, _, name, features, cost, state in self._verified(self._rows("arms", since), "arms")
+            (seq, Arm(name, as_vector(features), cost, state, None if unlisted is None else json.loads(unlisted)))
+            for seq, _, name, features, cost, state, unlisted in self._verified(self._rows("arms", since), "arms")
         ]
 
     def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        rows = [(time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state) for arm in arms]
+        rows = [
+            (time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state, _as_json(arm.unlisted)) for arm in arms
+        ]
         self._append("arms", rows)
 
     def policy(self, since: int) -> tuple[int, PolicyRow] | None:
@@ -569,7 +585,9 @@ class TableLog(Log):
     def recent_contexts(self, most: int) -> list[FloatArray]:
         self.refresh_settings()
         design, contexts = self.settings.design, []
-        for number, *_, context, _, _, _, _, slate in self._verified(self._rows("recent_decisions", most), "decisions"):
+        for number, *_, context, _, _, _, _, slate, _ in self._verified(
+            self._rows("recent_decisions", most), "decisions"
+        ):
             if context is not None and slate in (None, number):
                 vector = as_vector(context)
                 contexts.append(vector if design is None else padded(vector, len(design.context)))
@@ -707,11 +725,6 @@ class _LastRewards:
         return last
 
 
-def _decision(row: Any, features: FloatArray, asked: Round | None, reward: float | None) -> Decision:
-    number, time, arm, _, _, _, probability, policy, _, slate = row
-    return Decision(number, time, arm, features, probability, policy, asked, reward, slate=slate)
-
-
 def _read_offer(names: Any, stored: Any, digest: Any, packed: Any) -> tuple[list[str], bytes] | None:
     """Names and features of a stored offer; None if it is not what was written, or not there."""
     try:
@@ -721,9 +734,14 @@ def _read_offer(names: Any, stored: Any, digest: Any, packed: Any) -> tuple[list
         return None
 
 
+def _as_json(values: Unlisted | None) -> str | None:
+    """Values as JSON; None where there are none."""
+    return json.dumps(values) if values else None
+
+
 def _offer_digest(names: str, features: bytes) -> bytes:
     return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
 
 
 def _setting_rows(settings: Settings) -> list[tuple[Any, ...]]:
-    return [(key, json.dumps(value)) for key, value in asdict(settings).items()]
+    return [(key, json.dumps(value)) for key, value in settings.to_table().items()]

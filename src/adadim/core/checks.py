@@ -40,6 +40,9 @@ def shown(value: object) -> str:
     if isinstance(value, int) and abs(value) >= 10**60:
         digits = str(abs(value))
         return f"{'-' * (value < 0)}{digits[:20]}... (an int of {len(digits)} digits)"
+    kind = type(value)
+    if kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(value, "shape"):
+        return f"a {kind.__name__} of shape {value.shape}"
     try:
         if isinstance(value, str | bytes | list | tuple | dict | set):
             return _short.repr(value)

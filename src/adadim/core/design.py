@@ -13,10 +13,9 @@ from zlib import crc32
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, device_of, namespace, real_array
-from adadim.core.checks import check_fits, flag, integer, is_integer, printable, require, shown, suggestion
+from adadim.core.checks import check_fits, flag, integer, is_integer, require, shown, suggestion
+from adadim.core.columns import Coding, Column, coded_names, declared_columns
 from adadim.errors import InvalidTypeError, InvalidValueError
-
-LONGEST_NAME = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,22 @@ class Features:
 
 @dataclass(frozen=True)
 class Design:
-    """`Features` together with the names of the numbers of the context and of an arm."""
+    """`Features` together with the names of the numbers of the context and of an arm.
+
+    `context_columns` and `arm_columns` are the columns that callers give, which are coded as these numbers; by default
+    the numbers themselves.
+    """
 
     context: tuple[str, ...]
     arm: tuple[str, ...]
     features: Features
+    context_columns: tuple[Column, ...] = ()
+    arm_columns: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
+        for part in ("context", "arm"):
+            if not getattr(self, f"{part}_columns"):
+                object.__setattr__(self, f"{part}_columns", tuple(map(Column, getattr(self, part))))
         products = self.features.products
         if products is not None and products > len(self.arm):
             raise InvalidValueError(
@@ -104,24 +112,51 @@ class Design:
         if not self.dim:
             raise InvalidValueError(f"{self.features} leaves no column")
         check_fits(32.0 * self.dim**2, dim=self.dim)  # what a regression on them takes
-        for names in ((*self.context, *self.arm), self.columns):
+        columns = (*self.context_columns, *self.arm_columns)
+        for names in ([column.name for column in columns], coded_names(columns), self.columns):
             repeated = [name for name, count in Counter(names).items() if count > 1]
             if repeated:
                 raise InvalidValueError(f"columns must have different names, but {repeated[0]!r} is there twice")
+        for part in ("context", "arm"):
+            names = getattr(self, part)
+            if set(coded_names(getattr(self, f"{part}_columns"))) != set(names):
+                raise InvalidValueError(f"the columns of {part} are not coded as {shown(list(names))}")
 
     @classmethod
-    def of(cls, context: Any, arm: Any, features: Any) -> Design:
-        """A design from the arguments of a caller: numbers of columns or their names, and a description."""
+    def of(cls, context: Any, arm: Any, features: Any, missing: Any = "error") -> Design:
+        """A design from the arguments of a caller: what contexts and arms have, as in `Agent.create`."""
         features = Features() if features is None else features
         require(isinstance(features, Features), "features", "be adadim.Features(...)", features, InvalidTypeError)
-        return cls(column_names(context, "context", 0), column_names(arm, "arm", 1), features)
+        contexts = declared_columns(context, "context", 0, missing=missing)
+        arms = declared_columns(arm, "arm", 1, missing=missing)
+        return cls(coded_names(contexts), coded_names(arms), features, contexts, arms)
 
     @classmethod
     def from_table(cls, table: Any) -> Design:
-        """The design whose fields a mapping has, as read from JSON."""
-        if not isinstance(table, Mapping) or set(table) != set(cls.__dataclass_fields__):
+        """The design that `to_table` describes."""
+        wanted = {"context", "arm", "features"}
+        if not isinstance(table, Mapping) or set(table) - {"columns"} != wanted:
             raise InvalidTypeError(f"a design must be a mapping of context, arm and features, got {shown(table)}")
-        return cls.of(table["context"], table["arm"], Features.from_table(table["features"]))
+        design = cls.of(table["context"], table["arm"], Features.from_table(table["features"]))
+        columns = table.get("columns")
+        if columns is None:
+            return design
+        if not isinstance(columns, Mapping) or set(columns) != {"context", "arm"}:
+            raise InvalidTypeError(f"columns of a design must be those of context and arm, got {shown(columns)}")
+        context, arm = (tuple(map(Column.from_table, columns[part])) for part in ("context", "arm"))
+        return cls(design.context, design.arm, design.features, context, arm)
+
+    def to_table(self) -> dict[str, Any]:
+        """The design as plain data."""
+        table: dict[str, Any] = {
+            "context": list(self.context),
+            "arm": list(self.arm),
+            "features": asdict(self.features),
+        }
+        if not (self.context_coding.is_plain and self.arm_coding.is_plain):
+            parts = {"context": self.context_columns, "arm": self.arm_columns}
+            table["columns"] = {part: [column.to_table() for column in columns] for part, columns in parts.items()}
+        return table
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -139,7 +174,17 @@ class Design:
 
     @cached_property
     def _json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(self.to_table())
+
+    @cached_property
+    def context_coding(self) -> Coding:
+        """How the columns of a context become its numbers."""
+        return Coding(self.context_columns, self.context)
+
+    @cached_property
+    def arm_coding(self) -> Coding:
+        """How the columns of an arm become its numbers."""
+        return Coding(self.arm_columns, self.arm)
 
     @cached_property
     def multiplied(self) -> int:
@@ -209,40 +254,32 @@ class Design:
             parts["own"][..., np.arange(len(names)), [own_column(name, self.features.own) for name in names]] = 1.0
         return built
 
+    def positions_of(self, part: str) -> slice | None:
+        """Where the features have the numbers of a part ("context" or "arm"); None if they do not have them."""
+        if not getattr(self.features, part):
+            return None
+        start = 0
+        for name, width in self._widths.items():
+            if name == part:
+                return slice(start, start + width)
+            start += width
+        return None
+
     def positions_in(self, other: Design) -> list[int]:
         """Positions of the columns of this design among those of one to which features were appended."""
         positions = {name: at for at, name in enumerate(other.columns)}
         return [positions[name] for name in self.columns]
 
-    def appended(self, context: Any, arm: Any) -> Design:
-        """The same with further columns of context and arm, each as the new number or all names; None: no new ones."""
+    def appended(self, context: Any, arm: Any, missing: Any = "error") -> Design:
+        """The same with further columns or values of categories, given as in `of`; None for a part that stays."""
 
-        def longer(part: str, before: tuple[str, ...], columns: Any) -> tuple[str, ...]:
-            new = before if columns is None else column_names(columns, part, len(before), before)
-            wanted = f"begin with its columns of before, {shown(list(before))}"
-            require(new[: len(before)] == before, part, wanted, list(new))
-            return new
+        def longer(part: str, columns: Any) -> tuple[tuple[str, ...], tuple[Column, ...]]:
+            names, before = getattr(self, part), getattr(self, f"{part}_columns")
+            new = before if columns is None else declared_columns(columns, part, len(before), before, missing)
+            return coded_names(new, names), new
 
-        return Design(longer("context", self.context, context), longer("arm", self.arm, arm), self.features)
-
-
-def column_names(columns: Any, part: str, least: int, before: Sequence[str] = ()) -> tuple[str, ...]:
-    """Names of the columns of a part, from the names or from their number; a number continues the names `before`."""
-    if is_integer(columns):
-        count = integer(columns, part, least, 100_000, meaning=f"the number of columns of {part}")
-        return (*before, *(f"{part} {k}" for k in range(len(before) + 1, count + 1)))
-    try:
-        names = None if isinstance(columns, str | bytes | Mapping) else list(columns)
-    except TypeError:
-        names = None
-    if names is None:
-        raise InvalidTypeError(f"{part} must be a number of columns, or their names, got {shown(columns)}")
-    for name in names:
-        fits = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
-        require(fits, f"a column of {part}", f"have a name of 1 to {LONGEST_NAME} characters", name)
-        printable(name, f"a column of {part}")
-    require(len(names) >= least, part, f"have at least {least} columns", names)
-    return tuple(names)
+        (contexts, context_columns), (arms, arm_columns) = longer("context", context), longer("arm", arm)
+        return Design(contexts, arms, self.features, context_columns, arm_columns)
 
 
 @lru_cache(maxsize=100_000)

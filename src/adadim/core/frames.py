@@ -26,8 +26,10 @@ LIST_COLUMNS = ("features", "context", "offered", "offered_features")
 """Columns of a log of choices that hold lists; a CSV file has each list as JSON."""
 
 
-def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) -> pl.DataFrame:
-    """The table in a file of one of these kinds, which may be .ndjson too."""
+def read_frame(
+    file: str | Path, kinds: Sequence[str] = (".parquet", ".csv"), texts: Sequence[str] = ()
+) -> pl.DataFrame:
+    """The table in a file of one of these kinds, which may be .ndjson too; a CSV file has texts in columns `texts`."""
     import polars as pl
 
     path = Path(file)
@@ -39,11 +41,11 @@ def read_frame(file: str | Path, kinds: Sequence[str] = (".parquet", ".csv")) ->
         with open_regular(path) as opened:  # polars would take [ and * in a path for a pattern
             if path.suffix == ".csv":
                 # Where names of arms are listed, those chosen are names too, also if they look like numbers.
-                are_names = "offered" in pl.read_csv(opened, n_rows=0).columns
+                names = pl.read_csv(opened, n_rows=0).columns
                 opened.seek(0)
-                frame = pl.read_csv(
-                    opened, infer_schema_length=None, schema_overrides={"arm": pl.String} if are_names else None
-                )
+                texts = [*texts, "arm"] if "offered" in names else texts
+                as_texts = {name: pl.String for name in names if name in texts}
+                frame = pl.read_csv(opened, infer_schema_length=None, schema_overrides=as_texts)
                 return frame.with_columns(_lists(frame[name]) for name in LIST_COLUMNS if name in frame.columns)
             return pl.read_parquet(opened) if path.suffix == ".parquet" else pl.read_ndjson(opened)
     except OSError as failure:
@@ -68,9 +70,15 @@ def _lists(column: pl.Series) -> pl.Series:
 class Table:
     """A table to read: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`."""
 
-    def __init__(self, source: Any, what: str = "the table", kinds: Sequence[str] = (".parquet", ".csv")) -> None:
+    def __init__(
+        self,
+        source: Any,
+        what: str = "the table",
+        kinds: Sequence[str] = (".parquet", ".csv"),
+        texts: Sequence[str] = (),
+    ) -> None:
         if isinstance(source, str | Path):
-            source, what = read_frame(source, kinds), str(source)
+            source, what = read_frame(source, kinds, texts), str(source)
         elif isinstance(source, Sequence) and source and all(isinstance(record, Mapping) for record in source):
             records, names = source, dict.fromkeys(name for record in source for name in record)
             source = {name: np.fromiter((record.get(name) for record in records), object) for name in names}
@@ -124,8 +132,38 @@ class Table:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value of a table is missing: None or NaN."""
-    return value is None or (isinstance(value, float) and value != value)
+    """Whether a value of a table is missing: None, NaN, or what pandas has in their place."""
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame of pandas or polars."""
+    return _is_kind(value, "DataFrame")
+
+
+def is_series(value: Any) -> bool:
+    """Whether a value is a Series of pandas or polars."""
+    return _is_kind(value, "Series")
+
+
+def _is_kind(value: Any, kind: str) -> bool:
+    for base in type(value).__mro__[:-1]:
+        if base.__name__ == kind and base.__module__.partition(".")[0] in ("pandas", "polars"):
+            return True
+    return False
+
+
+def frame_columns(frame: Frame, what: str) -> dict[str, Any]:
+    """The columns of a DataFrame, each a Series, by their names, which must be different."""
+    names = [str(name) for name in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValueError(f"the frame of {what} has two columns {name!r}; rename one")
+    if hasattr(frame, "iloc"):
+        return {name: frame.iloc[:, at] for at, name in enumerate(names)}
+    return {name: frame[name] for name in names}
 
 
 def _column_names(frame: Frame, what: str) -> list[str]:
@@ -171,8 +209,7 @@ def distinct(values: np.ndarray[Any, Any], name: str) -> tuple[list[Any], IntArr
 
 def numbers_and_names(value: Any) -> tuple[Any, tuple[str, ...] | None]:
     """A DataFrame as its numbers and the names of its columns; anything else as it is, without names."""
-    kind = type(value)
-    if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] not in ("pandas", "polars"):
+    if not is_frame(value):
         return value, None
     names = tuple(map(str, value.columns))
     if len(set(names)) < len(names):
@@ -187,7 +224,18 @@ def numbers_and_names(value: Any) -> tuple[Any, tuple[str, ...] | None]:
                 "or turn it into numbers first"
             )
         columns.append(numbers.astype(np.float64))
+        for row in np.flatnonzero(~np.isfinite(columns[-1]))[:1].tolist():
+            raise InvalidValueError(
+                f"features: column {name!r} must hold finite numbers, but row {row + 1} has {columns[-1][row]}; drop "
+                "such rows or fill them in"
+            )
     return np.stack(columns, axis=1) if columns else np.empty((len(value), 0)), names
+
+
+def column_values(column: Any) -> Sequence[Any]:
+    """The values of a Series: an array where they are numbers, a list of any others."""
+    values = column.to_numpy()
+    return values if values.dtype.kind in "biuf" else column.to_list()  # type: ignore[no-any-return]
 
 
 class Tabular:
