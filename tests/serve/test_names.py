@@ -5,12 +5,12 @@ import json
 import math
 import re
 import shlex
-from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
-from adadim.agent import Agent
+from adadim.agent import Agent, Category
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 from adadim.serve import Client, Settings
 
@@ -72,12 +72,42 @@ def test_columns_tell_names_order_and_kinds(shop, start, client):
     assert ready_made.get("/columns").json() == {"dim": 3, "context": None, "arm": None, "features": None}
 
 
-def test_columns_may_be_categories():
-    pytest.importorskip("fastapi")
-    from adadim.serve.messages import Column
-
-    device = Column.of("device", SimpleNamespace(values=("phone", "desktop")))
-    assert device.model_dump() == {"name": "device", "kind": "category", "values": ["phone", "desktop"]}
+def test_categories_are_texts_in_every_path(start, tmp_path):
+    device, kind = Category(["phone", "desktop"]), Category(["shoe", "hat"], unknown="error", missing="indicator")
+    path, service = start(context={"device": device, "hour": float}, arm={"price": float, "kind": kind})
+    columns = service.get("/columns").json()
+    assert columns["context"] == [
+        {"name": "device", "kind": "category", "values": ["phone", "desktop"]},
+        {"name": "hour", "kind": "number", "values": None},
+    ]
+    arms = {"s-1": {"price": 3.5, "kind": "shoe"}, "s-2": {"price": 1.0, "kind": None}}
+    assert service.post("/arms", json={"arms": arms}).status_code == 200
+    listed = service.get("/arms").json()["arms"]
+    assert {name: arm["values"] for name, arm in listed.items()} == arms
+    context = {"hour": 0.4, "device": "tablet"}
+    assert service.post("/ask", json={"context": context}).json()["id"] == 1
+    assert service.post("/ask", json={"context": ["phone", 13]}).status_code == 422  # a list holds numbers
+    assert service.post("/ask", json={"context": context | {"device": "phone"}}).json()["id"] == 2
+    batch = {"contexts": [context, context], "arms": {"s-3": {"price": 2.0, "kind": "hat"}}}
+    assert len(service.post("/ask/batch", json=batch).json()["decisions"]) == 2
+    for wrong, message in (
+        ({"hour": None, "device": "phone"}, "context has no value in column 'hour'"),
+        ({"hour": 1.0, "device": 3}, "context must have a text in column 'device', got 3"),
+        ({"hour": 1.0, "devise": "phone"}, "context has no column 'devise'; did you mean 'device'?"),
+    ):
+        answer = service.post("/ask", json={"context": wrong})
+        assert (answer.status_code, message in answer.json()["error"]) == (422, True), answer.text
+    answer = service.post("/arms", json={"arms": {"s-4": {"price": 1.0, "kind": "shoo"}}})
+    assert (answer.status_code, "did you mean 'shoe'?" in answer.json()["error"]) == (422, True)
+    schemas = service.get("/openapi.json").json()["components"]["schemas"]
+    assert schemas["Ask"]["examples"] == [{"context": {"device": "phone", "hour": 0.5}}]
+    assert schemas["Arms"]["examples"] == [{"arms": arms}]
+    with Client(str(service.base_url)) as client, Agent.open(path) as agent:
+        assert client.ask(context={"device": "desktop", "hour": 2.0}).id == 5
+        assert client.estimate(context=context) == agent.estimate(context=context)
+        log = pl.read_parquet(agent.export(tmp_path / "log.parquet"))
+    assert log["device"].to_list() == ["tablet", "phone", "tablet", "tablet", "desktop"]
+    assert service.get("/overview").status_code == 200
 
 
 def test_names_stand_for_positions_in_every_path(shop):

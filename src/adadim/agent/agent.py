@@ -24,6 +24,7 @@ from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
     Asked,
     Catalogue,
+    Coded,
     appended_settings,
     arms_of_frame,
     as_list,
@@ -754,7 +755,7 @@ class Agent:
             self._refresh()
             context = contexts.mean(axis=0) if len(contexts) else asked.context
             if asked.catalogue is not None and any(arm.state == "active" for arm in self._catalogue.arms.values()):
-                return self._estimate(self._catalogue.round(None, context, None))
+                return self._estimate(self._catalogue.round(None, Coded(context), None))
             return self._estimate(self._with_current_design(replace(asked, context=context)))
 
     def _estimate(self, asked: Round) -> dict[str, tuple[float, float]]:

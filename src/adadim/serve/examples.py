@@ -16,9 +16,11 @@ NUMBER = 0.5  # where nothing is known of a number
 
 def examples_of(agent: Agent) -> dict[str, Any]:
     """A body of a request or an answer for each schema whose example depends on the agent."""
-    columns, catalogue = messages.Columns.of(agent), messages.Catalogue.of(agent).arms
-    stored = {name: arm.features if columns.arm is None else arm.values for name, arm in catalogue.items()}
-    arms = {name: values for name, values in islice(stored.items(), ARMS_SHOWN) if values is not None}
+    columns, catalogue = messages.Columns.of(agent), agent.arms
+    arms = {
+        name: arm.features.tolist() if arm.values is None else arm.values
+        for name, arm in islice(catalogue.items(), ARMS_SHOWN)
+    }
     if columns.arm is None:
         size = next((len(arm) for arm in arms.values()), columns.dim)
         context: Any = [NUMBER] * (columns.dim - size) or None

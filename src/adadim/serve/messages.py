@@ -24,7 +24,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from adadim.agent import Agent, AgentDecision, Slate
-from adadim.agent import log as agent_log
 from adadim.agent.requests import LONGEST_NAME
 from adadim.core.checks import shown
 from adadim.core.codec import finite_or_none
@@ -207,20 +206,13 @@ class Catalogue(_Message):
     @classmethod
     def of(cls, agent: Agent) -> Catalogue:
         """The catalogue of an agent."""
-        arms, columns = agent.arms, agent.arm_columns
+        arms = agent.arms.items()
         return cls(
             arms={
-                name: Arm(features=arm.features.tolist(), values=_values(arm, columns), cost=arm.cost, state=arm.state)
-                for name, arm in arms.items()
+                name: Arm(features=arm.features.tolist(), values=arm.values, cost=arm.cost, state=arm.state)
+                for name, arm in arms
             }
         )
-
-
-def _values(arm: agent_log.Arm, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The values of an arm by column; None unless its columns are numbers, which are its features."""
-    if columns is None or len(columns) != len(arm.features) or any(kind is not float for kind in columns.values()):
-        return None
-    return dict(zip(columns, arm.features.tolist(), strict=True))
 
 
 class Retired(_Message):
