@@ -212,6 +212,7 @@ def _expected_words(key: str, value: Any) -> tuple[str, ...]:
         key.rstrip("s"),
         *texts,
         "features",
+        "probability",
         "reward",
         "decision",
         "of an arm",

@@ -192,6 +192,10 @@ def by_step(at: int) -> Callable[[Callable[[], Any]], bool]:
     return interrupt
 
 
+def _ignore(*_: object) -> None:
+    """A handler that does nothing."""
+
+
 def by_signal(delay: float, again: float = 0.0) -> Callable[[Callable[[], Any]], bool]:
     """Interrupts a call after a time by a signal, and once more a while later."""
 
@@ -216,7 +220,7 @@ def by_signal(delay: float, again: float = 0.0) -> Callable[[Callable[[], Any]],
         except Interruption:  # the second one, after the call had ended by the first
             signal.setitimer(signal.ITIMER_REAL, 0)
         left = 0
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, before if callable(before) else _ignore)  # one may still be on its way
         return done
 
     return interrupt
