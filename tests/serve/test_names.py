@@ -174,6 +174,12 @@ def test_the_client_takes_names_arrays_and_series(shop, client):
     decided = client.ask_many(contexts, ["mug"])
     assert [one.arm for one in decided] == ["mug"] * len(contexts)
     assert client.estimate(["mug"], contexts[1]) == client.estimate(["mug"], [1.0, 0.4])
+    frame = pd.DataFrame({"hour": [0.4, 0.4], "returning": [1, 1]})
+    for rows in (frame, pl.from_pandas(frame)):
+        assert [one.arm for one in client.ask_many(rows, ["mug"])] == ["mug", "mug"]
+        assert last_decision(path)[1] == pytest.approx([1.0, 0.4])
+    with pytest.raises(ServiceError, match=r"'hour'.* missing"):
+        client.ask(context=pd.Series({"hour": math.nan, "returning": 1.0}))
     with pytest.raises(ServiceError, match="context has no column 'day'"):
         client.ask(context=pd.Series({"day": 0.4, "returning": 1.0}))
     with pytest.raises(InvalidTypeError, match="'hour' of context must be numbers, or values by column, got <object"):

@@ -22,11 +22,12 @@ def calls():
     """The curl commands of the page: the agent that each calls, the command, and the answer below it, if any."""
     lines, agent = PAGE.splitlines(), "shop"
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        if line.startswith("    adadim serve ready.db"):
-            agent = "ready"
+        if made := re.match(r"    adadim serve (visits|ready)\.db", line):
+            agent = made[1]
+        if line.startswith("## Paths"):
+            agent = "shop"
         if line.startswith("    curl ") and "$(" not in line:
-            served = "shop" if '"context"' in line else agent
-            yield served, line.strip(), below.strip() if below.startswith("    {") else None
+            yield agent, line.strip(), below.strip() if below.startswith("    {") else None
 
 
 @pytest.fixture
@@ -41,15 +42,16 @@ def addresses(tmp_path, monkeypatch):
         patch.setattr("uvicorn.Server.run", lambda server, sockets: None)
         for name, options in made.items():
             assert f"made {name}.db" in adadim_("serve", f"{name}.db", *shlex.split(options), "--port", 0)[0]
+    exec("import adadim\n" + re.search(r"```python\n(device = .*?)```", PAGE, re.DOTALL)[1])  # makes visits.db
     with contextlib.ExitStack() as stack:
-        yield {name: stack.enter_context(Service(f"{name}.db", Settings(port=0))).url for name in made}
+        yield {name: stack.enter_context(Service(f"{name}.db", Settings(port=0))).url for name in (*made, "visits")}
 
 
 def test_the_calls_of_the_page(addresses):
     if shutil.which("curl") is None:
         pytest.skip("curl is needed")
     found = list(calls())
-    assert len(found) == 20
+    assert len(found) == 21
     for served, call, answer in found:
         command = [*shlex.split(call.replace("http://127.0.0.1:8000", addresses[served])), "--silent"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

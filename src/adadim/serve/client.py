@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 from adadim.core.checks import integer, not_negative, positive, shown
+from adadim.core.frames import frame_columns, is_frame, is_missing, is_series
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 
 RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, and a later attempt may succeed
@@ -127,7 +128,14 @@ class Client:
     def ask_many(
         self, contexts: Iterable[Any], arms: Offered = None, *, costs: Costs = None, slots: int | None = None
     ) -> list[Any]:
-        """Which arm to play in each of many contexts, all or none; see `ask`, and `adadim.Agent.ask_many`."""
+        """Which arm to play in each of many contexts, all or none; see `ask`, and `adadim.Agent.ask_many`.
+
+        Contexts may be the rows of a pandas or polars DataFrame that has their columns.
+        """
+        if is_frame(contexts):
+            columns = frame_columns(contexts, "contexts")
+            rows = zip(*(column.to_list() for column in columns.values()), strict=True)
+            contexts = [dict(zip(columns, row, strict=True)) for row in rows]
         batch = [None if context is None else _plain(context, "contexts") for context in contexts]
         answer = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
         return [_answer(one) for one in answer["decisions" if slots is None else "slates"]]
@@ -301,12 +309,15 @@ def _plain(value: Any, name: str) -> Any:
     """A value, an array, a Series or a dict as JSON has it; NaN and infinity are refused, since JSON has neither."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    elif hasattr(value, "to_list"):  # a Series of pandas or polars; names of columns are labels of the first
+    elif is_series(value):  # names of columns are labels of one of pandas
         labels = list(getattr(value, "index", ()))
         named = bool(labels) and all(isinstance(label, str) for label in labels)
         value = dict(zip(labels, value.to_list(), strict=True)) if named else value.to_list()
     if isinstance(value, Mapping):
-        return {column: _plain(item, f"{column!r} of {name}") for column, item in value.items()}
+        return {
+            column: None if is_missing(item) else _plain(item, f"{column!r} of {name}")
+            for column, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_plain(item, name) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
