@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ def run(script, *arguments, cwd):
 
 
 def test_the_shop_learns_while_its_catalogue_changes(tmp_path):
-    printed = run(Path("examples", "shop.py"), "--days", 14, "--visitors", 25, cwd=tmp_path)
+    printed = run(Path("examples", "changing_shop.py"), "--days", 14, "--visitors", 25, cwd=tmp_path)
     rows = re.findall(r"│ +(\d+-\d+) │ +(\S+) │ +(\S+) │ +(\S+) │", printed)
     assert [row[0] for row in rows] == ["1-7", "8-14"]
     chance, agent, best = map(float, rows[1][1:])
@@ -27,6 +28,26 @@ def test_the_shop_learns_while_its_catalogue_changes(tmp_path):
     assert counts["rewards"] + counts["expired"] == 350
     assert counts["arms"] == 20
     assert counts["retired"] == 26
+
+
+def test_the_shop_from_frames(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["shop.py"])
+    played = runpy.run_path(str(ROOT / "examples" / "shop.py"), run_name="__main__")
+    log, chances, articles = (played[name] for name in ("log", "chances", "articles"))
+    assert log["device"].to_list() == played["visitors"]["device"].to_list()  # tablets too, which no level lists
+    assert set(log["device"]) == {"phone", "desktop", "tablet"}
+    for device, kind in (("phone", "hat"), ("desktop", "shoe")):
+        bought = log.filter(log["device"] == device)["kind"]
+        assert (bought == kind).mean() > 0.7
+    words = r"(.+): (\S+) clicks per visitor, (\S+) to (\S+)"
+    printed = capsys.readouterr().out
+    found = {name: tuple(map(float, numbers)) for name, *numbers in re.findall(words, printed)}
+    rows = [(device, *article) for device in log["device"] for article in articles["kind", "price"].rows()]
+    by_chance = sum(chances.get((device, kind), 0.35) - price / 3 for device, kind, price in rows) / len(rows)
+    assert found["at random"][1] < by_chance < found["at random"][2]
+    assert found["recommended"][1] > found["at random"][2]
+    earned = float(printed.splitlines()[-1].split()[-1])
+    assert abs(earned - found["recommended"][0]) < 0.05
 
 
 def test_the_benchmark_of_the_agent(tmp_path):
