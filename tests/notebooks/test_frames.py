@@ -66,8 +66,10 @@ def test_integers_and_booleans_are_numbers_and_text_is_not(library):
     assert adadim.Problem(table, horizon=9).actions.base.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
     with pytest.raises(TypeError, match=r"column 'colour' must hold numbers without gaps, but is .*drop it"):
         adadim.Problem(library.DataFrame({"a": [1.0], "colour": ["red"]}), horizon=9)
-    with pytest.raises(ValueError, match="finite"):
-        adadim.Problem(library.DataFrame({"a": [1.0, float("nan")]}), horizon=9)
+    gap = library.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, float("nan"), 2.0]})
+    for call in (lambda: adadim.Problem(gap, horizon=9), lambda: adadim.dimension(gap, [1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match="column 'b' must hold finite numbers, but row 2 has nan; drop such rows"):
+            call()
 
 
 def test_columns_of_one_name():

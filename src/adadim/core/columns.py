@@ -224,9 +224,12 @@ class Coding:
         """
         coded: FloatArray = np.zeros((count, len(self.names)))
         unlisted: list[Unlisted] = [{} for _ in range(count)]
+        together = self._code_numbers(values, coded, largest)
         for column in self.columns:
             given = values[column.name]
             if column.category is None:
+                if together:
+                    continue
                 numbers = _numbers(given, column.name, where, largest)
                 absent = np.isnan(numbers)
                 if absent.any():
@@ -246,6 +249,25 @@ class Coding:
                     unlisted[at][column.name] = plain
                 coded[at, self._positions[listed.get(plain, column.other)]] = 1.0
         return coded, unlisted
+
+    def _code_numbers(self, values: Mapping[str, Sequence[Any]], coded: FloatArray, largest: float) -> bool:
+        """Code all columns of numbers at once; False if one has something else, or too large, and must be named."""
+        names, positions = self._numbers
+        try:
+            numbers = np.array([values[name] for name in names])
+        except ValueError:
+            return False
+        fits = numbers.shape == (len(names), len(coded)) and numbers.dtype.kind in "iuf"
+        if not fits or not (np.abs(numbers) <= largest).all():
+            return False
+        coded[:, positions] = numbers.T
+        return True
+
+    @cached_property
+    def _numbers(self) -> tuple[list[str], list[int]]:
+        """Columns of numbers, and where they are among the coded ones."""
+        names = [column.name for column in self.columns if column.category is None]
+        return names, [self._positions[name] for name in names]
 
     def _set_missing(self, column: Column, coded: FloatArray, rows: Any, where: str, value: Any) -> None:
         if column.missing == "error":
