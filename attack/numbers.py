@@ -98,7 +98,7 @@ def _fixed(
         squares += reward * reward
         learner.learn([arm], [reward])
         if t in (1, 3, 30, pulls):
-            state = learner.model.state
+            state = learner.model.regression
             right = exact(features, state.counts[0], state.sums[0], policy.ridge)
             wrong = _wrong((state.mean[0], state.width2[0]), right, squares)
             tally.expect(not wrong, f"{what}: {wrong} after {t}")
@@ -109,7 +109,7 @@ def _contexts(tally: Tally, what: str, features: Floats, ridge: float, pulls: in
     learner = adadim.LinUCB(ridge=ridge).start(
         adadim.Problem(arms=len(features), dim=features.shape[1], horizon=pulls, noise=0.1)
     )
-    state, counts, sums, squares = learner.model.state, np.zeros(len(features)), np.zeros(len(features)), 0.0
+    state, counts, sums, squares = learner.model.regression, np.zeros(len(features)), np.zeros(len(features)), 0.0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for t in range(1, pulls + 1):

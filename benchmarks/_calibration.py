@@ -8,8 +8,10 @@ import numpy as np
 from scipy.stats import kstest
 
 import adadim
+from adadim.core.rows import Rows
 from adadim.dimension import dimension_of_arms
-from adadim.models.factor import ContextFactor, log_evidence
+from adadim.models.priors import log_evidence
+from adadim.models.sums import SumsRegression
 
 DIM, ARMS, RIDGE, NOISE = 40, 60, 0.1, 0.1
 COLLECTORS = ("LinUCB", "Thompson", "random")
@@ -30,11 +32,11 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
     """What a policy has seen after the horizon: pulls and sums of rewards of every arm, and sums of squared rewards."""
     problem, rng = instance.problem, np.random.default_rng(seed)
     if collector == "LinUCB":
-        state = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.state
+        state = adadim.simulate(adadim.LinUCB(ridge=RIDGE), instance, seed=seed, record=1).learner.model.regression
         return state.counts, state.sums, state.squares
     features, means, trials = problem.actions.base, np.asarray(instance.means), np.arange(len(problem))
     counts, sums = np.zeros(means.shape, dtype=np.int64), np.zeros(means.shape)
-    factor = ContextFactor(features, DIM, RIDGE)
+    factor, everyone = SumsRegression(features, DIM, RIDGE), Rows.all(features)
     for _ in range(problem.horizon):
         if collector == "random":
             arms = rng.integers(problem.arms, size=len(problem))
@@ -43,25 +45,28 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
             gumbel = -np.log(-np.log(rng.random(logs.shape)))
             kept = np.arange(DIM) <= (logs + gumbel).argmax(axis=1)[:, None]
             sampled = (factor.w + NOISE * rng.standard_normal(factor.w.shape)) * kept
-            arms = np.matvec(factor.whiten(features).swapaxes(1, 2), sampled).argmax(axis=1)
+            arms = np.matvec(factor.whiten(features, everyone).swapaxes(1, 2), sampled).argmax(axis=1)
         rewards = means[trials, arms] + NOISE * rng.standard_normal(len(problem))
-        factor.absorb(features[trials, arms], rewards, factor.everyone)
+        factor.absorb((features[trials, arms], None), rewards, everyone)
         counts[trials, arms] += 1
         sums[trials, arms] += rewards
     return counts, sums, factor.squares
 
 
-def evidences(factor: ContextFactor) -> np.ndarray:
+def evidences(factor: SumsRegression) -> np.ndarray:
     """Log evidence of every prefix in each trial, (R, d)."""
-    statistics = zip(factor.logdets, factor.residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)
+    factor.factorise(Rows.all(factor.w))
+    logdets = -2.0 * np.cumsum(np.log(np.diagonal(factor.inverse, axis1=1, axis2=2) * np.sqrt(RIDGE)), axis=1)
+    residuals = np.maximum(factor.squares[:, None] - np.cumsum(factor.w**2, axis=1), 0.0)
+    statistics = zip(logdets, residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)
     return np.array([log_evidence(*one) for one in statistics])
 
 
 def posteriors(actions: adadim.ActionSet, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> dict[str, Any]:
     """P(d* = m), (R, d), with the prior's ridge and with a learned one."""
-    factor, features = ContextFactor(actions.base, DIM, RIDGE), actions.base
-    gram = features.swapaxes(1, 2) @ (counts[:, :, None] * features)
-    factor.rebuild(gram, np.vecmat(sums, features), squares, counts.sum(axis=1), factor.everyone)
+    factor, features = SumsRegression(actions.base, DIM, RIDGE), actions.base
+    factor.second[:] = features.swapaxes(1, 2) @ (counts[:, :, None] * features)
+    factor.b[:], factor.squares[:], factor.pulls[:] = np.vecmat(sums, features), squares, counts.sum(axis=1)
     logs = evidences(factor)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     learned = dimension_of_arms(actions, counts, sums, squares)

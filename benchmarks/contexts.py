@@ -116,7 +116,7 @@ def drift(rounds, dim=50):
         second += np.outer(x, x)
         b += reward * x
     offered = rng.standard_normal((1, 100, dim)) / dim**0.5
-    mean, width2 = learner.model.state.predict(offered, learner.everyone)
+    mean, width2 = learner.model.regression.predict(offered, learner.everyone)
     exact = offered[0] @ np.linalg.solve(second, b), np.vecdot(offered[0], np.linalg.solve(second, offered[0].T).T)
     return max(float(np.abs(a - e).max() / np.abs(e).max()) for a, e in zip((mean[0], width2[0]), exact, strict=True))
 

@@ -115,7 +115,7 @@ class Forms:
         self.policies = {form: adadim.LinUCB(ridge=setting.ridge, form=form) for form in FORMS}
         learner: Any = adadim.LinUCB(ridge=setting.ridge).start(self.instance.problem)
         self.radius = float(learner.radius(learner.everyone))
-        self.default: Form = "gram" if isinstance(learner.model.state, HostGram) else "feature"
+        self.default: Form = "gram" if isinstance(learner.model.regression, HostGram) else "feature"
         shape = (setting.horizon, replications)
         self.arms = {form: np.zeros(shape, dtype=np.int64) for form in FORMS}
         self.rewards = {form: np.zeros(shape) for form in FORMS}

@@ -5,19 +5,13 @@ import pytest
 
 from adadim import ActionSet, models
 from adadim.core.rows import Rows
-from adadim.models.fixed import HostRuns, PriorRows
 
 FORMS = ("gram", "feature")
 both_forms = pytest.mark.parametrize("form", FORMS)
-HOST_FORMS = (*FORMS, "runs")  # the last is for NumPy alone, and has no public name
-host_forms = pytest.mark.parametrize("form", HOST_FORMS)
 
 
 def make(features, ridge=0.1, form="gram", levels=None):
-    actions = ActionSet(features, levels=levels)
-    if form == "runs":
-        return HostRuns(actions, PriorRows(actions, ridge))
-    return models.posterior(actions, ridge, form)
+    return models.posterior(ActionSet(features, levels=levels), ridge, form)
 
 
 def unit_rows(rng, *shape):

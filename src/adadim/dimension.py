@@ -26,9 +26,8 @@ from adadim.core.checks import between, flag, integer, is_number, one_of, positi
 from adadim.core.display import html_table
 from adadim.core.frames import Tabular, numbers_and_names
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.evidence import like_units, order_contradiction
-from adadim.models.factor import log_evidence, prior_precisions
-from adadim.models.moments import Moments
+from adadim.models.priors import like_units, log_evidence, order_contradiction, prior_precisions
+from adadim.models.statistics import Moments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -159,7 +159,7 @@ def test_one_that_was_answered_at_once_leaves_the_second_sums_empty(tmp_path):
     assert agent._model.sums.at(3).asked is None
     agent.ask(GRID)
     learner = agent._decider.prepare(3)
-    assert learner.model.state.asked is None  # nothing is computed twice
+    assert learner.model.regression.asked is None  # nothing is computed twice
 
 
 @pytest.mark.parametrize("memory", [None, 25.0])

@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim.dimension import dimension_of_moments
-from adadim.models.moments import Moments
+from adadim.models.statistics import Moments
 
 
 def sums_of(features, rewards):

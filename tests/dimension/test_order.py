@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim.dimension import dimension_of_moments
-from adadim.models.moments import Moments
+from adadim.models.statistics import Moments
 from refusals import assert_refuses
 
 prefixes = importlib.import_module("adadim.dimension")  # adadim.dimension is its function

@@ -11,8 +11,8 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def test_the_map_leads_to_files():
     rows = re.findall(r"^\| (.*?) \| (.*?) \| (.*) \|$", TEXT.partition("open this file")[2], flags=re.MULTILINE)[1:]
-    wanted = ("a policy", "a family of instances", "a likelihood for clicks", "forgets", "second store")
-    assert all(word in row[0] for word, row in zip(wanted, rows[:5], strict=True))
+    wanted = ("a policy", "a family of instances", "a prior", "a rule", "forgets", "second store")
+    assert all(word in row[0] for word, row in zip(wanted, rows[:6], strict=True))
     for row in rows:
         paths = re.findall(r"`((?:src|tests|docs)/[^`]*|mkdocs\.yml)`", " ".join(row[1:]))
         assert paths
@@ -22,8 +22,10 @@ def test_the_map_leads_to_files():
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("Model", "src/adadim/models/linear.py"),
-        ("LinUCBLearner", "src/adadim/policies/linear/linucb.py"),
+        ("Prior", "src/adadim/models/priors.py"),
+        ("LinearModel", "src/adadim/models/linear.py"),
+        ("Rule", "src/adadim/policies/linear/rules.py"),
+        ("LinearPolicy", "src/adadim/policies/linear/learner.py"),
         ("Log", "src/adadim/agent/log.py"),
     ],
 )

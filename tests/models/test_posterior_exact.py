@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posterior_states import assert_exact, assert_same, feed, history, host_forms, make, pull, unit_rows
+from posterior_states import assert_exact, assert_same, both_forms, feed, history, make, pull, unit_rows
 from reference.ridge import Ridge
 
 ARMS = np.array([[1.0, 0.0], [0.0, 0.9], [0.6, 0.7]])
@@ -12,7 +12,7 @@ ARMS = np.array([[1.0, 0.0], [0.0, 0.9], [0.6, 0.7]])
 # Against fresh solves
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize(("arms", "dim", "run"), [(300, 150, 1), (60, 150, 3), (400, 20, 2)])
 def test_exact_after_2500_steps(form, arms, dim, run):
     rng = np.random.default_rng(arms)
@@ -22,7 +22,7 @@ def test_exact_after_2500_steps(form, arms, dim, run):
     assert_exact(state, features, 0.1)
 
 
-@host_forms
+@both_forms
 def test_exact_at_the_size_of_the_paper(form):
     rng = np.random.default_rng(1)
     features = unit_rows(rng, 1, 1200, 600)
@@ -42,7 +42,7 @@ def test_exact_after_many_updates(form, updates):
     assert_exact(state, features, 0.1)
 
 
-@host_forms
+@both_forms
 def test_every_step_equals_the_textbook(form):
     """C13 and the update itself, one step at a time, with ridge other than 1 and runs of one arm."""
     rng = np.random.default_rng(3)
@@ -61,7 +61,7 @@ def test_every_step_equals_the_textbook(form):
 # Oracles of the specification
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize(
     ("ridge", "arms", "theta", "logdet"),
     [
@@ -80,7 +80,7 @@ def test_theta_hat_and_logdet(form, ridge, arms, theta, logdet):
     np.testing.assert_allclose(state.logdet, logdet, atol=1e-9)
 
 
-@host_forms
+@both_forms
 def test_inverse_of_c8(form):
     """V^-1 after the six pulls of C8, read off the widths: diagonal from arms 0 and 1, the rest from arm 2."""
     state = make(ARMS, 1.0, form)
@@ -92,7 +92,7 @@ def test_inverse_of_c8(form):
     np.testing.assert_allclose(cross, inverse[0, 1], atol=1e-9)
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("pulls", [1, 2, 31, 32, 33, 500])
 def test_repeated_pulls_of_one_unit_arm(form, pulls):
     """C13."""
@@ -107,7 +107,7 @@ def test_repeated_pulls_of_one_unit_arm(form, pulls):
 # Invariants (section 1.7)
 
 
-@host_forms
+@both_forms
 def test_logdet_is_the_sum_over_the_widths_pulled(form):
     rng = np.random.default_rng(5)
     features = unit_rows(rng, 2, 12, 5)
@@ -121,7 +121,7 @@ def test_logdet_is_the_sum_over_the_widths_pulled(form):
         np.testing.assert_allclose(state.logdet[r], np.linalg.slogdet(v)[1], rtol=1e-12)
 
 
-@host_forms
+@both_forms
 def test_order_of_the_pulls_is_immaterial(form):
     rng = np.random.default_rng(6)
     features = unit_rows(rng, 10, 4)
@@ -131,7 +131,7 @@ def test_order_of_the_pulls_is_immaterial(form):
     assert_same(feed(make(features, 0.1, form), arms[shuffled], rewards[shuffled]), state)
 
 
-@host_forms
+@both_forms
 def test_orthonormal_arms_are_unrelated(form):
     rng = np.random.default_rng(7)
     arms, rewards = history(rng, 200, 5, run=2)
@@ -142,7 +142,7 @@ def test_orthonormal_arms_are_unrelated(form):
     np.testing.assert_allclose(state.width2[0], 1 / (0.3 + counts), atol=1e-12)
 
 
-@host_forms
+@both_forms
 def test_zero_and_orthogonal_arms_learn_nothing(form):
     features = np.array([[0.0, 0.0, 0.0], [0.6, 0.0, 0.8], [0.8, 0.0, 0.6], [0.0, 0.5, 0.0]])
     rng = np.random.default_rng(8)
@@ -167,7 +167,7 @@ def test_widths_that_rounding_would_make_negative(torch):
     assert (state.width2 == 0).any()  # the arms are not zero: without the clip these would be below
 
 
-@host_forms
+@both_forms
 def test_collinear_arms_and_hardly_any_ridge(form):
     """The same on NumPy, which factors anew before anything is lost."""
     state = make(COLLINEAR, 1e-15, form)

@@ -11,7 +11,6 @@ from adadim.models.fixed import BLOCK, HostFeature, HostGram
 from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import (
     FORMS,
-    HOST_FORMS,
     STATE,
     assert_same,
     both_forms,
@@ -29,7 +28,7 @@ def test_forms_agree():
     rng = np.random.default_rng(19)
     features = unit_rows(rng, 3, 40, 15)
     arms, rewards = history(rng, 500, 40, 3, run=2)
-    first, *others = (feed(make(features, 0.1, form), arms, rewards) for form in HOST_FORMS)
+    first, *others = (feed(make(features, 0.1, form), arms, rewards) for form in FORMS)
     for other in others:
         assert_same(other, first)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from posterior_states import (
-    HOST_FORMS,
+    FORMS,
     assert_same,
     feed,
     history,
@@ -24,7 +24,7 @@ def features_of(arms=6, dim=3):
 
 pulls = st.lists(st.tuples(st.integers(0, 5), st.floats(-2, 2)), min_size=1, max_size=40)
 ridges = st.sampled_from([1e-3, 0.1, 1.0, 10.0])
-forms = st.sampled_from(HOST_FORMS)
+forms = st.sampled_from(FORMS)
 
 
 def fed(state, pulled):

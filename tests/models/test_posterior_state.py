@@ -6,13 +6,13 @@ import pytest
 from adadim.core.rows import Rows
 from adadim.core.state import restore_state, take_state
 from posterior_states import (
-    HOST_FORMS,
+    FORMS,
     STATE,
     assert_exact,
     assert_same,
+    both_forms,
     feed,
     history,
-    host_forms,
     make,
     pull,
     rows_of,
@@ -23,7 +23,7 @@ from posterior_states import (
 # One run of pulls of the same arm
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("pattern", [[40], [1, 40, 1], [33, 33, 33], [2] * 40, [1, 2, 3, 4, 5] * 8])
 def test_runs_of_any_length(form, pattern):
     rng = np.random.default_rng(9)
@@ -37,7 +37,7 @@ def test_runs_of_any_length(form, pattern):
     np.testing.assert_array_equal(state.counts[0], np.bincount(expected, minlength=7))
 
 
-@host_forms
+@both_forms
 def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
     """The O(K) path: the form's own matrices are neither read nor written while an arm is pulled again."""
     state = make(unit_rows(np.random.default_rng(10), 1, 8, 4), 0.1, form)
@@ -51,7 +51,7 @@ def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
 # Some replications only
 
 
-@host_forms
+@both_forms
 def test_rows_are_separate_runs(form):
     rng = np.random.default_rng(11)
     features = unit_rows(rng, 4, 9, 5)
@@ -74,7 +74,7 @@ def test_rows_are_separate_runs(form):
 # Rebuilding
 
 
-@host_forms
+@both_forms
 def test_rebuild_reproduces_the_state_and_goes_on(form):
     rng = np.random.default_rng(12)
     features = unit_rows(rng, 3, 20, 6)
@@ -88,7 +88,7 @@ def test_rebuild_reproduces_the_state_and_goes_on(form):
     assert_exact(other, features, 0.1, 1e-10)
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("arm", [4, 7])
 def test_rebuild_ends_a_run_of_pulls(form, arm):
     """The first arm after a rebuild may be the last one before it."""
@@ -103,7 +103,7 @@ def test_rebuild_ends_a_run_of_pulls(form, arm):
         assert_exact(state, features, 0.1, 1e-10)
 
 
-@host_forms
+@both_forms
 def test_rebuild_of_some_rows_leaves_the_others(form):
     rng = np.random.default_rng(13)
     features = unit_rows(rng, 4, 10, 3)
@@ -118,7 +118,7 @@ def test_rebuild_of_some_rows_leaves_the_others(form):
     assert_exact(state, features, 0.1, 1e-10)
 
 
-@host_forms
+@both_forms
 def test_rebuild_from_nothing_is_the_prior(form):
     rng = np.random.default_rng(14)
     features = unit_rows(rng, 2, 8, 3)
@@ -130,7 +130,7 @@ def test_rebuild_from_nothing_is_the_prior(form):
 # Expressive sets
 
 
-@host_forms
+@both_forms
 def test_expressive_set_equals_its_dense_arms(form):
     rng = np.random.default_rng(15)
     features, levels = unit_rows(rng, 2, 12, 10), [2, 5, 10]
@@ -153,14 +153,14 @@ def test_last_level_below_the_dimension():
     features = unit_rows(rng, 1, 6, 8)
     cut = np.vstack([np.where(np.arange(8) < m, features[0], 0.0) for m in (3, 5)])[None]
     arms, rewards = history(rng, 80, 12, run=2)
-    for form in HOST_FORMS:
+    for form in FORMS:
         assert_exact(feed(make(features, 0.1, form, [3, 5]), arms, rewards), cut, 0.1, 1e-10)
 
 
 # Learned anew, without a factorisation where that is exact enough
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("sparing", [False, True])
 @pytest.mark.parametrize("steps", [1, 12, 90], ids=["one pull", "few arms pulled", "more arms than a block"])
 def test_other_rewards_of_the_same_pulls(form, sparing, steps):
@@ -213,7 +213,7 @@ def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
     assert built[-1]
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("rebuilt", [False, True])
 @pytest.mark.parametrize("steps", [3, 12, 90])
 def test_all_rewards_less_by_a_number(form, rebuilt, steps):

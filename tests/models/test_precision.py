@@ -9,7 +9,7 @@ from adadim.core.actions import ActionSet
 from adadim.core.rows import Rows
 from adadim.models.context import ContextPosterior, DeviceContextPosterior
 from adadim.models.fixed import check_precision, solve_in_twice_the_digits
-from posterior_states import host_forms, make, pull
+from posterior_states import both_forms, make, pull
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 
@@ -60,7 +60,7 @@ def in_many_digits(features, counts, sums, ridge):
         return np.array(mean), np.array(width2), float(mpmath.log(mpmath.det(v / ridge)))
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("name", CASES)
 def test_exact_at_any_time(form, name):
     features, ridge = CASES[name]
@@ -167,7 +167,7 @@ def test_what_moments_cannot_hold_is_said_by_name():
     assert (width2 >= 0).all()
 
 
-@host_forms
+@both_forms
 def test_more_replications_than_arms(form):
     """Each factors anew on its own, whatever its number."""
     features = np.stack([np.eye(2)] * 7)
@@ -200,7 +200,7 @@ COMBINED = {
 }
 
 
-@host_forms
+@both_forms
 @pytest.mark.parametrize("name", COMBINED)
 def test_near_dependence_in_raw_units(form, name):
     """Rounding of the arms themselves is as large as what tells the columns apart: QR alone was off by up to 8e-7."""

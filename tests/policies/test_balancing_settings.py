@@ -104,7 +104,7 @@ def test_only_the_chosen_base_is_touched(monkeypatch):
     monkeypatch.setattr(HostPosterior, "answer", counted)
     learner = adadim.simulate(DynamicBalancing(), small(range(4), horizon=101)).learner
     assert sum(seen) == 4 * 101
-    pulls = np.stack([base.model.state.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
+    pulls = np.stack([base.model.regression.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
     np.testing.assert_array_equal(pulls, learner.plays)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import adadim
 from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
-from adadim.models.evidence import evidence, taper_weights
+from adadim.models.priors import taper_weights
+from evidences import evidence_of_rows
 
 PLAY = {
     "LinUCB": adadim.LinUCB(),
@@ -124,11 +125,11 @@ def test_evidence_takes_stock_as_on_a_fixed_set():
         x.append(decision.memo["features"][0])
         rewards.append(float(instance.means(features)[0, decision.arms[0]] + 0.1 * rng.standard_normal()))
         learner.tell(decision, [rewards[-1]])
-    design = np.array(x) * taper_weights(1.75, learner.model.dim) / np.sqrt(learner.model.longest[0])
-    logs, variance = evidence(design, np.array(rewards), float(np.square(rewards).sum()), 64)
+    design = np.array(x) * taper_weights(1.75, learner.model.dim) / np.sqrt(learner.model.offer.longest[0])
+    logs, variance = evidence_of_rows(design, np.array(rewards), float(np.square(rewards).sum()), 64)
     chosen = int(np.argmax(logs >= logs.max() - np.log(20.0)))
     described = learner.describe()[0]
-    assert described["ridge"] == pytest.approx(10.0 ** (-6 + 0.5 * chosen) * learner.model.longest[0])
+    assert described["ridge"] == pytest.approx(10.0 ** (-6 + 0.5 * chosen) * learner.model.offer.longest[0])
     assert described["noise"] == pytest.approx(np.sqrt(variance[chosen] * (1 + np.sqrt(2 / 64))), rel=1e-9)
 
 
@@ -167,7 +168,7 @@ def test_the_order_of_late_answers_does_not_matter(name):
         decisions = [learner.ask(next(rounds)) for _ in range(25)]
         for t in list(order):
             learner.tell(decisions[t], [np.sin(t)])
-        ends.append(learner.model.state.theta)
+        ends.append(learner.model.regression.theta)
     for theta in ends[1:]:
         np.testing.assert_allclose(theta, ends[0], atol=1e-9)
 
@@ -224,7 +225,7 @@ def test_logged_features_are_learned():
     learner = adadim.LinUCB(ridge=0.7).start(problem)
     learner.learn(x, rewards)
     theta = np.linalg.solve(0.7 * np.eye(4) + x.T @ x, x.T @ rewards)
-    np.testing.assert_allclose(learner.model.state.theta[0], theta, atol=1e-12)
+    np.testing.assert_allclose(learner.model.regression.theta[0], theta, atol=1e-12)
     evident = adadim.EvidenceLinUCB().start(problem)
     evident.learn(x, rewards)
     assert evident.describe()["noise"] is not None

@@ -48,7 +48,7 @@ def test_lock_step(feedback, bonus):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=name)
     assert np.abs(learner.master.p - 0.2).max() > 0.01
     for ours, theirs in zip(learner.bases.learners, reference.bases, strict=True):
-        np.testing.assert_allclose(ours.scores(ours.everyone)[0], theirs.scores(), rtol=0, atol=1e-8)
+        np.testing.assert_allclose(ours.rule.scores(ours.everyone)[0], theirs.scores(), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(("feedback", "learning"), [("stochastic", 1), ("importance", 5)])
@@ -63,7 +63,7 @@ def test_who_learns(feedback, learning, monkeypatch):
     outcome = adadim.simulate(Corral(feedback=feedback), small(range(3), horizon=101))
     learner = outcome.learner
     assert sum(seen) == 3 * 101 * learning
-    pulls = np.stack([base.model.state.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
+    pulls = np.stack([base.model.regression.counts.sum(axis=1) for base in learner.bases.learners], axis=1)
     expected = learner.counts if feedback == "stochastic" else np.full((3, 5), 101)
     np.testing.assert_array_equal(pulls, expected)
     assert (learner.counts.sum(axis=1) == 101).all()

@@ -163,7 +163,7 @@ def test_parts_of_two_decisions_are_answered_together():
     learner = adadim.LinUCB().start(problem)
     first, second = learner.select(rows=[0, 1]), learner.select(rows=[2])
     learner.update([first[1], second[0]], [0.1, 0.2], rows=[1, 2])
-    assert learner.model.state.pulls.tolist() == [0, 1, 1]
+    assert learner.model.regression.pulls.tolist() == [0, 1, 1]
     learner.update(first[:1], [0.3], rows=[0])
     with pytest.raises(NotSelectedError):
         learner.update(first[:1], [0.3], rows=[0])

@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.evidence import RIDGES
+from adadim.models.priors import RELATIVE_RIDGES as RIDGES
 
 PLAY = {
     "noise": adadim.LinUCB(ridge=0.4),
@@ -126,7 +126,7 @@ def test_a_parameter_for_each_arm_is_one_for_all_products(policy, library):
         arm = int(one.select(context))
         if isinstance(policy, adadim.LinTS):
             estimate = np.stack([np.linalg.solve(v[k], b[k]) for k in range(arms)])
-            zero = one.model.state.w[:, None, :] * 0.0
+            zero = one.model.regression.w[:, None, :] * 0.0
             np.testing.assert_allclose(np.asarray(one.model.sample(zero, one.everyone)[:, 0]), estimate, atol=1e-9)
         else:
             mean = [seen @ np.linalg.solve(v[k], b[k]) for k in range(arms)]

@@ -12,7 +12,7 @@ import adadim
 from adadim.errors import InvalidValueError
 from adadim.instances.contexts import ContextInstance
 from adadim.policies.confidence import fixed_radius, noise_radius
-from adadim.policies.linear.evidence import probes_next
+from adadim.policies.linear.rules import probes_next
 from policy_examples import every_policy
 
 RIDGE, NOISE, NORM = 0.3, 0.2, 1.5
@@ -111,7 +111,7 @@ def test_the_radius_of_evidence_grows_between_stocktakings(contextual):
     for t in range(1, 40):
         noise = learner.describe()["noise"]
         if noise is not None:
-            radius = float(learner.radius(learner.everyone)[0, 0])
+            radius = float(learner.rule.radius(learner.everyone)[0, 0])
             scale = 1.0 if probes_next(np.array(t - 1), 2) else 0.35
             assert radius == pytest.approx(scale * noise_radius(noise, t, 6), rel=1e-12)
         learner.update(learner.select(*offered), np.sin(t))
@@ -120,7 +120,7 @@ def test_the_radius_of_evidence_grows_between_stocktakings(contextual):
 def test_pulls_from_a_log_count_as_rounds():
     learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=None, noise=0.1))
     learner.learn([0, 1, 2, 0], [0.1, 0.2, 0.3, 0.4])
-    assert float(learner.radius(learner.everyone)[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
+    assert float(learner.rule.radius(learner.everyone)[0, 0]) == pytest.approx(noise_radius(0.1, 5, 3))
 
 
 @every_policy

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.models.evidence import RIDGES, evidence, like_units
-from adadim.policies.linear.evidence import probes_next
+from adadim.models.priors import RELATIVE_RIDGES as RIDGES
+from adadim.models.priors import like_units
+from adadim.policies.linear.rules import probes_next
+from evidences import evidence_of_rows
 
 ROUNDS = 150
 
@@ -130,7 +132,7 @@ def test_evidence_from_either_side(shape):
     every = np.repeat(x, counts, axis=0)
     r = rng.normal(size=len(every))
     sums = np.add.reduceat(r, np.concatenate([[0], counts.cumsum()[:-1]]))
-    logs, variance = evidence(np.sqrt(counts)[:, None] * x, sums / np.sqrt(counts), float(r @ r), len(r))
+    logs, variance = evidence_of_rows(np.sqrt(counts)[:, None] * x, sums / np.sqrt(counts), float(r @ r), len(r))
     for ridge, log, s in zip(RIDGES, logs, variance, strict=True):
         covariance = np.eye(len(r)) + every @ every.T / ridge
         spread = r @ np.linalg.solve(covariance, r)

@@ -78,7 +78,7 @@ def test_the_radius_is_that_of_the_arms_in_the_end():
         assert learner.solver(0).radius == pytest.approx(0.329294622049, abs=1e-12)
         assert learner.solver(1).radius == pytest.approx(noise_radius(0.1, 16, 6))
         learner = adadim.LinUCB().start(problem)
-        assert learner.radius(learner.everyone) == pytest.approx(noise_radius(0.1, 16, 5))
+        assert learner.rule.radius(learner.everyone) == pytest.approx(noise_radius(0.1, 16, 5))
 
 
 # Announced arms
@@ -218,8 +218,10 @@ def test_added_arms_enter_with_what_is_known():
     learner.learn(arms, rewards)
     learner.add_arms(x[4:])
     v = 0.7 * np.eye(3) + x[arms].T @ x[arms]
-    np.testing.assert_allclose(learner.model.state.mean[0], x @ np.linalg.solve(v, x[arms].T @ rewards), atol=1e-12)
-    np.testing.assert_allclose(learner.model.state.width2[0], np.vecdot(x, np.linalg.solve(v, x.T).T), atol=1e-12)
+    np.testing.assert_allclose(
+        learner.model.regression.mean[0], x @ np.linalg.solve(v, x[arms].T @ rewards), atol=1e-12
+    )
+    np.testing.assert_allclose(learner.model.regression.width2[0], np.vecdot(x, np.linalg.solve(v, x.T).T), atol=1e-12)
 
 
 # Refusals

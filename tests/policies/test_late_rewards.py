@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim.core.arrays import as_numpy, like
-from adadim.models.averaged import prefix_evidences
+from adadim.models.prefixes import prefix_factor
 
 RIDGE, NOISE, ARMS, DIM = 0.3, 0.2, 9, 5
 THETA = np.array([0.6, -0.5, 0.3, 0.0, 0.0])
@@ -103,8 +103,8 @@ def check_fixed(name, learner, features, raw=None):
     def linear(part, ridge, scale):
         def look(asked, newest):
             mean, width2 = expected(asked, scaled, ridge(), scale, but=[newest])
-            close(part.model.state.mean[0], mean)
-            close(part.model.state.open_width2[0], width2)
+            close(part.model.regression.mean[0], mean)
+            close(part.model.regression.open_width2[0], width2)
 
         return look
 
@@ -114,28 +114,31 @@ def check_fixed(name, learner, features, raw=None):
             size = np.sqrt(np.vecdot(scaled, scaled).max())
             scale = tapers(1.75) / np.sqrt(part.model.ridge[0]) / size
             mean, width2 = expected(asked, scaled, 1.0, scale, but=[newest])
-            close(part.model.state.mean[0], mean)
-            close(part.model.state.open_width2[0], width2)
+            close(part.model.regression.mean[0], mean)
+            close(part.model.regression.open_width2[0], width2)
             assert part.model.answered[0] == len(asked.rewards)
 
         return look
 
     def prefix(part):
-        model, size = part.model.each[0], np.sqrt(np.vecdot(scaled, scaled).max())
+        model, size = part.model, np.sqrt(np.vecdot(scaled, scaled).max())
 
         def look(asked, newest):
-            m, scale = model.active, np.ones(model.active) / np.sqrt(model.ridge) / size
+            m, ridge, (chances, noise2) = int(model.size[0]), model.ridge[0], model.dim_posterior(0)
+            scale = np.ones(m) / np.sqrt(ridge) / size
             numbers = list(asked.rewards)
             known = np.array([asked.x[n] for n in numbers]).reshape(-1, DIM) / size
             rewards = np.array([asked.rewards[n] for n in numbers])
             squares = float(rewards @ rewards)
             if squares:
                 gram, moments = known[:, :m].T @ known[:, :m], known[:, :m].T @ rewards
-                logs = prefix_evidences([(gram, moments)], squares, len(numbers), np.array([model.ridge]), 0.0)[0]
-                logs = logs + model.prior[:m]
-                close(model.chances, np.exp(logs - np.logaddexp.reduce(logs)), 1e-7)
+                factor, w = prefix_factor(gram, moments, ridge)
+                logdets = 2 * np.cumsum(np.log(np.diag(factor) / np.sqrt(ridge)))
+                rests = np.maximum(squares - np.cumsum(w * w), 1e-12 * squares)
+                logs = model.prior.log_prior(m) - 0.5 * (logdets + len(numbers) * np.log(rests))
+                close(chances, np.exp(logs - np.logaddexp.reduce(logs)), 1e-7)
             means, within = [], 0.0
-            for length, chance in enumerate(model.chances.tolist(), 1):
+            for length, chance in enumerate(chances.tolist(), 1):
                 cut = scale * (np.arange(m) < length)
                 some = Asked()
                 some.x = {n: x[:m] for n, x in asked.x.items()}
@@ -143,22 +146,22 @@ def check_fixed(name, learner, features, raw=None):
                 mean, width2 = expected(some, scaled[:, :m], 1.0, cut, but=[newest])
                 means.append(mean)
                 within = within + chance * width2
-            mean = model.chances @ np.array(means)
-            between = model.chances @ (np.array(means) - mean) ** 2
-            found_mean, found_variance = model.predict()
-            close(found_mean, mean, 1e-8)
-            close(found_variance, between + (model.noise2 if squares else 1.0) * within, 1e-8)
+            mean = chances @ np.array(means)
+            between = chances @ (np.array(means) - mean) ** 2
+            found_mean, found_variance = model.predict(part.everyone.to_numpy())
+            close(found_mean[0], mean, 1e-8)
+            close(found_variance[0], between + (noise2 if squares else 1.0) * within, 1e-8)
 
         return look
 
     def sampled(part):
         def look(asked, newest):
             _, v, theta = asked.regression(RIDGE, np.ones(DIM), but=[newest])
-            factor = part.model.state
+            factor = part.model.regression
+            factor.factorise(part.everyone)
             root = (factor if factor.asked is None else factor.asked).inverse[0]
-            scale = as_numpy(factor.weights)
-            close(scale[:, None] * as_numpy(root).T @ as_numpy(root) * scale, np.linalg.inv(v))
-            close(as_numpy(factor.w[0]) @ as_numpy(factor.inverse[0]) * scale, theta)
+            close(as_numpy(root).T @ as_numpy(root), np.linalg.inv(v))
+            close(as_numpy(factor.w[0]) @ as_numpy(factor.inverse[0]), theta)
 
         return look
 
@@ -214,11 +217,12 @@ def test_contexts(name, library, raw):
         elif name == "LinUCB dim":
             scale = (np.arange(DIM) < 3) * 1.0
         elif name == "Evidence":
-            scale, ridge = tapers(1.75) / learner.model.units[0], float(learner.model.state.ridge[0])
+            scale, ridge = tapers(1.75) / learner.model.offer.units[0], float(learner.model.regression.ridge[0])
         mean, width2 = expected(asked, features, ridge, scale, but=[newest])
-        seen = learner.model.inputs(features[None] if name == "Evidence" else like(features[None], problem.reference))
         rows = learner.everyone.to_numpy() if name == "Evidence" else learner.everyone
-        found = learner.model.state.predict(seen, rows)
+        offered = features[None] if name == "Evidence" else like(features[None], problem.reference)
+        seen = learner.model.offer.inputs(offered[..., : learner.model.dim], rows)
+        found = learner.model.regression.predict(seen, rows)
         close(found[0][0], mean)
         close(found[1][0], width2)
 
@@ -240,7 +244,7 @@ def test_a_parameter_for_each_arm(policy):
     def look(asked, newest):
         wide = np.array([x_of(last["context"], arm) for arm in range(3)])
         mean, width2 = expected(asked, wide, RIDGE, np.ones(3 * DIM), but=[newest])
-        found = learner.model.predict_inputs(last["context"][None], learner.everyone)
+        found = learner.model.offer.predict_inputs(last["context"][None], learner.everyone)
         close(found[0][0], mean)
         close(found[1][0], width2)
 
@@ -360,12 +364,10 @@ def test_clicks_whose_first_hundred_are_all_zero(raw):
     pulled = np.array(pulled)
     spread = np.linalg.eigvalsh(pulled.T @ pulled)
     assert spread[0] > spread[-1] / 50  # no direction is left out
-    seen = x / learner.model.units[0] * learner.model.tapers
-    v = float(learner.model.state.ridge[0]) * np.eye(6) + (
-        (pulled[:-1] * units / learner.model.units[0] * learner.model.tapers).T
-        @ (pulled[:-1] * units / learner.model.units[0] * learner.model.tapers)
-    )
-    found = learner.model.state.predict(seen[None], learner.everyone)[1][0]
+    scale = tapers(1.75, 6) / learner.model.offer.units[0]
+    seen, counted = x * scale, pulled[:-1] * units * scale
+    v = float(learner.model.regression.ridge[0]) * np.eye(6) + counted.T @ counted
+    found = learner.model.regression.predict(seen[None], learner.everyone)[1][0]
     close(found, np.vecdot(seen, np.linalg.solve(v, seen.T).T))
 
 

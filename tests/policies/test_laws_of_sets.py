@@ -120,7 +120,7 @@ def linucb(dim=None):
     arms, before, scores = [], [], []
     for x in SETS:
         before.append(copy.deepcopy(learner))
-        mean, width2 = learner.model.state.predict(x[None, :, :dim], learner.everyone)
+        mean, width2 = learner.model.regression.predict(x[None, :, :dim], learner.everyone)
         scores.append((mean + np.sqrt(width2))[0])
         arms.append(learner.select(x))
         learner.update(arms[-1], float(x[arms[-1]] @ THETA))
@@ -129,7 +129,7 @@ def linucb(dim=None):
 
 def test_linucb_on_changing_sets_f39():
     arms, _, scores, learner = linucb()
-    state, exact = learner.model.state, {"rel": 0, "abs": 1e-10}
+    state, exact = learner.model.regression, {"rel": 0, "abs": 1e-10}
     assert arms == [0, 0, 0, 2, 0]
     assert scores[3] == pytest.approx([0.777106781187, 0.756894309031, 0.904331569171], **exact)
     assert state.theta[0] == pytest.approx([0.386330058359, 0.168512225752], **exact)
@@ -140,8 +140,8 @@ def test_linucb_on_changing_sets_f39():
     assert state.logdet[0] == pytest.approx(2.382283125889, **exact)
     arms, _, _, learner = linucb(dim=1)
     assert arms == [0, 0, 2, 2, 0]
-    assert learner.model.state.theta[0] == pytest.approx([0.430331753555], **exact)
-    assert learner.model.state.inverse[0, 0] == pytest.approx([0.236966824645], **exact)
+    assert learner.model.regression.theta[0] == pytest.approx([0.430331753555], **exact)
+    assert learner.model.regression.inverse[0, 0] == pytest.approx([0.236966824645], **exact)
 
 
 def test_a_stored_policy_is_no_stored_arm_f40():

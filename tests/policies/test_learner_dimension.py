@@ -85,7 +85,7 @@ def test_some_replications_play_longer_than_others():
     for rows in ([0, 1, 2], [1], [1, 2]):
         learner.update(learner.select(rows=rows), [0.5] * len(rows), rows=rows)
     assert learner.dimension().choices.tolist() == [1, 3, 2]
-    assert learner.model.state.squares.tolist() == [0.25, 0.75, 0.5]
+    assert learner.model.regression.squares.tolist() == [0.25, 0.75, 0.5]
 
 
 def test_bases_that_see_other_rewards_do_not_tell():

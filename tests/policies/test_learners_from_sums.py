@@ -5,7 +5,7 @@ import pytest
 
 import adadim
 from adadim.core.randomness import Purpose, Streams
-from adadim.models.moments import Moments
+from adadim.models.statistics import Moments
 from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 from agent_runs import scores_by
 

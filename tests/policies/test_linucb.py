@@ -59,18 +59,18 @@ def test_oracles(policy, arms, scores, form):
     chosen = []
     for t in range(1, 7):
         if t in scores:
-            np.testing.assert_allclose(learner.scores(learner.everyone)[0], scores[t], atol=1e-6)
+            np.testing.assert_allclose(learner.rule.scores(learner.everyone)[0], scores[t], atol=1e-6)
         arm = learner.select()
         learner.update(arm, MEANS[arm])
         chosen.append(arm)
     assert chosen == arms
     if policy.ridge == 1.0:
-        np.testing.assert_allclose(learner.model.state.mean[0], ARMS @ [0.4225988701, 0.1318267420], atol=1e-9)
+        np.testing.assert_allclose(learner.model.regression.mean[0], ARMS @ [0.4225988701, 0.1318267420], atol=1e-9)
 
 
 def radius_of(policy, horizon=2500, arms=1200, noise=0.1):
     learner = policy.start(Problem(np.full((arms, 1), 0.5), horizon=horizon, noise=noise))
-    return learner.radius(learner.everyone)
+    return learner.rule.radius(learner.everyone)
 
 
 def test_radii():
@@ -118,7 +118,7 @@ def test_both_forms_choose_as_the_textbook(bonus):
     for form in ("gram", "feature"):
         learner = LinUCB(bonus=bonus, form=form).start(problem)
         np.testing.assert_array_equal(play(learner, means[None], noise[:, None])[:, 0], expected)
-        np.testing.assert_allclose(learner.scores(learner.everyone)[0], textbook.scores(), atol=1e-8)
+        np.testing.assert_allclose(learner.rule.scores(learner.everyone)[0], textbook.scores(), atol=1e-8)
 
 
 @both_forms
@@ -131,7 +131,7 @@ def test_oful_follows_the_formula(form, bonus):
     learner = policy.start(Problem(features, horizon=horizon, noise=0.2))
     textbooks = [Ridge(4, 0.3) for _ in range(3)]
     for _ in range(horizon):
-        scores, radii = learner.scores(learner.everyone), learner.radius(learner.everyone)
+        scores, radii = learner.rule.scores(learner.everyone), learner.rule.radius(learner.everyone)
         arms = learner.select()
         for r, textbook in enumerate(textbooks):
             radius = 0.5 * oful_radius(0.2, 0.3, 2.0, horizon**-0.5, textbook.logdet)
@@ -144,7 +144,7 @@ def test_oful_follows_the_formula(form, bonus):
         learner.update(arms, rewards)
         for r, textbook in enumerate(textbooks):
             textbook.add(features[r, arms[r]], rewards[r])
-    assert len({float(radius) for radius in learner.radius(learner.everyone)[:, 0]}) == 3
+    assert len({float(radius) for radius in learner.rule.radius(learner.everyone)[:, 0]}) == 3
 
 
 def test_greedy_is_linucb_without_a_bonus():
@@ -152,7 +152,9 @@ def test_greedy_is_linucb_without_a_bonus():
     greedy = adadim.simulate(Greedy(ridge=0.5, dim=4), instance)
     linucb = adadim.simulate(LinUCB(ridge=0.5, dim=4, radius=0.0), instance)
     np.testing.assert_array_equal(greedy.pulls, linucb.pulls)
-    np.testing.assert_array_equal(greedy.learner.scores(greedy.learner.everyone), linucb.learner.model.state.mean)
+    np.testing.assert_array_equal(
+        greedy.learner.rule.scores(greedy.learner.everyone), linucb.learner.model.regression.mean
+    )
 
 
 # Some replications only
@@ -167,5 +169,5 @@ def test_scores_and_radii_of_some_rows(form):
         rows = rng.permutation(4)[: rng.integers(1, 5)]
         learner.update(learner.select(rows=rows), rng.standard_normal(len(rows)), rows)
     some = Rows.some(np.array([2, 0]), features)
-    np.testing.assert_array_equal(learner.scores(some), learner.scores(learner.everyone)[[2, 0]])
-    np.testing.assert_array_equal(learner.radius(some), learner.radius(learner.everyone)[[2, 0]])
+    np.testing.assert_array_equal(learner.rule.scores(some), learner.rule.scores(learner.everyone)[[2, 0]])
+    np.testing.assert_array_equal(learner.rule.radius(some), learner.rule.radius(learner.everyone)[[2, 0]])

@@ -68,7 +68,7 @@ def test_first_arm_on_a_sphere_is_uniform():
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)
     problem = Problem(np.broadcast_to(arms, (6000, 12, 37)), horizon=10, noise=0.1)
     learner = LinUCB().start(problem)
-    assert len(np.unique(learner.scores(learner.everyone)[0])) > 1  # rounding alone would have chosen among these
+    assert len(np.unique(learner.rule.scores(learner.everyone)[0])) > 1  # rounding alone would have chosen among these
     counts = np.bincount(learner.select(), minlength=12)
     assert counts.min() > 400
     assert chi_square(counts) > 1e-3

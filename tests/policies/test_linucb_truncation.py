@@ -17,7 +17,7 @@ def test_dim_is_truncation_of_the_features(form, dim):
     whole = LinUCB(dim=dim, form=form).start(Problem(features, horizon=200, noise=0.1))
     cut = LinUCB(form=form).start(Problem(features[:, :, :dim], horizon=200, noise=0.1))
     np.testing.assert_array_equal(play(whole, means, noise), play(cut, means, noise))
-    np.testing.assert_array_equal(whole.scores(whole.everyone), cut.scores(cut.everyone))
+    np.testing.assert_array_equal(whole.rule.scores(whole.everyone), cut.rule.scores(cut.everyone))
 
 
 @both_forms
@@ -40,7 +40,7 @@ def test_dim_on_an_expressive_set(form, supported, dim):
     by_hand = LinUCB(form=form).start(Problem(dense[kept, :dim], horizon=150, noise=0.1))
     expected = play(by_hand, means[None, kept], noise)
     np.testing.assert_array_equal(chosen, np.array(kept)[expected])
-    np.testing.assert_allclose(learner.scores(learner.everyone), by_hand.scores(by_hand.everyone), atol=1e-10)
+    np.testing.assert_allclose(learner.rule.scores(learner.everyone), by_hand.rule.scores(by_hand.everyone), atol=1e-10)
     described = learner.describe()[0]
     counts = np.bincount(chosen[:, 0], minlength=45)
     assert described["most_pulled_arm"] == counts.argmax()
@@ -52,10 +52,10 @@ def test_expressive_sizes_of_the_paper():
     """C28."""
     instance = instances.sphere(arms=800, dim=400, intrinsic_dim=12, horizon=2500, expressive=True)
     oracle = LinUCB(dim=12).start(instance.problem)
-    assert (oracle.model.state.actions.arms, oracle.model.state.actions.dim) == (1600, 12)
+    assert (oracle.model.regression.actions.arms, oracle.model.regression.actions.dim) == (1600, 12)
     for dim, arms in ((32, 2400), (8, 800), (4, 800)):
         learner = LinUCB(dim=dim, only_supported=True).start(instance.problem)
-        assert learner.model.state.actions.arms == arms
+        assert learner.model.regression.actions.arms == arms
         arm = int(learner.select()[0])
         assert not instance.problem.actions.dense(0)[arm, max(dim, 8) :].any()
 
@@ -64,7 +64,7 @@ def test_arm_that_the_truncation_dropped():
     actions = adadim.ActionSet(np.eye(6) / 2, levels=[2, 4, 6])
     learner = LinUCB(dim=4, only_supported=True).start(Problem(actions, horizon=10, noise=0.1))
     learner.select()
-    with pytest.raises(ForeignArmError, match=r"arms \[14\] include one that LinUCB\(dim=4\) does not use"):
+    with pytest.raises(ForeignArmError, match=r"arms \[14\] include one that is not used in the first 4 features"):
         learner.update([14], [0.1])
     learner.update([7], [0.1])
-    assert learner.model.state.counts[0].tolist() == [0] * 7 + [1] + [0] * 4
+    assert learner.model.regression.counts[0].tolist() == [0] * 7 + [1] + [0] * 4

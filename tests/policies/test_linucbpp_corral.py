@@ -152,7 +152,7 @@ def test_invariants_of_a_run(horizon, arms, dim, replay, seed):
             assert (solver.counts.sum(axis=1) == steps).all()
             for r in range(2):
                 inner = (
-                    solver.bases.learners[0].model.state.counts[r].sum(),
+                    solver.bases.learners[0].model.regression.counts[r].sum(),
                     solver.bases.learners[1].statistics.counts[r].sum(),
                 )
                 assert solver.counts[r].tolist() == list(inner)

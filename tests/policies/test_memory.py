@@ -13,8 +13,8 @@ from adadim.core.codec import from_table, identity, parse_policy, to_table, to_t
 from adadim.core.randomness import Purpose, Streams
 from adadim.dimension import dimension_of_moments
 from adadim.errors import InvalidTypeError
-from adadim.models.evidence import RIDGES
-from adadim.models.moments import Moments
+from adadim.models.priors import RELATIVE_RIDGES as RIDGES
+from adadim.models.statistics import Moments
 from policy_examples import play
 from small_problems import small
 
@@ -292,7 +292,7 @@ def test_radii_that_depend_on_the_data_and_on_the_round():
             radius = NOISE * math.sqrt(2 * math.log(math.sqrt(t)) + logdet) + math.sqrt(policy.ridge)
             assert int(learner.model.pulls[0]) == t - 1
             learner.clock.decided[:] = t - 1
-            np.testing.assert_allclose(learner.radius(learner.everyone), [[radius]], rtol=1e-9)
+            np.testing.assert_allclose(learner.rule.radius(learner.everyone), [[radius]], rtol=1e-9)
             learner.clock.decided[:] = t
             learner.update(arm, 0.3)
             book.add(arm if problem.disjoint else 0, context if problem.disjoint else context[arm], 0.3)

@@ -79,8 +79,8 @@ def test_bases_with_mixture_arms_choose_alike_under_masks(torch):
         assert ((arms >= ARMS) == (base == 1)).all()
         plain.absorb(base, arms, rewards, rows, memo)
         masked.absorb(torch.from_numpy(base), found, torch.from_numpy(rewards), other, kept)
-    np.testing.assert_array_equal(masked.learners[0].model.state.counts, plain.learners[0].model.state.counts)
+    np.testing.assert_array_equal(masked.learners[0].model.regression.counts, plain.learners[0].model.regression.counts)
     np.testing.assert_array_equal(masked.learners[1].statistics.counts, plain.learners[1].statistics.counts)
     np.testing.assert_allclose(
-        masked.learners[0].model.state.mean, plain.learners[0].model.state.mean, rtol=0, atol=1e-10
+        masked.learners[0].model.regression.mean, plain.learners[0].model.regression.mean, rtol=0, atol=1e-10
     )

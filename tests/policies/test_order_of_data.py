@@ -58,7 +58,7 @@ def test_decisions_are_left_alone():
         learner.learn(arms, rewards)
     looked.estimates()
     assert looked.describe() == other.describe()
-    np.testing.assert_array_equal(looked.model.state.mean, other.model.state.mean)
+    np.testing.assert_array_equal(looked.model.regression.mean, other.model.regression.mean)
     for _ in range(50):
         arm = looked.select()
         assert arm == other.select()

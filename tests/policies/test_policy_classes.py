@@ -67,16 +67,18 @@ def test_a_learner_says_whose_it_is():
     with pytest.raises(TypeError, match="learner"):  # it has none yet
         First()
 
-    class FirstLearner(adadim.Learner, of=First):
-        def __init__(self, policy, problem, streams):
-            super().__init__(problem, streams)
-            self.policy = policy
+    with pytest.warns(DeprecationWarning, match=r"define First\.learner\(self, problem, streams\)"):
 
-        def choose(self, rows):
-            return self.zeros(integers=True) + self.policy.arm, {}
+        class FirstLearner(adadim.Learner, of=First):
+            def __init__(self, policy, problem, streams):
+                super().__init__(problem, streams)
+                self.policy = policy
 
-        def absorb(self, arms, rewards, rows, memo):
-            return
+            def choose(self, rows):
+                return self.zeros(integers=True) + self.policy.arm, {}
+
+            def absorb(self, arms, rewards, rows, memo):
+                return
 
     class Second(First):
         pass

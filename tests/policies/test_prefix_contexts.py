@@ -7,7 +7,7 @@ import pytest
 
 import adadim
 from adadim.core.arrays import as_numpy, like
-from adadim.models import averaged, factor
+from adadim.models import prefixes
 
 ARMS, DIM, ROUNDS, NOISE, HORIZON = 4, 5, 70, 0.1, 500
 RADIUS = 0.35 * math.sqrt(2 * math.log(2 * HORIZON**1.5 * ARMS))
@@ -19,7 +19,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture(autouse=True)
 def keep_every_feature(monkeypatch):
     """The plain version leaves no feature out, however unlikely."""
-    monkeypatch.setattr(averaged, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(prefixes, "NEGLIGIBLE", 0.0)
 
 
 def problem_of(kind, library="numpy", **changes):
@@ -180,7 +180,7 @@ def test_predictions_equal_a_solve_for_each_prefix(kind, library, rule, taper, d
         mean, variance, chances = plain.predictions(offer, but=[newest])
         close(predicted(learner, offer)[0], mean)
         close(predicted(learner, offer)[1], variance)
-        close(learner.model.chances(0)[0], chances)
+        close(learner.model.dim_posterior(0)[0], chances)
         if rule == "optimism":
             scores = mean + RADIUS * np.sqrt(variance)
             assert scores[arm] >= scores.max() - 1e-6
@@ -192,18 +192,6 @@ def test_predictions_equal_a_solve_for_each_prefix(kind, library, rule, taper, d
     assert described["ridge"] == pytest.approx(plain.ridge)
     assert described["pulls"] == len(plain.rewards)
     assert described["features_in_use"] == DIM
-
-
-@every_kind
-def test_running_sums_where_features_are_many(kind, monkeypatch):
-    monkeypatch.setattr(factor, "FEW_FEATURES", 0)
-    learner, plain = adadim.PrefixLinUCB().start(problem_of(kind)), prefix_plain(kind, adadim.PrefixLinUCB())
-
-    def look(offer, newest, arm):
-        close(predicted(learner, offer)[0], plain.predictions(offer, but=[newest])[0])
-        close(predicted(learner, offer)[1], plain.predictions(offer, but=[newest])[1])
-
-    script(learner, kind, [plain], look, rounds=40)
 
 
 @every_kind
@@ -225,8 +213,8 @@ def test_the_likelier_prior_plays(kind, library):
             scores = mean + np.sqrt(variance)
         assert scores[arm] >= scores.max() - 1e-6
         seen.add(bool(ends))
-        assert learner.prefix.model.totals[0] == pytest.approx(prefix.total, rel=1e-6, abs=1e-6)
-        assert learner.fading.model.totals[0] == pytest.approx(fading.total, rel=1e-6, abs=1e-6)
+        assert learner.prefix.model.log_evidence()[0] == pytest.approx(prefix.total, rel=1e-6, abs=1e-6)
+        assert learner.fading.model.log_evidence()[0] == pytest.approx(fading.total, rel=1e-6, abs=1e-6)
 
     script(learner, kind, [prefix, fading], look, rounds=140)
     assert seen == {True, False}
@@ -236,12 +224,12 @@ def test_the_likelier_prior_plays(kind, library):
 def test_draws_have_mean_and_variance_of_the_predictions(kind):
     learner = adadim.PrefixLinUCB(rule="thompson").start(problem_of(kind), seed=1)
     script(learner, kind, [prefix_plain(kind, learner.policy)], lambda *_: None, rounds=40)
-    assert learner.model.state.asked is not None
+    assert learner.model.regression.asked is not None
     rng = np.random.default_rng(0)
     offer = offer_of(kind, rng)
     rows = learner.everyone.offering(offer[None], None)
     mean, variance = predicted(learner, offer)
-    drawn = np.array([learner.model.sample(rows, [rng], 1.0)[0] for _ in range(6000)])
+    drawn = np.array([learner.model.sample_prefixes(rows, [rng], 1.0)[0] for _ in range(6000)])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * math.sqrt(variance.max() / 6000))
     np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.12)
 
@@ -278,7 +266,7 @@ def test_raw_units_do_not_decide(policy):
         regret, chance = regret + means.max() - means[arm], chance + means.max() - means.mean()
     assert regret < chance / 8
     model = getattr(learner, "prefix", learner).model
-    assert (model.units[0] > 1).any()
+    assert (model.offer.units[0] > 1).any()
     assert model.describe(0)["dim"] == 2
 
 
@@ -302,7 +290,7 @@ def test_a_log_tells_as_much_as_pulls_do(policy):
 
 
 def test_features_ruled_out_are_left_out(monkeypatch):
-    monkeypatch.setattr(averaged, "NEGLIGIBLE", 1e-3)
+    monkeypatch.setattr(prefixes, "NEGLIGIBLE", 1e-3)
     instance = adadim.instances.contexts(arms=10, dim=120, intrinsic_dim=2, horizon=300, noise=0.05)
     learner = adadim.simulate(adadim.PrefixLinUCB(), instance).learner
     described = learner.describe()[0]

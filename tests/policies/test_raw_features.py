@@ -8,7 +8,7 @@ import pytest
 import adadim
 from adadim.core.actions import ActionSet
 from adadim.errors import InvalidValueError
-from adadim.models.moments import Moments
+from adadim.models.statistics import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 
@@ -98,7 +98,7 @@ def test_a_run_on_raw_powers_goes_on_after_saving(tmp_path, form):
         assert restored.select() == arm
         learner.update(arm, reward)
         restored.update(arm, reward)
-    np.testing.assert_array_equal(learner.model.state.width2, restored.model.state.width2)
+    np.testing.assert_array_equal(learner.model.regression.width2, restored.model.regression.width2)
 
 
 MEANS = {"falling": [0.9, -0.8 / 30, 0, 0], "in the middle": [0.1, 3.2 / 30, -3.2 / 900, 0]}
@@ -134,8 +134,8 @@ def test_the_units_of_rounds_are_those_of_the_sums():
     sums.add(x[:10], rewards[:10])
     sums.add(x[10:], rewards[10:])
     other.restart(sums)
-    np.testing.assert_array_equal(one.model.units, other.model.units)
-    np.testing.assert_allclose(one.model.units[0], np.abs(x).max(axis=0))
+    np.testing.assert_array_equal(one.model.offer.units, other.model.offer.units)
+    np.testing.assert_allclose(one.model.offer.units[0], np.abs(x).max(axis=0))
     assert one.describe() == pytest.approx(other.describe(), rel=1e-9)
     for a, b in zip(one.estimates(POWERS), other.estimates(POWERS), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)

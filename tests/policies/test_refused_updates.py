@@ -47,10 +47,10 @@ def test_update(arms, rewards, error, message):
     learner.select()
     assert_refuses(error, message, learner.update, arms, rewards)
     # Nothing was half done: no pull was counted, and the right call still goes through.
-    assert not learner.model.state.counts.any()
-    assert not learner.model.state.mean.any()
+    assert not learner.model.regression.counts.any()
+    assert not learner.model.regression.mean.any()
     learner.update([0, 1], [0.1, 0.2])
-    np.testing.assert_array_equal(learner.model.state.counts, [[1, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(learner.model.regression.counts, [[1, 0, 0], [0, 1, 0]])
 
 
 def test_update_before_select():
@@ -58,10 +58,10 @@ def test_update_before_select():
     assert_refuses(
         NotSelectedError, "update before select: replication 7 has no open decision", learner.update, [0, 0], [0.1, 0.1]
     )
-    assert not learner.model.state.counts.any()
+    assert not learner.model.regression.counts.any()
     learner.update(learner.select(), [0.1, 0.1])
     assert_refuses(NotSelectedError, "update before select", learner.update, [0, 0], [0.1, 0.1])
-    assert (learner.model.state.counts.sum(axis=1) == 1).all()
+    assert (learner.model.regression.counts.sum(axis=1) == 1).all()
     assert issubclass(NotSelectedError, ValueError)
 
 
@@ -72,7 +72,7 @@ def test_update_before_select_of_some_rows():
     assert_refuses(NotSelectedError, message, learner.update, [0, 0], [0.1, 0.1], rows=[2, 3])
     assert_refuses(NotSelectedError, "replication 8 has no open decision", learner.update, [0] * 4, [0.1] * 4)
     learner.update([0, 1], [0.1, 0.2], rows=[2, 0])
-    np.testing.assert_array_equal(learner.model.state.counts.argmax(axis=1)[[2, 0]], [0, 1])
+    np.testing.assert_array_equal(learner.model.regression.counts.argmax(axis=1)[[2, 0]], [0, 1])
     assert_refuses(NotSelectedError, "replication 9 has no open decision", learner.update, [0], [0.1], rows=[2])
 
 
@@ -101,8 +101,8 @@ def test_plain_numbers_are_welcome_in_update():
     for arms, rewards in ((0, 0.5), ([1], [1]), (np.int64(2), np.float32(0.25)), ((0,), (True,))):
         learner.select()
         learner.update(arms, rewards)
-    np.testing.assert_array_equal(learner.model.state.counts, [[2, 1, 1]])
-    np.testing.assert_array_equal(learner.model.state.sums, [[1.5, 1.0, 0.25]])
+    np.testing.assert_array_equal(learner.model.regression.counts, [[2, 1, 1]])
+    np.testing.assert_array_equal(learner.model.regression.sums, [[1.5, 1.0, 0.25]])
 
 
 # Mixed array libraries
@@ -122,7 +122,7 @@ def test_mixed_array_libraries(torch):
     arms = learner.select()
     assert_refuses(TypeError, message, learner.update, arms, np.array([0.1]))
     learner.update(arms, [0.1])  # plain numbers belong to no library
-    assert learner.model.state.counts.sum() == 1
+    assert learner.model.regression.counts.sum() == 1
 
 
 def test_update_in_torch(torch):
@@ -138,7 +138,7 @@ def test_update_in_torch(torch):
     assert_refuses(TypeError, "arms must be integers", learner.update, torch.asarray([0.0]), torch.asarray([0.1]))
     assert_refuses(ValueError, r"rewards must have shape \(1,\)", learner.update, torch.asarray([0]), torch.zeros(2))
     learner.update(torch.asarray([0]), torch.asarray([0.5]))
-    assert learner.model.state.sums.tolist() == [[0.5, 0.0, 0.0]]
+    assert learner.model.regression.sums.tolist() == [[0.5, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "int32", "int64"])
@@ -148,7 +148,7 @@ def test_integers_of_any_size_are_arms(kind, torch):
     learner.select()
     learner.update(torch.zeros(1, dtype=getattr(torch, kind)), torch.tensor([0.5]))
     learner.learn(torch.ones(2, dtype=getattr(torch, kind)), torch.tensor([0.5, 0.6]))
-    assert learner.model.state.counts[0].tolist() == [1, 2, 0]
+    assert learner.model.regression.counts[0].tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("kind", [adadim.LinUCBPlusPlus, adadim.LinUCBPlusPlusCorral])

@@ -128,7 +128,7 @@ def test_linear_f3():
     ]
     pulled = []
     for t in range(6):
-        state = learner.model.state
+        state = learner.model.regression
         if t < 3:
             best, regret = empirical_regrets(state.mean, state.width2, 1.0)
             assert best[0] == pytest.approx(expected[t][0], abs=1e-10)
@@ -136,7 +136,7 @@ def test_linear_f3():
         pulled.append(learner.select())
         learner.update(pulled[-1], float(arms[pulled[-1]] @ theta))
     assert pulled == [0, 1, 0, 2, 0, 2]
-    estimate = np.linalg.solve(arms[:2], learner.model.state.mean[0, :2])
+    estimate = np.linalg.solve(arms[:2], learner.model.regression.mean[0, :2])
     assert estimate == pytest.approx([0.401550163682, 0.157956223121], **EXACT)
 
 

@@ -33,7 +33,7 @@ def test_uniform_first_pull(library, request):
     some = np.arange(0, 3000, 2)
     uniform.update(first[some], array(np.zeros(1500)), some)
     again = np.asarray(uniform.select())
-    scores = np.asarray(uniform.scores(uniform.everyone))
+    scores = np.asarray(uniform.rule.scores(uniform.everyone))
     np.testing.assert_array_equal(again[some], scores[some].argmax(axis=1))
     assert chi_square(np.bincount(again[1::2], minlength=6)) > 1e-3
 
@@ -48,7 +48,7 @@ def test_after_the_first_pull_it_is_linucb():
         released.update(arms, rewards)
         plain.select()
         plain.update(arms, rewards)
-        np.testing.assert_array_equal(released.scores(released.everyone), plain.scores(plain.everyone))
+        np.testing.assert_array_equal(released.rule.scores(released.everyone), plain.rule.scores(plain.everyone))
 
 
 @pytest.mark.parametrize(("released", "plain"), PAIRS)

@@ -7,9 +7,12 @@ import pytest
 from scipy.integrate import dblquad
 
 import adadim
-from adadim.models.evidence import RIDGES, WIDE, evidence
+from adadim.models.priors import CONSTANT_WIDTH as WIDE
+from adadim.models.priors import RELATIVE_RIDGES as RIDGES
+from adadim.models.priors import EvidencePrior
 from adadim.policies.confidence import noise_radius
-from adadim.policies.linear.evidence import probes_next
+from adadim.policies.linear.rules import probes_next
+from evidences import evidence_of_rows
 
 EXPONENTS = (0.0, 0.9, 1.75)
 ROUNDS, PROBES = 150, 3
@@ -39,7 +42,7 @@ def test_evidence_with_a_flat_constant_is_that_of_centred_data():
     x, r = rng.normal(size=(9, 4)) + 3.0, rng.normal(size=9) + 50.0
     for exponent in EXPONENTS:
         tapered, told = centred(x * shape(exponent, 4), r)
-        logs, variances = evidence(tapered, told, float(told @ told), 8)
+        logs, variances = evidence_of_rows(tapered, told, float(told @ told), 8)
         wanted = [marginal(x * shape(exponent, 4), r, ridge) for ridge in RIDGES]
         np.testing.assert_allclose(variances, [s for _, s in wanted], rtol=1e-7)
         differences = logs - np.array([log for log, _ in wanted])
@@ -250,7 +253,7 @@ def test_a_constant_column_does_not_set_the_scale():
     arms = np.column_stack([ARMS, np.full(len(ARMS), 1.0)])  # less than ten times as large as an earlier column
     model = POLICY.start(adadim.Problem(arms, horizon=ROUNDS)).model
     plain = POLICY.start(adadim.Problem(ARMS, horizon=ROUNDS)).model
-    np.testing.assert_allclose(model.state.actions.base[..., :9], plain.state.actions.base, rtol=1e-12)
+    np.testing.assert_allclose(model.regression.actions.base[..., :9], plain.regression.actions.base, rtol=1e-12)
 
 
 # What it finds out
@@ -275,8 +278,8 @@ def test_a_probe_is_one_decision_however_late_rewards_are(wait, horizon):
     """One replication is told its rewards at once, the other `wait` rounds later: both probe after 8, 16, 32, ..."""
     rng = np.random.default_rng(3)
     learner = POLICY.start(adadim.Problem(rng.normal(size=(2, 12, 4)) / 4, horizon=horizon))
-    used, radius = [], learner.radius
-    learner.radius = lambda rows: used.append(radius(rows)) or used[-1]
+    used, radius = [], learner.rule.radius
+    learner.rule.radius = lambda rows: used.append(radius(rows)) or used[-1]
     late, tried = [], 0
     for t in range(100):
         for r in (0, 1):
@@ -293,15 +296,10 @@ def test_a_probe_is_one_decision_however_late_rewards_are(wait, horizon):
 
 def test_bayes_factors_count_by_the_share_of_decisions_that_are_answered():
     """Four exponents whose evidences lie 0, 1, 2 and 3 below the largest in logs, and a doubt of e^2.1."""
-    problem = adadim.Problem(np.eye(4), horizon=100)
-    policy = adadim.EvidenceLinUCB(taper=(0.0, 0.5, 1.0, 1.5), intercept=True, doubt=math.exp(2.1), factor=1.0)
-    model = policy.start(problem).model
+    prior = EvidencePrior((0.0, 0.5, 1.0, 1.5), factor=1.0, doubt=math.exp(2.1), constant=True)
     logs = np.arange(-3.0, 1.0)[:, None] * np.ones(len(RIDGES))
-    chosen = {}
-    for waiting in (0, 10, 12, 30, 10_000):
-        model.waiting[0] = waiting
-        model.choose_shape(0, logs, np.ones_like(logs), 10)
-        chosen[waiting] = float(model.exponent[0])
+    pending = (0, 10, 12, 30, 10_000)
+    chosen = {n: prior.exponents[prior.choice(logs, 10 / (10 + n))[0]] for n in pending}
     # The factor's logarithm is 2.1, then 1.05, 0.95, 0.53, and nearly 0.
     assert chosen == {0: 0.5, 10: 1.0, 12: 1.5, 30: 1.5, 10_000: 1.5}
 

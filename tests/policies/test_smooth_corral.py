@@ -65,7 +65,7 @@ def test_lock_step(feedback, replay, bonus):
         assert history(stepper) == engine.stored
     assert np.abs(smoothed.master.p - 0.2).max() > 0.01
     for ours, theirs in zip(smoothed.bases.learners, reference.bases, strict=True):
-        np.testing.assert_allclose(ours.scores(ours.everyone)[0], theirs.scores(), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(ours.rule.scores(ours.everyone)[0], theirs.scores(), rtol=0, atol=1e-10)
 
 
 # Section 7.6
@@ -91,8 +91,10 @@ def test_invariants(horizon, master):
         assert (smoothed.counts.sum(axis=1) == t // 2 + 1).all()
     for b, base in enumerate(smoothed.bases.learners):
         for r in range(3):
-            assert smoothed.counts[r, b] == len(history(stepper, r)[b]) == base.model.state.counts[r].sum()
-            np.testing.assert_array_equal(np.bincount(history(stepper, r)[b], minlength=40), base.model.state.counts[r])
+            assert smoothed.counts[r, b] == len(history(stepper, r)[b]) == base.model.regression.counts[r].sum()
+            np.testing.assert_array_equal(
+                np.bincount(history(stepper, r)[b], minlength=40), base.model.regression.counts[r]
+            )
     assert smoothed.replaying.all() == smoothed.replaying.any() == (horizon % 2 == 1)
     assert smoothed.played.tolist() == [(horizon + 1) // 2] * 3
 
@@ -116,13 +118,13 @@ def test_only_the_chosen_base_is_touched(horizon, replay, learnt, monkeypatch):
 def test_replay_leaves_the_bases_alone():
     stepper = Stepper(SmoothCorral(), small()).run(51)
     bases = stepper.learner.smoothed.bases.learners
-    before = [(base.model.state.mean.copy(), base.model.state.width2.copy()) for base in bases]
+    before = [(base.model.regression.mean.copy(), base.model.regression.width2.copy()) for base in bases]
     stepper.step()
     for base, (mean, width2) in zip(bases, before, strict=True):
-        np.testing.assert_array_equal(base.model.state.mean, mean)
-        np.testing.assert_array_equal(base.model.state.width2, width2)
+        np.testing.assert_array_equal(base.model.regression.mean, mean)
+        np.testing.assert_array_equal(base.model.regression.width2, width2)
     stepper.step()
-    assert any((base.model.state.mean != mean).any() for base, (mean, _) in zip(bases, before, strict=True))
+    assert any((base.model.regression.mean != mean).any() for base, (mean, _) in zip(bases, before, strict=True))
 
 
 def test_replay_law():

@@ -37,9 +37,9 @@ def test_learning_rate_and_horizon():
 def test_nested_bases():
     learner = SmoothCorral(base=LinUCB(bonus="squared", ridge=0.7)).start(small().problem)
     assert learner.policies == tuple(LinUCB(bonus="squared", ridge=0.7, dim=m) for m in (1, 2, 4, 8, 16))
-    assert [base.model.state.actions.dim for base in learner.smoothed.bases.learners] == [1, 2, 4, 8, 16]
+    assert [base.model.regression.actions.dim for base in learner.smoothed.bases.learners] == [1, 2, 4, 8, 16]
     ambient = SmoothCorral(ambient=True).start(small().problem)
-    assert [base.model.state.actions.dim for base in ambient.smoothed.bases.learners] == [1, 2, 4, 8, 16, 24]
+    assert [base.model.regression.actions.dim for base in ambient.smoothed.bases.learners] == [1, 2, 4, 8, 16, 24]
     assert ambient.smoothed.master.p.shape == (1, 6)
 
 

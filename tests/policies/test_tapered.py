@@ -59,7 +59,7 @@ def test_tapered_oful_radius_is_that_of_the_tapered_design():
         a = instance.problem.actions.dense(r)
         gain = np.linalg.slogdet(np.diag(prior) + a.T @ (counts[r][:, None] * a))[1] - np.log(prior).sum()
         expected = 0.1 * np.sqrt(2 * np.log(np.sqrt(60)) + gain) + np.sqrt(0.1) * 2.0
-        assert learner.radius(learner.everyone)[r, 0] == pytest.approx(expected)
+        assert learner.rule.radius(learner.everyone)[r, 0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("bad", [{"taper": -1.0}, {"taper": float("nan")}, {"size": 0.0}, {"ridge": -1.0}])

@@ -92,7 +92,7 @@ def test_regression_after_refreshing():
     learner = adadim.LinUCB(ridge=0.3).start(
         adadim.Problem(arms=3, dim=4, horizon=count, noise=0.1, replications=range(2)).to("cpu")
     )
-    state = learner.model.state
+    state = learner.model.regression
     for n in range(count):
         rows = Rows.all(state.theta) if n % 2 else Rows.some(np.array([1]), state.theta)
         ids = rows.ids
@@ -156,4 +156,4 @@ def test_huge_features_do_not_end_a_run():
     features = torch.tensor([[1e6, 1e6, 1.0], [1e6, 1e6, 1.0]], dtype=torch.float64)
     for _ in range(REFRESH):
         there.update(there.select(features), 0.5)
-    assert bool(torch.isfinite(there.model.state.inverse).all())
+    assert bool(torch.isfinite(there.model.regression.inverse).all())

@@ -218,9 +218,9 @@ def test_importance_teaches_everybody_after_the_start():
     instance = small(horizon=60)
     policy = TsallisCorral(bases=(LinUCB(dim=2), LinUCB(dim=4)), feedback="importance", first_plays=5)
     learner = Stepper(policy, instance).run().learner
-    assert [int(b.model.state.counts.sum()) for b in learner.bases.learners] == [55, 55]
+    assert [int(b.model.regression.counts.sum()) for b in learner.bases.learners] == [55, 55]
     chosen = Stepper(TsallisCorral(bases=(LinUCB(dim=2), LinUCB(dim=4))), instance).run().learner
-    assert sum(int(b.model.state.counts.sum()) for b in chosen.bases.learners) == 60
+    assert sum(int(b.model.regression.counts.sum()) for b in chosen.bases.learners) == 60
 
 
 def test_corral_is_as_before():

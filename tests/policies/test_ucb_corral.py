@@ -1,8 +1,6 @@
 """UCB-C: oracles, the plain version in lock step, and what holds of copies and rounds."""
 
 import math
-import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import LinUCB, SqrtBound, SqrtLogBound, UCBCorral
-from adadim.models.fixed import HostFeature, HostRuns
 from counting_runs import bases, play_bases
 from reference.arora import UCBCorral as Reference
 from small_problems import in_torch, small
@@ -84,34 +81,6 @@ def test_lock_step():
         reference.update(reward)
         seen.append(copy)
     assert len(set(seen)) == 9
-
-
-def test_copies_that_share_a_prior_choose_as_copies_with_matrices(tmp_path):
-    """Arms as with V^-1 for every copy; saved on the way and loaded, it goes on bit for bit."""
-    instance = adadim.instances.sphere(arms=40, dim=20, intrinsic_dim=4, horizon=400, noise=0.1, replications=range(2))
-    policy = UCBCorral(ambient=True)
-    learner, other = (p.start(instance.problem, seed=1) for p in (policy, replace(policy, base=LinUCB(form="feature"))))
-    kinds = [type(copy.model.state) for copy in learner.bases.learners[:: learner.copies]]
-    assert (kinds[0], kinds[-1]) == (HostFeature, HostRuns)
-    assert {type(copy.model.state) for copy in other.bases.learners} == {HostFeature}
-    restored = learner
-    for t in range(400):
-        if t in (30, 200):  # before and after the product of the arms is made
-            restored.save(tmp_path / "learner.npz")
-            restored = adadim.load(tmp_path / "learner.npz", instance.problem)
-        elif t == 320:
-            restored = pickle.loads(pickle.dumps(restored))
-        arms = other.select()
-        rewards = instance.means[[0, 1], arms] + 0.1 * np.random.default_rng(t).standard_normal(2)
-        other.update(arms, rewards)
-        for one in {id(one): one for one in (learner, restored)}.values():
-            assert one.select().tolist() == arms.tolist()
-            one.update(arms, rewards)
-    for copies in zip(*(one.bases.learners for one in (learner, restored, other)), strict=True):
-        one, again, two = (copy.model.state for copy in copies)
-        for name in ("mean", "width2"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
-            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=0, atol=1e-10)
 
 
 @settings(max_examples=25)

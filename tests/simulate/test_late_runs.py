@@ -164,7 +164,7 @@ def test_a_constant_delay_is_one_call_for_all_replications(monkeypatch):
         calls.append(rows.everyone)
         original(self, arms, rewards, rows, memo)
 
-    monkeypatch.setattr("adadim.policies.linear.linucb.LinUCBLearner.answer", counted)
+    monkeypatch.setattr("adadim.policies.linear.learner.LinearLearner.answer", counted)
     simulate(adadim.LinUCB(), fixed(range(6)), delay=20)
     assert calls == [True] * (150 - 20 - 1)
 

@@ -48,7 +48,7 @@ def test_replication_17_alone_in_4_and_in_32(policy, shape):
         np.testing.assert_array_equal(outcome.pulls[r], alone.pulls[0])
         if hasattr(outcome.learner, "scores"):
             learner, own = outcome.learner, alone.learner
-            np.testing.assert_array_equal(learner.scores(learner.everyone)[r], own.scores(own.everyone)[0])
+            np.testing.assert_array_equal(learner.rule.scores(learner.everyone)[r], own.rule.scores(own.everyone)[0])
         others = [outcome.regret[i] for i in range(len(batch)) if i != r]
         assert not any(np.array_equal(other, alone.regret[0]) for other in others)
         assert instance.problem.replications[r] == 17
@@ -116,7 +116,7 @@ def test_playing_replications_in_turns_changes_nothing(policy, expressive, monke
     together = simulate(policy, instance, record=[7, 50])
     streamed = together.learner.bytes_per_round
     assert streamed == 8 * (
-        20 * together.learner.model.state.actions.dim + together.learner.model.state.actions.dim**2 // 2
+        20 * together.learner.model.regression.actions.dim + together.learner.model.regression.actions.dim**2 // 2
     )
     seen = []
     monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE_BYTES", 2 * streamed)

@@ -20,7 +20,7 @@ import numpy as np
 from adadim.agent.log import Entries, Log, Place, Settings, Snapshot, as_bytes, as_vector
 from adadim.core.arrays import FloatArray
 from adadim.errors import FileError
-from adadim.models.moments import FORGOTTEN, Moments
+from adadim.models.statistics import FORGOTTEN, Moments
 
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")

@@ -31,7 +31,8 @@ from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
 from adadim.errors import PrecisionWarning
-from adadim.models.moments import CountsOpenPulls, Moments
+from adadim.models.regression import Regression
+from adadim.models.statistics import Moments
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
@@ -60,7 +61,7 @@ def stacked(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     return np.stack([mean for mean, _ in pairs]), np.stack([width2 for _, width2 in pairs])
 
 
-class ContextPosterior(CountsOpenPulls):
+class ContextPosterior(Regression):
     """Exact ridge regression on features that are new each round (NumPy): `inverse` is V^-1, `theta` V^-1 b."""
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
@@ -290,7 +291,7 @@ def _nearly_dependent(inflated: Array, ridge: float) -> str:
     )
 
 
-class DeviceContextPosterior(CountsOpenPulls):
+class DeviceContextPosterior(Regression):
     """`ContextPosterior` on torch, on the device of `reference` (R, ...)."""
 
     def __init__(self, reference: Array, dim: int, ridge: float) -> None:

@@ -21,16 +21,6 @@ def cheaper_form(arms: int, base_arms: int, dim: int) -> Literal["gram", "featur
     return "gram" if arms**2 <= STREAM_TO_FLOP * (base_arms * dim + dim**2) else "feature"
 
 
-def most_runs(arms: int, base_arms: int, dim: int) -> int:
-    """How many runs (K numbers each, all read by a pull) cost a pull no more on average than the feature form."""
-    return max(1, 2 * (base_arms * dim + dim**2) // arms)
-
-
-def suits_few_pulls(arms: int, base_arms: int, dim: int, pulls: int) -> bool:
-    """Whether learners on the same arms, of at most `pulls` each, had better share A A^T and keep their runs."""
-    return cheaper_form(arms, base_arms, dim) == "gram" and pulls <= most_runs(arms, base_arms, dim)
-
-
 def state_bytes(form: Literal["gram", "feature"], arms: int, dim: int) -> int:
     """Memory that a form's matrix takes in each replication."""
     return NUMBER * (arms**2 if form == "gram" else dim**2)

@@ -20,8 +20,6 @@ the root of the number of updates.
   changes now and then (`sparing`), P is made only once H has 0.6 d rows; until then only its rows of arms pulled are.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, L^-1 a stands
   for each arm a, with V = L L^T as of the last factorisation.
-- Runs, for many learners of few pulls each on the same arms: the Gram form without P, from the prior A A^T / ridge that
-  all share (`PriorRows`). Once H would cost more than the feature form, the posterior is factored anew.
 """
 
 from __future__ import annotations
@@ -35,14 +33,12 @@ from scipy.linalg import qr_multiply, solve_triangular
 from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, zeros
+from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, namespace, zeros
 from adadim.core.checks import positive, require
 from adadim.core.rows import Rows
-from adadim.core.state import unchanging
 from adadim.errors import InvalidValueError, PrecisionWarning
-from adadim.models.cost import most_runs, streamed_bytes, suits_few_pulls
-from adadim.models.factor import forward_solve
-from adadim.models.moments import CountsOpenPulls
+from adadim.models.cost import streamed_bytes
+from adadim.models.regression import Regression
 
 EPSILON = float(np.finfo(float).eps)
 
@@ -90,7 +86,7 @@ def check_precision(
     )
 
 
-class Posterior(CountsOpenPulls):
+class Posterior(Regression):
     """Exact ridge regression seen from the arms: `mean` and `width2` (R, K) are <a, theta_hat> and a^T V^-1 a.
 
     `counts` and `sums` (R, K) are the pulls and rewards of each, which determine all the rest (see `rebuild`) but
@@ -98,7 +94,6 @@ class Posterior(CountsOpenPulls):
     """
 
     may_be_nan = ("squares",)
-    streamed = 0  # bytes that a pull of another arm reads for each replication
     sparing = False  # compute only what is needed so far: the same numbers to rounding, not to the bit
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
@@ -172,7 +167,7 @@ class Posterior(CountsOpenPulls):
             else:
                 second = arms.T @ (n[:, None] * arms)
             factor = xp.linalg.cholesky(self.ridge * identity + second)
-            whitened = forward_solve(factor, arms.T)
+            whitened = _forward_solve(factor, arms.T)
         return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
 
     def _whiten_by_qr(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
@@ -184,6 +179,13 @@ class Posterior(CountsOpenPulls):
 
         Without it `whitened` is L^-1 A^T up to a rotation, which does not change any inner product of its columns.
         """
+
+
+def _forward_solve(factor: Array, right: Array) -> Array:
+    """L^-1 B for a lower triangular L."""
+    if is_numpy(factor):
+        return solve_triangular(factor, right, lower=True)
+    return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
 
 def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
@@ -234,7 +236,7 @@ def _whiten_near(triangle: Array, arms: Array, n: Array, sums: Array, ridge: flo
     turned = solve_in_twice_the_digits(triangle, np.concatenate([arms, np.eye(dim)]))
     turned_arms, turned_prior = turned[:, :-dim], turned[:, -dim:]
     factor = np.linalg.cholesky((turned_arms * n) @ turned_arms.T + ridge * turned_prior @ turned_prior.T)
-    whitened = forward_solve(factor, turned_arms)
+    whitened = _forward_solve(factor, turned_arms)
     logdet = 2.0 * np.sum(np.log(np.abs(np.diag(triangle))) + np.log(np.diag(factor)))
     return whitened, whitened @ sums, logdet
 
@@ -625,114 +627,3 @@ class HostFeature(Relearning):
             return False
         largest = np.square(root).sum(axis=0).max() * self.actions.squared_norms()[r].max()
         return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())
-
-
-class PriorRows:
-    """Rows A a_x / ridge of the prior, for all learners: the first `BLOCK` one by one, the others from A A^T."""
-
-    def __init__(self, actions: ActionSet, ridge: float) -> None:
-        self.actions, self.ridge = actions, ridge
-        self.width2 = actions.squared_norms() / ridge
-        self._asked = [0] * actions.replications  # rows computed one by one; saved, so that the bits stay the same
-        self._products = _Products(actions, ridge)
-
-    def write(self, r: int, x: int, out: Array) -> None:
-        """Write the row of arm `x` in replication `r` into `out`."""
-        if self._asked[r] < BLOCK:
-            self._asked[r] += 1
-            self.actions.project_row(r, self.actions.vector(r, x) / self.ridge, out)
-        else:
-            out[:] = self._products(r)[x]
-
-
-@unchanging
-class _Products:
-    """A A^T / ridge of each replication, made when first needed: it depends on nothing but the arms."""
-
-    def __init__(self, actions: ActionSet, ridge: float) -> None:
-        self.actions, self.ridge = actions, ridge
-        self.products: dict[int, Array] = {}
-
-    def __call__(self, r: int) -> Array:
-        if r not in self.products:
-            arms = self.actions.arms
-            product = np.empty((arms, arms))
-            rank_update(product, self.actions.dense(r).T, 1.0 / self.ridge, 0.0)
-            for lo in range(0, arms, BLOCK):  # the other half; in strips, which stay in the cache
-                hi = lo + BLOCK
-                corner = np.tril(product[lo:hi, lo:hi])
-                product[:lo, lo:hi] = product[lo:hi, :lo].T
-                product[lo:hi, lo:hi] = corner + np.tril(corner, -1).T
-            self.products[r] = product
-        return self.products[r]
-
-
-class HostRuns(HostPosterior):
-    """Ridge posterior held as one vector for each run of equal pulls, from a prior that learners share."""
-
-    changes_shape = ("_h",)
-
-    def __init__(self, actions: ActionSet, prior: PriorRows) -> None:
-        self._prior = prior
-        super().__init__(actions, prior.ridge)
-        count = actions.replications
-        self._most = most_runs(actions.arms, actions.base_arms, actions.dim)
-        self._h = [np.empty((0, actions.arms)) for _ in range(count)]
-        self._fill = [0] * count  # rows of H in use
-        self._whitened: list[Array | None] = [None] * count  # L^-1 A^T, once factored
-
-    def prior(self) -> tuple[Array, Array]:
-        return np.zeros_like(self._prior.width2), self._prior.width2.copy()
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
-        super().answer(arms, rewards, rows)
-        for r in rows.ids.tolist():
-            if self._fill[r] == self._most:
-                self.refactor(Rows.some(np.array([r]), self.width2))
-
-    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
-        g, used = self._g[r], self._fill[r]
-        if run:
-            if used == len(self._h[r]):
-                self._make_room(r)
-            np.multiply(g, math.sqrt(run / stretch), out=self._h[r][used])
-            used += 1
-            self._fill[r] = used
-        whitened = self._whitened[r]
-        if whitened is None:
-            self._prior.write(r, x, g)
-        else:
-            np.matmul(whitened[:, x], whitened, out=g)
-        if used:
-            h = self._h[r][:used]
-            dgemv(-1.0, h.T, h[:, x], beta=1.0, y=g, overwrite_y=1)
-
-    def _make_room(self, r: int) -> None:
-        h = self._h[r]
-        larger = np.zeros((min(len(h) + max(32, len(h) // 2), self._most), h.shape[1]))
-        larger[: len(h)] = h
-        self._h[r] = larger
-
-    def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
-        super().restart(r, factor, whitened)
-        self._whitened[r], self._fill[r] = np.ascontiguousarray(whitened), 0
-
-
-class FewPulls:
-    """Makes posteriors of several learners on the same arms, which share their prior where that is cheaper (NumPy)."""
-
-    def __init__(self, horizon: int, learners: int) -> None:
-        self.horizon, self.pulls = horizon, math.ceil(horizon / learners)
-        self._checked = False
-        self._prior: PriorRows | None = None
-
-    def __call__(self, actions: ActionSet, ridge: float) -> Posterior:
-        """The posterior of one more learner."""
-        if not self._checked:
-            check_precision(actions, ridge, self.horizon)
-            self._checked = True
-        if not suits_few_pulls(actions.arms, actions.base_arms, actions.dim, self.pulls):
-            return HostFeature(actions, ridge)
-        if self._prior is None:
-            self._prior = PriorRows(actions, ridge)
-        return HostRuns(actions, self._prior)

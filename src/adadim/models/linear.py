@@ -1,449 +1,447 @@
-"""Models of the arms offered in a round: mean and width of each, whatever kind of offer it is.
+"""The linear model: mean and width of every arm offered, whatever is offered and however the prior comes about.
 
-There are three kinds of offers: the same arms in every round (`FixedModel`), features that come with the round
-(`ContextModel`), and one context for all arms, each of which has a parameter of its own (`DisjointModel`). A rule sees
-none of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`. A
-model that computes with NumPy whatever the problem's library (`on_host`) takes and returns NumPy arrays.
+`LinearModel` is made of parts, each with one question:
+
+- an offer (`offers`): what are this round's arms as inputs of a regression?
+- a prior (`priors`, `prefixes`): what is believed before, given the sums over the data (`statistics`)?
+- a memory: after how many further decisions does a pull count half?
+- a regression (`fixed`, `tensors`, `context`, `sums`): mean and width, exact and fast.
+
+A learned prior is updated after 1, 2, 4, 8, ... rewards, or for every decision where old pulls fade. A rule sees none
+of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`, or to
+`expect` while its reward is pending and to `answer` once it is known. A model that computes with NumPy whatever the
+problem's library (`on_host`) takes and returns NumPy arrays.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import lru_cache
+import math
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 
-from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, at_each, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
 from adadim.core.problem import Problem
+from adadim.core.recording import on_host
 from adadim.core.rows import Rows
-from adadim.errors import ForeignArmError, InvalidValueError
-from adadim.models import Form, context_posterior, posterior
-from adadim.models.context import ContextPosterior
-from adadim.models.factor import ContextFactor
-from adadim.models.fixed import Posterior, check_precision
-from adadim.models.moments import Moments
-
-Memo = Mapping[str, Array]
-"""What has to be remembered of a decision: arrays with an entry for each replication that it concerns."""
-
-
-@lru_cache(maxsize=2**12)
-def row_alone(position: int, count: int) -> Rows:
-    """The rows of one among `count` regressions (NumPy)."""
-    return Rows(np.array([position]), _numbers(count))
+from adadim.core.state import check_positions
+from adadim.errors import InvalidValueError
+from adadim.models import Form
+from adadim.models.context import ContextPosterior, stacked
+from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
+from adadim.models.prefixes import PrefixPrior, average, drawn_length
+from adadim.models.priors import Belief, EvidencePrior, Prior
+from adadim.models.statistics import FORGOTTEN, Moments
+from adadim.models.sums import SumsRegression
 
 
-@lru_cache(maxsize=8)
-def _numbers(count: int) -> Array:
-    return np.arange(count)
+class LinearModel:
+    """A linear model of what a problem offers, for all replications.
 
+    Parameters
+    ----------
+    problem : Problem
+    prior : Prior
+        What is believed before the data.
+    dim : int, optional
+        Number of features that it learns in; by default all.
+    form : {"auto", "gram", "feature"}
+        Form of the regression where arms stay.
+    supported : bool
+        In fewer features than all: cover only the arms that are zero after these.
+    memory : float, optional
+        Half-life of a pull, in decisions.
+    samples : bool
+        Whether parameters are drawn from the posterior (`sample`).
 
-class Model(ABC):
-    """Ridge regression `state` on what was pulled, asked about what is offered; a radius has to cover `arms` arms."""
-
-    on_host = False  # whether it computes with NumPy whatever the library of the problem
-    fixed_operations = True  # whether a round is always the same array operations, which a device can record
-    streamed = 0  # bytes that a pull reads for each replication
-    all_arms = True  # whether it covers all arms offered; otherwise see `offered` and `check_arms`
-    blocks = 1  # regressions of a replication: arm k of replication r is number r K + k in `state` where each has one
-    state: Any
-
-    def __init__(self, problem: Problem, dim: int) -> None:
-        self.problem, self.dim, self.arms = problem, dim, problem.arms
-        self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
-
-    @property
-    def reference(self) -> Array:
-        """An array of the library that it computes with; its first axis counts replications."""
-        return np.zeros(len(self.problem)) if self.on_host else self.problem.reference
-
-    @abstractmethod
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered to `rows`, (n, K); open pulls count in the width."""
-
-    @abstractmethod
-    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        """The arms at the positions chosen, and what has to be remembered of them."""
-
-    @abstractmethod
-    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        """What the regression takes of the arms pulled: their positions in it, or their features."""
-
-    @property
-    def pulls(self) -> Array:
-        """How many answered pulls each replication has, (R,)."""
-        return self.state.pulls if self.blocks == 1 else self._added_up(self.state.pulls)
-
-    @property
-    def logdet(self) -> Array:
-        """ln det(V / ridge) of each replication, (R,)."""
-        return self.state.logdet if self.blocks == 1 else self._added_up(self.state.logdet)
-
-    def _added_up(self, values: Array) -> Array:
-        return values.reshape(len(self.problem), -1).sum(axis=1)
-
-    def regressions(self, rows: Rows, arms: Array | None = None) -> Rows:
-        """The regressions of these replications: of the arms pulled in each, or else all, an arm after the other."""
-        if self.blocks == 1:
-            return rows
-        reference = self.state.pulls
-        if arms is not None and len(arms) == 1 and is_numpy(reference):  # the usual case, and quick
-            return row_alone(rows.ids.item() * self.blocks + arms.item(), len(reference))
-        blocks = np.arange(self.blocks) if arms is None else as_numpy(arms)[:, None]
-        return Rows.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
-
-    def offered(self, rows: Rows) -> Rows:
-        """The rows with a mask over the arms that `predict` covers."""
-        return rows
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn from pulls that `expect` has not counted, one for each of `rows`."""
-        state = self.state
-        self.learn_by(state.answer if state.asked is None else state.absorb, arms, rewards, rows, memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        """Count pulls whose rewards are not known yet."""
-        self.state.expect(self.pulled_inputs(arms, rows, memo), self.regressions(rows, arms))
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn the rewards of pulls that `expect` has counted."""
-        self.learn_by(self.state.answer, arms, rewards, rows, memo)
-
-    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Let the regression learn from pulls, by one of its methods."""
-        inputs = self.pulled_inputs(arms, rows, memo)
-        learn(inputs, rewards, rows if self.blocks == 1 else self.regressions(rows, arms))
-
-    def drop_expected(self) -> None:
-        """Count only the pulls that are answered."""
-        self.state.drop_expected()
-
-    def describe(self, r: int) -> dict[str, Any]:
-        """What it has learned in one replication, as entries of `Learner.describe`."""
-        return {"dim": self.dim, "pulls": int(self.pulls[r])}
-
-    def check_arms(self, arms: Array) -> None:
-        """Raise unless it can learn from these arms of the problem."""
-        return
-
-    def arms_added(self) -> None:
-        """Update the state after arms were added to the problem."""
-        return
-
-    def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
-        return None
-
-    def moments(self) -> list[Moments] | None:
-        """Sums over the features pulled in each replication, where they come with the round and all are learned in."""
-        return None
-
-
-class FixedModel(Model):
-    """The same arms in every round, or those of them that differ in the first `dim` features."""
-
-    state: Posterior
-    keeps_ridge = True  # whether the ridge at the start is that of all rounds
+    Attributes
+    ----------
+    noise, ridge, exponent : arrays (R,)
+        What is believed now, on NumPy; the noise is NaN before an estimate.
+    waiting : int array (R,)
+        Decisions whose reward is pending.
+    changed : list of int
+        Replications whose belief has changed; the reader empties it.
+    """
 
     def __init__(
         self,
         problem: Problem,
-        ridge: float,
+        prior: Prior,
         *,
         dim: int | None = None,
         form: Form = "auto",
         supported: bool = False,
-        weights: Array | None = None,
-        make: Callable[[ActionSet, float], Posterior] | None = None,
+        memory: float | None = None,
+        samples: bool = False,
     ) -> None:
-        self.weights = weights
-        super().__init__(problem, problem.dim if dim is None else dim)
-        actions, self._real = self.features().truncate(self.dim, supported=supported)
-        self.dim, self.arms = actions.dim, actions.arms
-        self.all_arms = actions.arms == problem.arms
-        if not self.all_arms:
-            within = np.full(problem.arms, -1)  # where each arm is in the truncated set; -1: nowhere
-            within[as_numpy(self._real)] = np.arange(actions.arms)
-            self._within = like(within, actions.base)
-        if make is None:
-            self.state = posterior(actions, ridge, form)
-            horizon = None if problem.endless else problem.horizon
-            check_precision(actions, ridge, horizon, self.state.width2, warn=self.keeps_ridge)
+        self.problem, self.prior, self.memory = problem, prior, memory
+        self.dim, count = problem.dim if dim is None else dim, len(problem)
+        averages = isinstance(prior, PrefixPrior)
+        rows = problem.contextual or memory is not None or samples or averages
+        self.on_host = problem.disjoint or (prior.learns and rows)
+        self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
+        self.reference: Array = np.zeros(count) if self.on_host else problem.reference
+        self.offer: Offer
+        if rows:
+            sums = samples or averages or memory is not None
+            covered = supported if memory is not None and not samples and not prior.learns else None
+            self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, memory, covered)
         else:
-            self.state = make(actions, ridge)
-        self.streamed = self.state.streamed
-        if weights is not None and problem.growing:
-            self.weighted = actions.base  # a copy, to which arms are added in place: it is state
+            self.offer = StayingArms(problem, prior, self.dim, form, supported)
+        self.ridge, self.noise, self.exponent = np.zeros(count), np.full(count, np.nan), np.zeros(count)
+        self.offset = zeros(self.reference, count)
+        self.waiting = np.zeros(count, dtype=np.int64)
+        self.answered = np.zeros(count, dtype=np.int64)
+        self.changed: list[int] = []
+        belief = prior([], 1.0, np.ones(self.dim), 0)
+        self.evidence = np.zeros((count, *belief.evidence.shape))
+        self.ridge[:], self.exponent[:] = belief.ridge, belief.exponent
+        self.size = np.full(count, self.dim)  # leading columns in use
+        if memory is not None:
+            self.decisions = zeros(self.reference, count)
 
-    def features(self) -> ActionSet:
-        """The features of all arms that it learns from."""
-        return self.problem.actions if self.weights is None else self.problem.actions.weighted(self.weights)
+    def check_restored(self) -> None:
+        """Refuse numbers of columns that are not there."""
+        check_positions(self, size=self.dim + 1)
+
+    @property
+    def regression(self) -> Any:
+        """The regressions of all replications."""
+        return self.offer.regression
+
+    @property
+    def fixed_operations(self) -> bool:
+        """Whether a round is always the same array operations, which a device can record."""
+        return self.offer.fixed_operations and not self.prior.learns
+
+    @property
+    def recordable(self) -> bool:
+        """Whether it is so between two updates of the prior."""
+        return self.offer.fixed_operations
+
+    @property
+    def arms(self) -> int:
+        """How many arms a radius has to cover."""
+        return self.offer.arms
+
+    @property
+    def pulls(self) -> Array:
+        """How many answered pulls each replication has, (R,)."""
+        return self.offer.total(self.regression.pulls)
+
+    @property
+    def logdet(self) -> Array:
+        """ln det(V / ridge) of each replication, (R,)."""
+        return self.offer.total(self.regression.logdet)
+
+    # Deciding
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        return rows.of(self.state.mean), rows.of(self.state.open_width2)
+        """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width.
 
-    def offered(self, rows: Rows) -> Rows:
-        if self.all_arms or rows.allowed is None:
-            return rows
-        allowed = rows.allowed[:, self._real]
-        if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
-            raise InvalidValueError(f"no arm allowed is one that LinUCB(dim={self.dim}) uses")
-        return rows.offering(None, allowed)
+        With `PrefixPrior` they are averaged over d*, and the squared width is a variance.
+        """
+        self.prepare(rows)
+        if isinstance(self.prior, PrefixPrior):
+            return self._predict_prefixes(rows)
+        return self.offer.predict(rows)
 
-    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return (chosen if self.all_arms else self._real[chosen]), {}
+    def prepare(self, rows: Rows) -> None:
+        """Bring the model to the decision to be made: what is offered, weights of old pulls, factors."""
+        if isinstance(self.offer, StayingArms):
+            return
+        if self.prior.learns and rows.features is not None:
+            self.observe(rows.features, rows)
+        if self.memory is not None:
+            self._fade(rows)
+        if isinstance(self.regression, SumsRegression) and not isinstance(self.prior, PrefixPrior):
+            self.regression.factorise(self.offer.regressions(rows))
 
-    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return arms if self.all_arms else self._within[arms]
+    def observe(self, offered: Array, rows: Rows) -> None:
+        """Record what is offered, (n, K, d) or (n, d); before the first reward it sets units and ridge."""
+        assert isinstance(self.offer, ArrivingRows)
+        if self.prior.learns:
+            for r in self.offer.observe(offered, rows):
+                self._hold(r, self.prior([], *self.offer.basis(r), 0))
 
-    def check_arms(self, arms: Array) -> None:
-        if not self.all_arms and (as_numpy(self._within[arms]) < 0).any():
-            raise ForeignArmError(
-                f"arms {as_numpy(arms).tolist()} include one that LinUCB(dim={self.dim}) does not use"
-            )
+    def _fade(self, rows: Rows) -> None:
+        """Fade all pulls to their weights in the decision to be made, and find the belief by them."""
+        offer, regressions, number = self.offer, self.offer.regressions(rows), rows.of(self.decisions) + 1.0
+        if offer.blocks > 1:
+            number = like(np.repeat(as_numpy(number), offer.blocks), number)
+        self.regression.fade(number, regressions)
+        if self.prior.learns:
+            for r in rows.ids.tolist():
+                self._update_prior(r, pending=0)  # as in an agent of the same memory, which learns from sums
 
-    def arms_added(self) -> None:
-        state, actions = self.state, self.features()
-        if actions is not self.problem.actions:
-            state.actions.base[...] = actions.base
-        state.refactor(state.everyone)
+    def choice(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+        """The arms at the positions chosen, and what has to be remembered of them."""
+        arms, memo = self.offer.choice(chosen, rows)
+        if self.memory is not None:
+            rows.put(self.decisions, rows.of(self.decisions) + 1.0)
+            memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
+        return arms, memo
 
-    def pull_sums(self) -> tuple[Array, Array, Array]:
-        state = self.state
-        if self.all_arms:
-            return state.counts, state.sums, state.squares
-        shape = (len(self.problem), self.problem.arms)
-        counts, sums = zeros(self.reference, *shape, integers=True), zeros(self.reference, *shape)
-        counts[:, self._real], sums[:, self._real] = state.counts, state.sums
-        return counts, sums, state.squares
+    def sample(self, spread: Array, rows: Rows) -> Array:
+        """theta_hat + spread L^-1 (n, m, d) of spreads, in units of the inputs, for all regressions of `rows`."""
+        self.prepare(rows)
+        return self.regression.sample(spread, self.offer.regressions(rows))
 
-    def estimates(self) -> tuple[Array, Array, Array]:
-        """Mean and squared width of every arm by answered pulls, (R, K), and sums of squared residuals, (R,) (NumPy).
+    def sampled_means(self, theta: Array, rows: Rows) -> Array:
+        """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
+        offer, problem = self.offer, self.problem
+        assert isinstance(offer, ArrivingRows)
+        if rows.features is None:
+            wide = zeros(self.reference, len(problem), problem.dim)
+            wide[rows.index, : self.dim] = theta
+            return rows.of(problem.actions.project(wide))
+        inputs = offer.inputs(offer.offered(rows), rows)
+        if problem.disjoint:
+            return (theta.reshape(len(rows), -1, self.dim) @ inputs[..., None])[..., 0]
+        return (inputs @ theta[..., None])[..., 0]
+
+    # Learning
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn from pulls that `expect` has not counted, one for each of `rows`."""
+        state = self.regression
+        self._learn(state.answer if state.asked is None else state.absorb, arms, rewards, rows, memo)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        """Count pulls whose rewards are pending."""
+        if self.prior.learns:
+            on_host(self._count_waiting, rows, 1)
+        self.regression.expect(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Learn the rewards of pulls that `expect` has counted."""
+        if self.prior.learns:
+            on_host(self._count_waiting, rows, -1)
+        self._learn(self.regression.answer, arms, rewards, rows, memo)
+
+    def drop_expected(self) -> None:
+        """Count only the pulls that are answered."""
+        self.waiting[:] = 0
+        self.regression.drop_expected()
+
+    def _count_waiting(self, rows: Rows, change: int) -> None:
+        self.waiting[rows.ids] += change
+
+    def _pulled(self, arms: Array, rows: Rows, memo: Memo) -> Any:
+        if self.memory is not None and "decision" not in memo:  # pulls of a log are decisions of their own
+            rows.put(self.decisions, rows.of(self.decisions) + 1.0)
+            memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
+        return self.offer.pulled(arms, rows, memo)
+
+    def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.prior.constant:
+            rewards = rewards - rows.of(self.offset)
+        learn(self._pulled(arms, rows, memo), rewards, self.offer.regressions(rows, arms))
+        self.offer.count(arms, rewards, rows)
+        if self.prior.learns and self.memory is None:
+            on_host(self._count_answered, rows.ids)
+
+    def _count_answered(self, ids: np.ndarray[Any, Any]) -> None:
+        self.answered[ids] = answered = self.answered[ids] + 1
+        for r, n in zip(ids.tolist(), answered.tolist(), strict=True):
+            if not n & (n - 1):  # 1, 2, 4, 8, ...
+                self._update_prior(r, int(self.waiting[r]))
+
+    def _update_prior(self, r: int, pending: int) -> None:
+        """Find the belief of a replication by its data, and let the regression follow."""
+        offer = self.offer
+        if isinstance(offer, ArrivingRows):
+            offer.update_units(r)
+        data = offer.data(r)
+        if sum(one.n for one in data) < FORGOTTEN:
+            data = []
+        self._hold(r, self.prior(data, *offer.basis(r), pending))
+
+    def _hold(self, r: int, belief: Belief) -> None:
+        """Let a replication follow a belief."""
+        self._note(r, belief)
+        shift = self.offer.restate(r, belief)
+        if shift:
+            self.offset[r] += shift
+
+    def _note(self, r: int, belief: Belief) -> None:
+        self.ridge[r], self.noise[r], self.exponent[r] = belief.ridge, belief.noise, belief.exponent
+        self.evidence[r], self.size[r] = belief.evidence, belief.size or self.dim
+        self.changed.append(r)
+
+    def restart(self, sums: Moments) -> None:
+        """Replace everything learned by what these sums determine (one replication)."""
+        if self.memory is not None:
+            raise InvalidValueError("an agent forgets by itself: give memory= to Agent.create, not to the policy")
+        offer = self.offer
+        assert isinstance(offer, ArrivingRows)
+        self.waiting[0], self.answered[0] = 0, round(sums.weight)
+        if sums.asked is None:
+            self.drop_expected()
+        if self.prior.learns:
+            offer.begin(sums)
+        belief = self.prior([sums], *offer.basis(0), 0)
+        self._note(0, belief)
+        self.offset[0] = belief.offset
+        offer.load(0, [sums], belief)
+        self.prepare(Rows.all(self.reference))
+
+    def restart_arms(self, counts: Array, sums: Array, squares: Array) -> None:
+        """Replace everything learned by what pulls and sums of rewards of all arms determine, where arms stay."""
+        state = self.regression
+        state.rebuild(counts, sums, state.everyone, squares)
+        self.answered[:] = as_numpy(counts).sum(axis=1)
+        if self.prior.learns:
+            for r in np.flatnonzero(self.answered).tolist():
+                self._update_prior(r, pending=0)
+
+    # Asking what it knows
+
+    def estimates(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and squared width of every arm that stays, by answered pulls (R, K); and sums of squared residuals (R,).
 
         NaN for arms that it does not cover.
         """
-        state, shape = self.state, (len(self.problem), self.problem.arms)
+        state, offer, shape = self.regression, self.offer, (len(self.problem), self.problem.arms)
         mean, width2 = np.full(shape, np.nan), np.full(shape, np.nan)
-        covered = as_numpy(self._real)
+        covered = as_numpy(offer.real)
         mean[:, covered], width2[:, covered] = as_numpy(state.mean), as_numpy(state.width2)
         residuals = as_numpy(state.squares) - np.vecdot(as_numpy(state.sums), as_numpy(state.mean))
-        return mean, width2, np.maximum(residuals, 0.0)
+        return mean + as_numpy(self.offset)[:, None], width2, np.maximum(residuals, 0.0)
 
-    def describe(self, r: int) -> dict[str, Any]:
-        n = as_numpy(self.state.counts[r])
-        return {
-            "dim": self.dim,
-            "distinct_arms_pulled": int((n > 0).sum()),
-            "pulls": int(n.sum()),
-            "most_pulled_arm": int(as_numpy(self._real)[n.argmax()]),
-            "pulls_of_that_arm": int(n.max()),
-        }
-
-
-class ContextModel(Model):
-    """Features that come with each round, multiplied by `weights` if there are any; or one context for all arms.
-
-    The latter (`Problem.disjoint`) is one regression on the products of every arm with every covariate, whose V has a
-    block for each arm: a decision costs K d^2 in place of K (K d)^2.
-    """
-
-    def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
-        self.blocks = problem.arms if problem.disjoint else 1
-        super().__init__(problem, problem.dim if dim is None else dim)
-        self.weights = as_numpy(weights) if self.on_host and weights is not None else weights
-        self.state = self.regression(ridge)
-
-    def regression(self, ridge: float) -> Any:
-        """The regressions of all replications, before any pull."""
-        return context_posterior(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
-
-    def inputs(self, features: Any) -> Array:
-        """Inputs of the regression: the first `dim` of these features, times the weights."""
-        first = features if self.dim == self.problem.dim else features[..., : self.dim]
-        return first if self.weights is None else first * self.weights
-
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        return self.predict_inputs(self.inputs(rows.features), rows)
-
-    def predict_inputs(self, inputs: Array, rows: Rows) -> tuple[Array, Array]:
-        """As `predict`, from the inputs of what is offered: (n, K, d), or (n, d) of one context for all arms."""
-        if self.problem.disjoint:
-            return self.state.predict_each(inputs, rows, self.blocks)  # type: ignore[no-any-return]
-        return self.state.predict(inputs, rows)  # type: ignore[no-any-return]
+    def logged_memo(self, features: Array) -> Memo:
+        """The memo of logged pulls of these features, (n, d)."""
+        reference = self.reference if self.on_host else self.problem.reference
+        return {"features": like(features, reference)[..., : self.dim]}
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
-        mean, width2 = self.state.predict_answered(self.inputs(features[None]), Rows.all(self.reference))
-        return mean[0], width2[0]
+        offer, everyone = self.offer, Rows.all(self.reference)
+        assert isinstance(offer, ArrivingRows)
+        inputs = offer.inputs(features[None, ..., : self.dim], everyone)
+        mean, width2 = self.regression.predict_answered(inputs, everyone)
+        return mean[0] + self.offset[0], width2[0]
 
     def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
         """Mean and squared width (K,) of the arms (K, d) of several rounds in one replication; None if it cannot.
 
-        The position of the arm pulled is sent back, and counts as open in the rounds after it.
+        The position of the arm pulled is sent back, and counts as pending in the rounds after it.
         """
-        if type(self.state) is not ContextPosterior or len(self.state.ridge) != 1:
+        offer, state = self.offer, self.regression
+        if not isinstance(offer, ArrivingRows) or type(state) is not ContextPosterior or len(state.ridge) != 1:
             return None
+        if self.prior.learns and not self.pulls[0]:
+            return None  # before the first reward, units and ridge go by what is offered in each round
+        everyone = Rows.all(self.reference)
         if isinstance(rounds, np.ndarray):
-            return self.state.predict_in_turn(self.inputs(rounds[None])[0])
-        return self.state.predict_in_turn([self.inputs(arms[None])[0] for arms in rounds])
-
-    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return chosen, {"features": self.inputs(self.features_of(chosen, rows))}
-
-    def features_of(self, chosen: Array, rows: Rows) -> Array:
-        """Features (n, d) of the arms chosen, to be kept: where each has a parameter, the context of them all."""
-        assert rows.features is not None
-        if not self.problem.disjoint:
-            return at_each(rows.features, chosen)
-        return rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
-
-    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        return memo["features"]
-
-    def logged_memo(self, features: Array) -> Memo:
-        """The memo of logged pulls of these features, (n, d)."""
-        return {"features": self.inputs(like(features, self.problem.reference))}
-
-    def restart(self, sums: Moments) -> None:
-        """Replace everything learned by what these sums determine (one replication)."""
-        if sums.asked is None:
-            self.drop_expected()
-        self.state.restart(0, sums, self.weights)
-        self.state.refresh(0, float(self.state.ridge[0]))
+            return state.predict_in_turn(offer.inputs(rounds[None, ..., : self.dim], everyone)[0])
+        return state.predict_in_turn([offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds])
 
     def residual(self) -> float:
         """Regularised sum of squared residuals of the first replication."""
-        return float(self.state.residual(0))
-
-    def moments(self) -> list[Moments] | None:
-        all_features = self.dim == self.problem.dim and self.problem.contextual and not self.problem.disjoint
-        return moments_of(self.state, self.state.pulls) if all_features and hasattr(self.state, "moments") else None
-
-    def describe(self, r: int) -> dict[str, Any]:
-        entries = super().describe(r)
-        if self.problem.disjoint:
-            entries["pulls_of_each_arm"] = self.state.pulls.reshape(len(self.problem), -1)[r].tolist()
-        return entries
-
-
-class DisjointModel(ContextModel):
-    """One context for all arms (NumPy, whatever the problem's library)."""
-
-    fixed_operations = False
-    on_host = True
-
-
-def moments_of(state: Any, pulls: Array) -> list[Moments]:
-    """The sums of each regression, over `pulls` (R,)."""
-    sums = []
-    for r, (squares, n) in enumerate(zip(state.squares.tolist(), pulls.tolist(), strict=True)):
-        second, moment = state.moments(r)
-        first, total = as_numpy(state.first[r]), float(state.total[r])
-        sums.append(Moments.of(second, moment, squares, n, first, total))
-    return sums
-
-
-def linear_model(problem: Problem, ridge: float, form: Form = "auto", supported: bool = False, **options: Any) -> Model:
-    """The model for what a problem offers; `options` are the number of features `dim` (default: all) and `weights`."""
-    if problem.contextual:
-        return (DisjointModel if problem.disjoint else ContextModel)(problem, ridge, **options)
-    return FixedModel(problem, ridge, form=form, supported=supported, **options)
-
-
-class FactorModel(ContextModel):
-    """A model by the Cholesky factor, from which parameters can be drawn; of fixed arms too, without weights."""
-
-    fixed_operations = False
-
-    def __init__(self, problem: Problem, ridge: float, *, dim: int | None = None, weights: Array | None = None) -> None:
-        super().__init__(problem, ridge, dim=dim, weights=weights)
-        if not problem.contextual:
-            shape = len(problem), problem.arms
-            self.counts, self.sums = zeros(self.reference, *shape, integers=True), zeros(self.reference, *shape)
-
-    def regression(self, ridge: float) -> Any:
-        return ContextFactor(zeros(self.reference, len(self.problem) * self.blocks), self.dim, ridge)
-
-    def inputs(self, features: Any) -> Array:
-        return super().inputs(like(features, self.reference) if self.problem.disjoint else features)
-
-    def sample(self, spread: Array, rows: Rows) -> Array:
-        """theta_hat + spread L^-1 (n, m, d) of spreads, for all regressions of `rows`; open pulls count in L alone."""
-        state, regressions = self.state, self.regressions(rows)
-        mean, inverse = regressions.of(state.w)[:, None, :], regressions.of(state.inverse)
-        if state.asked is None:
-            return (mean + spread) @ inverse * state.weights
-        return (mean @ inverse + spread @ regressions.of(state.asked.inverse)) * state.weights
-
-    def sampled_means(self, spread: Array, features: Array) -> Array:
-        """Means (m, K) of arms (K, d) by m parameters as `sample` draws them, of spreads (m, d), in one replication.
-
-        The arms are multiplied by L^-1, not the draws, which are many more.
-        """
-        state, inputs = self.state, self.inputs(features[None])
-        z = state.whiten(inputs)[0]
-        means = spread @ (z if state.asked is None else state.asked.whiten(inputs)[0])
-        means += state.w[0] @ z
-        return means
-
-    def means(self, theta: Array, rows: Rows) -> Array:
-        """Means of the arms offered, (n, K), by parameters (n, d), or (n K, d) where each arm has one."""
-        if rows.features is None and rows.everyone and self.dim == self.problem.dim:
-            return self.problem.actions.project(theta)
-        if rows.features is None:
-            theta_of_all = zeros(self.reference, len(self.problem), self.problem.dim)
-            theta_of_all[rows.index, : self.dim] = theta
-            return rows.of(self.problem.actions.project(theta_of_all))
-        inputs = self.inputs(rows.features)
-        if self.problem.disjoint:
-            return (theta.reshape(len(rows), -1, self.dim) @ inputs[..., None])[..., 0]
-        return (inputs @ theta[..., None])[..., 0]
-
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        if self.problem.contextual:
-            return super().predict(rows)
-        mean, width2 = self.state.predict(rows.of(self.problem.actions.dense_batch()[..., : self.dim]), rows)
-        return mean, width2
-
-    def predict_answered(self, features: Array) -> tuple[Array, Array]:
-        z = self.state.whiten(self.inputs(features[None]))[0]
-        return self.state.w[0] @ z, (z * z).sum(axis=0)
-
-    def arms_and_memo(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
-        return super().arms_and_memo(chosen, rows) if self.problem.contextual else (chosen, {})
-
-    def pulled_inputs(self, arms: Array, rows: Rows, memo: Memo) -> Array:
-        if self.problem.contextual:
-            return memo["features"]
-        if rows.everyone:
-            return self.problem.actions.vectors(arms)[:, : self.dim]
-        arms_of_all = zeros(self.reference, len(self.problem), integers=True)
-        rows.put(arms_of_all, arms)
-        return rows.of(self.problem.actions.vectors(arms_of_all))[:, : self.dim]
-
-    def learn_by(self, learn: Callable[..., None], arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        if not self.problem.contextual:
-            rows.add(self.counts, arms, 1)
-            rows.add(self.sums, arms, rewards)
-        super().learn_by(learn, arms, rewards, rows, memo)
-
-    def restart(self, sums: Moments) -> None:
-        state, everyone = self.state, Rows.all(self.reference)
-        second, moment = sums.truncated(self.dim, None)
-        squares, pulls = np.array([sums.squares]), np.array([round(sums.weight)])
-        state.rebuild(second[None], moment[None], squares, pulls, everyone)
-        state.first[0], state.total[0] = sums.first[: self.dim] * state.weights, sums.total
-        state.drop_expected()
-        if sums.asked is not None:
-            second, zero_moment = sums.without_rewards().truncated(self.dim, None)
-            state.asked = state.without_rewards()
-            state.asked.rebuild(second[None], zero_moment[None], squares * 0.0, pulls, everyone)
-
-    def residual(self) -> float:
-        return float(self.state.residuals[0, -1])
+        return float(self.regression.residual(0))
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        return None if self.problem.contextual else (self.counts, self.sums, self.state.squares)
+        """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
+        return self.offer.pull_sums(self.offset)
+
+    def moments(self) -> list[Moments] | None:
+        """Sums over the features pulled in each replication, where all are learned in."""
+        return self.offer.moments(self.offset)
+
+    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
+        """As `moments`, or else `pull_sums`, of rewards less the offset: exact beside a large mean of the rewards."""
+        moments = self.offer.moments(self.offset * 0.0)
+        return self.offer.pull_sums(self.offset * 0.0) if moments is None else moments
+
+    def log_evidence(self) -> FloatArray:
+        """Log of the evidence of each replication, averaged over the ridges (R,)."""
+        best = np.logaddexp.reduce(self.evidence, axis=-1) - math.log(max(1, self.evidence.shape[-1]))
+        if isinstance(self.prior, EvidencePrior):
+            at = [self.prior.exponents.index(exponent) for exponent in self.exponent.tolist()]
+            return np.asarray(best[np.arange(len(best)), at])
+        return np.asarray(best[:, 0])
+
+    def describe(self, r: int) -> dict[str, Any]:
+        """What it has learned in one replication, as entries of `Learner.describe`."""
+        entries: dict[str, Any] = {"dim": self.dim, "pulls": int(self.pulls[r])}
+        state = self.regression
+        if (by_arm := self.pull_sums()) is not None:
+            counts = as_numpy(by_arm[0][r])
+            entries |= {
+                "distinct_arms_pulled": int((counts > 0).sum()),
+                "most_pulled_arm": int(counts.argmax()),
+                "pulls_of_that_arm": int(counts.max()),
+            }
+        if self.problem.disjoint:
+            entries["pulls_of_each_arm"] = state.pulls.reshape(len(self.problem), -1)[r].tolist()
+        if self.memory is not None:
+            entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
+        if self.prior.learns:
+            noise = float(self.noise[r])
+            entries |= {"ridge": float(self.ridge[r]), "noise": None if math.isnan(noise) else noise}
+        if isinstance(self.prior, EvidencePrior) and self.prior.constant:
+            belief = Belief(1.0, exponent=float(self.exponent[r]), evidence=self.evidence[r])
+            entries |= {"taper": belief.exponent, "order": belief.contradiction(self.prior.exponents)}
+        if isinstance(self.prior, PrefixPrior):
+            probabilities, noise2 = self.dim_posterior(r)
+            entries |= {
+                "dim": int(np.argmax(probabilities)) + 1,
+                "features_in_use": len(probabilities),
+                "noise": None if math.isnan(noise2) else math.sqrt(noise2),
+            }
+        return entries
+
+    # Averages over d*
+
+    def dim_posterior(self, r: int) -> tuple[FloatArray, float]:
+        """P(d* = m) of the prefixes in use, and the variance of the noise, with `PrefixPrior`; factorises the sums."""
+        offer, state, prior = self.offer, self.regression, self.prior
+        assert isinstance(prior, PrefixPrior)
+        at, size = slice(r * offer.blocks, (r + 1) * offer.blocks), int(self.size[r])
+        for block in range(at.start, at.stop):
+            state.factorise_leading(block, size)
+        diagonals = np.diagonal(state.inverse[at], axis1=1, axis2=2)[:, :size]  # 1 / L_jj
+        logdets = -2.0 * np.cumsum(np.log(diagonals), axis=1).sum(axis=0)
+        logdets -= offer.blocks * math.log(self.ridge[r]) * np.arange(1, size + 1)
+        squares = float(state.squares[at].sum())
+        residuals = np.maximum(squares - np.cumsum(state.w[at, :size] ** 2, axis=1).sum(axis=0), 0.0)
+        return prior.posterior(logdets, residuals, float(state.pulls[at].sum()), squares)
+
+    def _whitened(self, r: int, offered: Array, size: int, counted: bool) -> Array:
+        """z (size, K) of what is offered to a replication; with `counted`, pending pulls count too."""
+        offer, state = self.offer, self.regression
+        state = state.asked if counted and state.asked is not None else state
+        at = slice(r * offer.blocks, (r + 1) * offer.blocks)
+        z = state.inverse[at, :size, :size] @ offered.reshape(-1, self.dim)[:, :size].T
+        return np.asarray(z.transpose(1, 0, 2).reshape(size, -1))
+
+    def _predict_prefixes(self, rows: Rows) -> tuple[Array, Array]:
+        offer, state = self.offer, self.regression
+        assert isinstance(offer, ArrivingRows)
+        offered, predicted = offer.inputs(offer.offered(rows), rows), []
+        for r, x in zip(rows.ids.tolist(), offered, strict=True):
+            probabilities, noise2 = self.dim_posterior(r)
+            size, at = len(probabilities), slice(r * offer.blocks, (r + 1) * offer.blocks)
+            z = self._whitened(r, x, size, counted=False)
+            counted = z if state.asked is None else self._whitened(r, x, size, counted=True)
+            w = state.w[r, :size] if offer.blocks == 1 else state.w[at, :size].T
+            predicted.append(average(z, w, probabilities, noise2 if noise2 > 0 else 1.0, counted))
+        return stacked(predicted)
+
+    def sample_prefixes(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
+        """Means of the arms (n, K) under d* and parameters drawn from their posterior, `scale` times as wide."""
+        self.prepare(rows)
+        offer, state, means = self.offer, self.regression, []
+        assert isinstance(offer, ArrivingRows)
+        for r, x in zip(rows.ids.tolist(), offer.inputs(offer.offered(rows), rows), strict=True):
+            probabilities, noise2 = self.dim_posterior(r)
+            last = drawn_length(probabilities, generators[r].random())
+            normals = generators[r].standard_normal((offer.blocks, self.dim))[:, :last].T
+            at = slice(r * offer.blocks, (r + 1) * offer.blocks)
+            drawn = scale * math.sqrt(noise2 if noise2 > 0 else 1.0) * normals
+            z, counted = (self._whitened(r, x, last, counted) for counted in (False, True))
+            means.append((z * state.w[at, :last].T + counted * drawn).sum(axis=0))
+        return np.array(means)

@@ -16,7 +16,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.state import check_positions
-from adadim.models.moments import Moments
+from adadim.models.statistics import Moments
 from adadim.policies.arguments import logged_features
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
@@ -138,6 +138,9 @@ class UCB(Policy):
             return horizon**-2.0
         return 1 / math.sqrt(horizon) if isinstance(horizon, int) else horizon**-0.5
 
+    def learner(self, problem: Problem, streams: Streams) -> UCBLearner:
+        return UCBLearner(self, problem, streams)
+
 
 class UCBStatistics(ArmStatistics):
     """The statistics of `UCB`; `scale` is the sub-Gaussian scale of the rewards: one number, or an array (R, arms)."""
@@ -164,7 +167,7 @@ class UCBStatistics(ArmStatistics):
         return self.index(rows, width)
 
 
-class UCBLearner(ArmLearner, of=UCB):
+class UCBLearner(ArmLearner):
     """State of `UCB`."""
 
     policy: UCB

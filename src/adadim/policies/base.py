@@ -6,6 +6,7 @@ arrays: `choose` says which arms to pull, `absorb` learns from their rewards. do
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod, update_abstractmethods
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ MEMO_TYPES = ("int64", "float64", "bool")  # of what a memo has
 
 
 @dataclass(frozen=True)
-class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
+class Policy(ABC):
     """Hyper-parameters of an algorithm; prints, compares and hashes by value.
 
     Examples
@@ -82,16 +83,9 @@ class Policy(ABC):  # noqa: B024 (`learner` is abstract, see below)
         warn_about_sets(sets_lacking(type(self).__name__, learner.needs_sets, problem.sets))
         return learner
 
+    @abstractmethod
     def learner(self, problem: Problem, streams: Streams) -> Learner:
-        """Do the same as `start`, drawing from the streams given (a master hands each base its own).
-
-        A policy defines it, or the class of its learner says that it is ``of`` this policy.
-        """
-        raise NotImplementedError
-
-
-abstractmethod(Policy.learner)  # only now: type checkers do not see the definition by `of`
-update_abstractmethods(Policy)
+        """Do the same as `start`, drawing from the streams given (a master hands each base its own)."""
 
 
 class Learner(Player):
@@ -120,9 +114,15 @@ class Learner(Player):
     """The policy that made it; None for one made without."""
 
     def __init_subclass__(cls, of: type[Policy] | None = None, **options: Any) -> None:
-        """With `of`, that policy makes its learners by calling this class with itself, the problem and streams."""
+        """With `of` (deprecated: define `Policy.learner`) that policy makes its learners by calling this class."""
         super().__init_subclass__(**options)
         if of is not None:
+            warnings.warn(
+                f"class {cls.__name__}(..., of={of.__name__}) will not be understood by the next version: define "
+                f"{of.__name__}.learner(self, problem, streams), which returns {cls.__name__}(self, problem, streams)",
+                DeprecationWarning,
+                stacklevel=2,
+            )
 
             def learner(policy: Policy, problem: Problem, streams: Streams) -> Learner:
                 instance = cls(policy, problem, streams)  # type: ignore
@@ -521,6 +521,11 @@ def restore_learner(policy: Policy | None, problem: Problem, state: State) -> Le
 def _start(policy: Policy, problem: Problem, seed: int) -> Learner:
     problem = problem.to_grow()
     streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
+    return started(policy, problem, streams)
+
+
+def started(policy: Policy, problem: Problem, streams: Streams) -> Learner:
+    """The learner of a policy, which knows the policy that made it."""
     learner = policy.learner(problem, streams)
     learner.policy = policy
     return learner

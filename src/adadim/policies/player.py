@@ -20,8 +20,8 @@ from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import EVERY, Rows
 from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
-from adadim.models.linear import Memo as Memo
-from adadim.models.moments import Moments
+from adadim.models.offers import Memo as Memo
+from adadim.models.statistics import Moments
 from adadim.policies.assumptions import Need
 
 Choice = tuple[np.ndarray[Any, Any], Array, Memo]

@@ -6,13 +6,15 @@ Dynamic Balancing too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from adadim.core.arrays import Array, clamp, namespace, surely_all
+from adadim.policies.confidence import optimism
 from adadim.policies.linear.linucb import LinUCB
+from adadim.policies.linear.rules import Confidence, Pulls
 from adadim.policies.masters.balancing import DynamicBalancing
+from adadim.policies.parameters import Bonus
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus
 
 
@@ -29,13 +31,18 @@ class ReleasedLinUCB(LinUCB):
     [0, 1]
     """
 
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
-        scores = super().scores(mean, width2, radius, pulls)
-        count = pulls()
-        if surely_all(count):
-            return scores
-        xp = namespace(scores)
-        return xp.where((count > 0)[:, None], scores, xp.zeros_like(scores))
+    @property
+    def confidence(self) -> Confidence:
+        return replace(super().confidence, score=first_at_random)
+
+
+def first_at_random(mean: Array, width2: Array, radius: Any, bonus: Bonus, pulls: Pulls) -> Array:
+    """Optimistic scores, all alike before the first pull."""
+    scores, count = optimism(mean, width2, radius, bonus), pulls()
+    if surely_all(count):
+        return scores
+    xp = namespace(scores)
+    return xp.where((count > 0)[:, None], scores, xp.zeros_like(scores))
 
 
 @dataclass(frozen=True)

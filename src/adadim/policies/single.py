@@ -75,8 +75,11 @@ class Single(Policy):
         partial(instance_of, kind=Callable, wanted="callable as make(problem, rng)"),
     ]
 
+    def learner(self, problem: Problem, streams: Streams) -> LiftedLearner:
+        return LiftedLearner(self, problem, streams)
 
-class LiftedLearner(Learner, of=Single):
+
+class LiftedLearner(Learner):
     """A learner of the user's own for each replication."""
 
     takes_late_rewards = False

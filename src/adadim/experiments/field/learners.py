@@ -43,8 +43,11 @@ class OwnArmsUCB(Policy):
     first: Annotated[int, partial(integer, least=0, meaning="the number of an arm")] = 0
     count: Annotated[int, partial(integer, meaning="of arms")] = 1
 
+    def learner(self, problem: Problem, streams: Streams) -> OwnArmsUCBLearner:
+        return OwnArmsUCBLearner(self, problem, streams)
 
-class OwnArmsUCBLearner(Learner, of=OwnArmsUCB):
+
+class OwnArmsUCBLearner(Learner):
     """State of `OwnArmsUCB`."""
 
     fixed_operations = True
@@ -84,8 +87,11 @@ class SphereTS(Policy):
     dim: Annotated[int, partial(integer, meaning="the number of features")] = 1
     scale: Annotated[float, not_negative] = 1.0
 
+    def learner(self, problem: Problem, streams: Streams) -> SphereTSLearner:
+        return SphereTSLearner(self, problem, streams)
 
-class SphereTSLearner(Learner, of=SphereTS):
+
+class SphereTSLearner(Learner):
     """State of `SphereTS`."""
 
     takes_any_arm = False
@@ -189,8 +195,11 @@ class ReleasedCorral(Corral):
         eta = self.eta or 0.1 / math.sqrt(problem.horizon)
         return FedBackBarrier(problem.reference, len(policies), eta, problem.horizon)
 
+    def learner(self, problem: Problem, streams: Streams) -> RawRewardLearner:
+        return RawRewardLearner(self, problem, streams)
 
-class RawRewardLearner(CorralLearner, of=ReleasedCorral):
+
+class RawRewardLearner(CorralLearner):
     """A master that draws its bases, and whose losses 1 - reward are not brought into [0, 1]."""
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
@@ -252,8 +261,11 @@ class BalancingGrid(DataDriven):
         copies = self.copies(problem.horizon)
         return tuple(base for base in super().policies(problem) for _ in range(copies))
 
+    def learner(self, problem: Problem, streams: Streams) -> BalancingGridLearner:
+        return BalancingGridLearner(self, problem, streams)
 
-class BalancingGridLearner(DataDrivenLearner, of=BalancingGrid):
+
+class BalancingGridLearner(DataDrivenLearner):
     """Potentials d_i sqrt(n_i ln(n_i / delta)), infinite for ever once the data refute them; the lowest of equals."""
 
     policy: BalancingGrid
@@ -281,8 +293,11 @@ class CappedUCB(Master):
 
     radius: Annotated[float, not_negative] = 2.0
 
+    def learner(self, problem: Problem, streams: Streams) -> CappedUCBLearner:
+        return CappedUCBLearner(self, problem, streams)
 
-class CappedUCBLearner(CountingMasterLearner, of=CappedUCB):
+
+class CappedUCBLearner(CountingMasterLearner):
     """State of `CappedUCB`."""
 
     policy: CappedUCB

@@ -97,8 +97,11 @@ class EpochBalancing(Policy):
         t = np.asarray(t, dtype=float)
         return self.c * np.sqrt(t * np.log(np.maximum(np.log(t), 1.0) / delta))
 
+    def learner(self, problem: Problem, streams: Streams) -> EpochBalancingLearner:
+        return EpochBalancingLearner(self, problem, streams)
 
-class EpochBalancingLearner(RoundLearner, of=EpochBalancing):
+
+class EpochBalancingLearner(RoundLearner):
     """State of `EpochBalancing`: the bases' regressions, and what this epoch has earned and was sure of."""
 
     policy: EpochBalancing

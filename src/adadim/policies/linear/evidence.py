@@ -13,41 +13,29 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, BoolArray, as_numpy, namespace, zeros
+from adadim.core.arrays import Array, BoolArray, as_numpy
 from adadim.core.checks import positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.recording import on_host
 from adadim.core.rows import Rows
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.averaged import PrefixModel, prefix_model
-from adadim.models.evidence import (
-    EXPONENTS,
-    ShapedContextModel,
-    ShapedFixedModel,
-    Tuned,
-    TunedContextModel,
-    TunedFixedModel,
-    shaped_model,
-    tuned_model,
-)
-from adadim.models.forgetting import tuned_forgetting_model
-from adadim.models.linear import Model
-from adadim.models.moments import Moments
-from adadim.policies.arguments import logged_features
+from adadim.models.linear import LinearModel
+from adadim.models.prefixes import PrefixPrior
+from adadim.models.priors import EXPONENTS, EvidencePrior
+from adadim.models.statistics import Moments
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
-from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
+from adadim.policies.linear.learner import LinearPolicy
+from adadim.policies.linear.rules import Confidence, EvidenceOptimism, Optimism, PrefixThompson, Rule
 from adadim.policies.parameters import BayesFactor, Decay, Form, HalfLife, Probes, RadiusScale, Taper, Tapers, Ties
-from adadim.policies.player import Clock, choice_like
+from adadim.policies.player import choice_like
 
-FIRST_PROBES = 8  # pulls
 EVEN = 1e-9  # a difference of log evidences that is rounding
 
 
 @dataclass(frozen=True)
-class EvidenceLinUCB(Policy):
+class EvidenceLinUCB(LinearPolicy):
     """Learn in all features, with a ridge lambda_j = lambda j^taper that grows with the index and is learned too.
 
     The policy to start with: `adadim.recommended` gives it with several exponents to choose from, a free constant and
@@ -120,137 +108,18 @@ class EvidenceLinUCB(Policy):
         super().__post_init__()
         if isinstance(self.taper, tuple) and not self.intercept:
             raise InvalidValueError(f"taper: one of {self.taper} is chosen by the data only with intercept=True")
-        if self.intercept and self.memory is not None:
-            raise InvalidValueError("memory: a model that forgets has no intercept; leave one of the two out")
 
-    def model(self, problem: Problem) -> Tuned:
-        """Its model of what a problem offers."""
-        if self.intercept:
-            exponents = self.taper if isinstance(self.taper, tuple) else (self.taper,)
-            return shaped_model(problem, tuple(sorted(exponents)), self.doubt, self.factor, self.form)
-        assert not isinstance(self.taper, tuple)
-        if self.memory is not None:
-            return tuned_forgetting_model(problem, self.taper, self.factor, self.memory)
-        return tuned_model(problem, self.taper, self.factor, self.form)
+    def model_for(self, problem: Problem) -> LinearModel:
+        exponents = tuple(sorted(self.taper)) if isinstance(self.taper, tuple) else (self.taper,)
+        prior = EvidencePrior(exponents, self.factor, self.doubt, self.intercept)
+        return LinearModel(problem, prior, form=self.form, memory=self.memory)
 
-
-class EvidenceLearner(LinUCBLearner, of=EvidenceLinUCB):
-    """State of `EvidenceLinUCB`: LinUCB over a model that learns its prior and the noise."""
-
-    model: Tuned
-
-    def __init__(self, policy: EvidenceLinUCB, problem: Problem, streams: Streams) -> None:
-        # The model scales the features, and the radius comes from its noise.
-        super().__init__(LinUCB(ridge=1.0, radius=0.0, ties=policy.ties), problem, streams, policy.model(problem))
-        self.scale, self.probes = policy.scale, policy.probes
-        # Without end the noise alone, NaN while it is not known.
-        self.radii = zeros(self.model.reference, len(problem), 1) + (math.nan if problem.endless else 1.0)
-        self.probing: list[int] = []  # replications that probe in their next round
-
-    def make_clock(self) -> Clock | None:
-        return Clock(self.model.reference) if self.problem.endless else None
-
-    def sequence(self) -> str | None:
-        return type(self).__name__ if isinstance(self.model, TunedFixedModel) else None
-
-    def radius(self, rows: Rows, t: Array | None = None) -> Array:
-        if self.model.changed:  # by predicting, where the model forgets
-            self._update_radii()
-        if self.clock is None:
-            return rows.of(self.radii)
-        if t is None:
-            t = self.clock.now(rows, self.model.pulls)
-        xp = namespace(t)
-        scale = xp.where(probes_next(t - 1, self.probes), 1.0, self.scale) if self.probes else self.scale
-        factor = scale * rows.of(self.radii)
-        return xp.where(xp.isnan(factor), 1.0, factor) * noise_radius(1.0, t, self.problem.arms)
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().absorb(arms, rewards, rows, memo)
-        on_host(self._decided, rows)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        super().expect(arms, rows, memo)
-        on_host(self._decided, rows)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        super().answer(arms, rewards, rows, memo)
-        on_host(self._update_radii)
-
-    def _decided(self, rows: Rows) -> None:
-        """Count a decision: where some wait for their reward, a probe may begin or end between two rewards."""
-        if self.probes and np.count_nonzero(self.model.waiting):
-            self.model.changed.extend(rows.ids.tolist())
-        if self.model.changed or self.probing:
-            self._update_radii()
-
-    def _update_radii(self) -> None:
-        """Update the radii by the noise that the model estimates; without end `radius` depends on the round too."""
-        if not (self.model.changed or self.probing):
-            return
-        problem, noises = self.problem, self.model.noise
-        if problem.endless:
-            for r in self.model.changed:
-                self.radii[r] = float(noises[r])
-            self.model.changed.clear()
-            return
-        probing = probes_next(as_numpy(self.model.pulls) + self.model.waiting, self.probes)
-        for r in {*self.model.changed, *self.probing}:
-            noise, scale = float(noises[r]), 1.0 if probing[r] else self.scale
-            radius = noise_radius(noise, problem.horizon, problem.arms)
-            self.radii[r] = 1.0 if math.isnan(noise) else scale * radius
-        self.model.changed.clear()
-        self.probing = np.flatnonzero(probing).tolist()
-
-    def settled_model(self) -> Model:
-        # The prior in use was chosen after 1, 2, 4, ... rewards, by those that were first; this one is chosen by all.
-        if not isinstance(self.model, TunedFixedModel):
-            return self.model
-        assert isinstance(self.policy, EvidenceLinUCB)
-        model = self.policy.model(self.problem)
-        assert isinstance(model, TunedFixedModel)
-        model.restart(*self.model.pull_sums())
-        return model
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        rows = super().descriptions()
-        if isinstance(self.model, ShapedFixedModel):
-            state = self.model.state
-            for r, row in enumerate(rows):
-                if row["noise"] is not None:
-                    rounds = max(1, int(self.model.pulls[r])) if self.problem.endless else self.problem.horizon
-                    radius = noise_radius(row["noise"], rounds, self.problem.arms)
-                    mean, widths = as_numpy(state.mean[r]), np.sqrt(np.maximum(as_numpy(state.width2[r]), 0.0))
-                    row["arms_not_ruled_out"] = int((mean + radius * widths >= (mean - radius * widths).max()).sum())
-        return rows
-
-    def learn(self, arms: Array, rewards: Array) -> None:
-        model = self.model
-        if isinstance(model, TunedContextModel) and self.problem.contextual and not self.problem.disjoint:
-            pulls = [np.asarray(x, dtype=float) for x, _ in logged_features(self.problem, arms, rewards)]
-            if pulls:
-                model.observe_offer(np.stack(pulls, axis=1), self.everyone.to_numpy())
-        super().learn(arms, rewards)
-
-    def restart(self, sums: Moments) -> None:
-        super().restart(sums)
-        self._update_radii()
-
-    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
-        if isinstance(self.model, ShapedFixedModel | ShapedContextModel):
-            return self.model.shifted_sums()
-        return super().shifted_sums()
-
-
-def probes_next(decided: Array, probes: int) -> Array:
-    """Whether the next round is one of the `probes` after 8, 16, 32, ... decisions."""
-    xp = namespace(decided)
-    power = 2.0 ** xp.floor(xp.log2(decided + 0.5))  # the largest up to it; the half keeps rounding away
-    return (decided >= FIRST_PROBES) & (decided - power < probes)
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return EvidenceOptimism(problem, model, self.ties, self.scale, self.probes)
 
 
 @dataclass(frozen=True)
-class PrefixLinUCB(Policy):
+class PrefixLinUCB(LinearPolicy):
     """Learn in all prefixes of the features at once and weigh each by how likely it is that d* is its length.
 
     Like `EvidenceLinUCB` it need not be told d*, the noise or the range of the means. It is better where the signal
@@ -293,24 +162,14 @@ class PrefixLinUCB(Policy):
     factor: BayesFactor = 20.0
     ties: Ties = "random"
 
+    def model_for(self, problem: Problem) -> LinearModel:
+        return LinearModel(problem, PrefixPrior(self.factor, self.taper, self.decay))
 
-class PrefixLearner(LinUCBLearner, of=PrefixLinUCB):
-    """State of `PrefixLinUCB`: LinUCB over a model that averages over the prefixes, or draws from its posterior."""
-
-    model: PrefixModel
-
-    def __init__(self, policy: PrefixLinUCB, problem: Problem, streams: Streams) -> None:
-        thompson = policy.rule == "thompson"
-        self.scale = policy.scale if policy.scale is not None else 0.7 if thompson else 0.35
-        radius = self.scale * noise_radius(1.0, problem.horizon, problem.arms)
-        model = prefix_model(problem, policy.taper, policy.factor, policy.decay)
-        super().__init__(LinUCB(ridge=1.0, radius=radius, ties=policy.ties), problem, streams, model)
-        self.normal_streams = streams.child(0) if thompson else None
-
-    def scores(self, rows: Rows) -> Array:
-        if self.normal_streams is None:
-            return super().scores(rows)
-        return self.model.sample(rows, self.normal_streams.generators, self.scale)
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        if self.rule == "thompson":
+            return PrefixThompson(problem, model, self.ties, streams, 0.7 if self.scale is None else self.scale)
+        radius = (0.35 if self.scale is None else self.scale) * noise_radius(1.0, problem.horizon, problem.arms)
+        return Optimism(problem, model, self.ties, Confidence(radius=radius))
 
 
 @dataclass(frozen=True)
@@ -355,6 +214,9 @@ class TwoPriorLinUCB(Policy):
         shared: dict[str, Any] = {"scale": self.scale, "factor": self.factor, "ties": self.ties}
         return EvidenceLinUCB(self.taper, **shared), PrefixLinUCB(decay=self.decay, **shared)
 
+    def learner(self, problem: Problem, streams: Streams) -> TwoPriorLearner:
+        return TwoPriorLearner(self, problem, streams)
+
 
 def call_on_both(name: str) -> Any:
     """A method of `TwoPriorLearner` that calls the method of this name of both learners inside."""
@@ -366,7 +228,7 @@ def call_on_both(name: str) -> Any:
     return method
 
 
-class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
+class TwoPriorLearner(Learner):
     """State of `TwoPriorLinUCB`: the learners of both beliefs."""
 
     no_contexts = ""
@@ -378,25 +240,24 @@ class TwoPriorLearner(Learner, of=TwoPriorLinUCB):
         super().__init__(problem, streams)
         fading, prefix = policy.beliefs()
         self.advantage = math.log(policy.odds)
-        self.fading = EvidenceLearner(fading, problem, streams.child(0))
-        self.prefix = PrefixLearner(prefix, problem, streams.child(1))
+        self.fading = fading.learner(problem, streams.child(0))
+        self.prefix = prefix.learner(problem, streams.child(1))
         self.both = (self.fading, self.prefix)
         self.takes_any_arm = not problem.contextual
 
     def ends(self) -> BoolArray:
         """Whether the features more likely stop mattering than fade, in each replication."""
-        return self.prefix.model.totals + self.advantage > self.fading.model.totals + EVEN
+        return self.prefix.model.log_evidence() + self.advantage > self.fading.model.log_evidence() + EVEN
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         host_rows = rows.to_numpy()
         if host_rows.features is not None:  # one of them chooses, and both have to know what was offered
             for learner in self.both:
-                assert isinstance(learner.model, TunedContextModel)
-                learner.model.observe_offer(host_rows.features, host_rows)
+                learner.model.observe(host_rows.features, host_rows)
         arms = rows.positions * 0
         for end, part, at in rows.split(host_rows.of(self.ends()).astype(np.int64)):
             arms[at], _ = self.both[end].choose(part)
-        return choice_like(*self.prefix.model.arms_and_memo(as_numpy(arms), host_rows), self.problem.reference)
+        return choice_like(*self.prefix.model.choice(as_numpy(arms), host_rows), self.problem.reference)
 
     absorb, expect, answer = call_on_both("absorb"), call_on_both("expect"), call_on_both("answer")
     drop_expected, arms_added = call_on_both("drop_expected"), call_on_both("arms_added")

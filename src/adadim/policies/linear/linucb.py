@@ -7,36 +7,25 @@ Phan 2020). `LinTS` is Thompson sampling (Agrawal and Goyal 2013).
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, like, namespace
 from adadim.core.checks import between, integer, positive
 from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
-from adadim.core.randomness import Draws, Streams
-from adadim.core.rows import Rows
-from adadim.errors import InvalidValueError
-from adadim.models.context import ContextPosterior
-from adadim.models.evidence import taper_weights
-from adadim.models.forgetting import ForgettingModel, forgetting_model
-from adadim.models.linear import ContextModel, FactorModel, FixedModel, Model, linear_model
-from adadim.models.moments import Moments
-from adadim.policies.arguments import logged_features
-from adadim.policies.base import Learner, Memo, Policy
-from adadim.policies.confidence import fixed_radius, oful_radius, optimism
+from adadim.core.randomness import Streams
+from adadim.models.linear import LinearModel
+from adadim.models.priors import RidgePrior
+from adadim.policies.linear.learner import LinearPolicy
+from adadim.policies.linear.rules import Confidence, Optimism, Rule, Thompson, regret_score
 from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
-from adadim.policies.player import Clock, choice_like, pulls_to_numpy
 
 
 @dataclass(frozen=True)
-class LinUCB(Policy):
+class LinUCB(LinearPolicy):
     """Pull the arm with the largest estimated mean plus confidence width.
 
     Use it when you know how many features matter (`dim`), or when d is small against the horizon. Prefer a
@@ -76,254 +65,27 @@ class LinUCB(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
-    def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
-        """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""
-        if not isinstance(self.radius, str):
-            return self.scale * self.radius  # a number needs neither noise nor horizon
-        rounds = problem.horizon if t is None else t
-        return self.scale * fixed_radius(self.radius, problem.noise, rounds, arms, self.ridge, self.theta_norm)
-
-    def adaptive_radius(self, problem: Problem, logdet: Array, t: Array | None = None) -> Array:
-        """Radius of the rule "oful", which depends on the data: one for each replication, (n, 1)."""
-        delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
-        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
-
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
-        """Optimistic score of every arm, given its mean and squared width; `pulls()` gives the pulls (n,) so far."""
-        return optimism(mean, width2, radius, self.bonus)
-
-    def checked_dim(self, problem: Problem) -> int:
-        """Number of features that it learns in."""
-        if self.dim is None:
-            return problem.dim
-        return integer(self.dim, "dim", most=problem.dim, meaning="the number of features")
-
-    def model(self, problem: Problem, weights: Array | None = None) -> Model:
-        """Its model of what a problem offers, whose features are multiplied by weights if there are any."""
-        options = {"dim": self.checked_dim(problem), "weights": weights}
-        if self.memory is None:
-            return linear_model(problem, self.ridge, self.form, self.only_supported, **options)
-        return forgetting_model(problem, self.ridge, self.memory, self.only_supported, **options)
-
-
-def linucb_of(policy: Policy, **others: Any) -> LinUCB:
-    """The LinUCB inside a policy that has some of its parameters."""
-    shared = {entry.name: getattr(policy, entry.name) for entry in fields(LinUCB) if hasattr(policy, entry.name)}
-    return LinUCB(**{**shared, **others})
-
-
-class LinearLearner(Learner):
-    """State of a policy that is a rule over a model: `scores` is the rule, of whose scores the largest is chosen."""
-
-    no_contexts = ""
-    no_disjoint = ""
-    contexts_on_devices = True
-    takes_new_arms = True
-
-    rule: Any  # parameters of the rule: the policy, or the LinUCB inside it
-    model: Model
-    clock: Clock | None = None  # what counts the rounds, where the scores depend on them
-
-    def __init__(self, problem: Problem, streams: Streams, model: Model) -> None:
-        super().__init__(problem, streams)
-        self.model = model
-        self.fixed_operations, self.bytes_per_round = model.fixed_operations, model.streamed
-        self.takes_any_arm = not problem.contextual
-
-    @cached_property
-    def draws(self) -> Draws:
-        """Random numbers in the library of the model."""
-        return self.streams if self.model.on_host else super().draws
-
-    @abstractmethod
-    def scores(self, rows: Rows) -> Array:
-        """Score of every arm that the model covers, in each replication of `rows`."""
-
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
-        model = self.model
-        model_rows = rows.to_numpy() if model.converts else rows
-        masked = model_rows if model.all_arms else model.offered(model_rows)
-        chosen = self.largest(self.scores(model_rows), masked, self.rule.ties)
-        if self.clock is not None:
-            self.clock.tick(model_rows)
-        choice = model.arms_and_memo(chosen, model_rows)
-        return choice_like(*choice, self.problem.reference) if model.converts else choice
-
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        if self.model.converts:
-            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
-        self.model.absorb(arms, rewards, rows, memo)
-
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        if self.model.converts:
-            arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
-        self.model.expect(arms, rows, memo)
-
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        if self.model.converts:
-            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
-        self.model.answer(arms, rewards, rows, memo)
-
-    def drop_expected(self) -> None:
-        self.model.drop_expected()
-
-    def learn(self, arms: Array, rewards: Array) -> None:
-        if not self.problem.contextual or self.problem.disjoint:
-            super().learn(arms, rewards)
-            return
-        for x, earned in logged_features(self.problem, arms, rewards):
-            self.absorb(x, earned, self.everyone, self._context_model.logged_memo(x))
-
-    def arms_added(self) -> None:
-        self.model.arms_added()
-
-    def check_arms(self, arms: Array) -> None:
-        if not self.model.all_arms:
-            self.model.check_arms(arms)
-
-    def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        return self.model.pull_sums()
-
-    def context_sums(self) -> list[Moments] | None:
-        return self.model.moments()
-
-    def descriptions(self) -> list[dict[str, Any]]:
-        """What the model has learned in each replication."""
-        return [{"replication": n, **self.model.describe(r)} for r, n in enumerate(self.problem.replications)]
-
-    # What an agent calls: on one replication, learning from sums over the data
-
-    def restart(self, sums: Moments) -> None:
-        """Replace everything learned by what these sums determine."""
-        self._context_model.restart(sums)
-
-    def expect_features(self, features: Array) -> None:
-        """Count a pull of features (d,) whose reward is not known yet."""
-        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self._context_model.logged_memo(features[None]))
-
-    def resume(self, decided: int, streams: Streams) -> None:
-        super().resume(decided, streams)
-        if self.clock is not None:
-            self.clock.set(self.everyone, decided)
-
-    def estimates(self, features: Array | None = None) -> tuple[Array, Array]:
-        """Estimated means of arms and their standard deviations, by the noise of the problem or an estimate (NumPy).
-
-        Of fixed arms, all of them, (K,), or (R, K) for R replications; where features come with the rounds, of arms
-        with these `features` (K, d), for a single problem. On fixed arms the order in which pulls were learned does not
-        matter, only which pulls and rewards they were.
-
-        Examples
-        --------
-        >>> import adadim, numpy as np
-        >>> learner = adadim.EvidenceLinUCB().start(adadim.Problem(np.eye(2), horizon=10))
-        >>> learner.learn([0, 1, 0, 1, 0], [0.9, 0.1, 0.7, 0.3, 0.8])
-        >>> means, deviations = learner.estimates()
-        >>> means.round(1)
-        array([0.8, 0.2])
-        """
-        if features is None:
-            return self._estimates_of_all()
-        model, pulls = self._context_model, int(self.model.pulls[0])
-        mean, width2 = model.predict_answered(features)
-        if self.problem.noise_known:
-            return mean, self.problem.noise * np.sqrt(width2)
-        if not pulls:
-            return mean, np.full(len(width2), math.inf)
-        return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
-
-    def _estimates_of_all(self) -> tuple[Array, Array]:
-        model = self.settled_model()
-        if not isinstance(model, FixedModel):
-            raise InvalidValueError(
-                f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
-                "sums of fixed arms"
-            )
-        mean, width2, residuals = model.estimates()
-        if self.problem.noise_known:
-            noise = np.full(len(mean), float(self.problem.noise))
-        else:
-            pulls = as_numpy(model.pulls)
-            noise = np.sqrt(np.divide(residuals, pulls, out=np.full(len(mean), np.inf), where=pulls > 0))
-        deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
-        return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
-
-    def settled_model(self) -> Model:
-        """The model, as its data determine it whatever their order."""
-        return self.model
-
     @property
-    def _context_model(self) -> ContextModel:
-        assert isinstance(self.model, ContextModel)
-        return self.model
+    def confidence(self) -> Confidence:
+        """How wide it believes its estimates to be."""
+        return Confidence(self.bonus, self.radius, self.scale, self.ridge, self.theta_norm)
+
+    def model_for(self, problem: Problem) -> LinearModel:
+        dim = checked_dim(self.dim, problem)
+        prior, supported = RidgePrior(self.ridge), self.only_supported
+        return LinearModel(problem, prior, dim=dim, form=self.form, supported=supported, memory=self.memory)
+
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return Optimism(problem, model, self.ties, self.confidence)
 
 
-class LinUCBLearner(LinearLearner, of=LinUCB):
-    """State of `LinUCB`: a model of what is offered; by default that of the policy's features and ridge."""
-
-    def __init__(self, policy: LinUCB, problem: Problem, streams: Streams, model: Model | None = None) -> None:
-        super().__init__(problem, streams, policy.model(problem) if model is None else model)
-        self.rule = policy
-        self.clock = self.make_clock()
-        # Computed for every rule: an unknown noise is refused now.
-        fixed = policy.width_multiplier(problem, self.model.arms) if self.clock is None else None
-        self._radius = None if policy.radius == "oful" else fixed
-
-    def make_clock(self) -> Clock | None:
-        """What counts the rounds, where the radius depends on them."""
-        if not self.problem.endless or not isinstance(self.rule.radius, str):
-            return None
-        self.problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
-        return Clock(self.model.reference)
-
-    def radius(self, rows: Rows, t: Array | None = None) -> Any:
-        """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
-        if self._radius is not None:
-            return self._radius
-        rule, model = self.rule, self.model
-        if t is None and self.clock is not None:
-            t = self.clock.now(rows, model.pulls)
-        if rule.radius == "oful":
-            return rule.adaptive_radius(self.problem, rows.of(model.logdet), t)
-        return rule.width_multiplier(self.problem, model.arms, t)
-
-    def scores(self, rows: Rows) -> Array:
-        mean, width2 = self.model.predict(rows)
-        return self.rule.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
-
-    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        if not isinstance(self.model, ContextModel):
-            return None
-        predicted = self.model.predict_in_turn(rounds)
-        return None if predicted is None else self._scores_in_turn(predicted, len(rounds), decided)
-
-    def _scores_in_turn(
-        self, predicted: Generator[tuple[Array, Array], int, None], count: int, decided: int
-    ) -> Generator[Array, int, None]:
-        """The rule over what a model predicts in turn."""
-        t = np.maximum(decided + np.arange(count), self.model.pulls[0])[:, None] + 1.0
-        radii = self.radius(self.everyone, t) * np.ones((count, 1))  # one for each round, or the same for all
-        mean, width2 = next(predicted)
-        for radius in radii:
-            chosen = yield self.rule.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
-            try:
-                mean, width2 = predicted.send(chosen)
-            except StopIteration:
-                return
-
-    def chosen_by(self, state: ContextPosterior, row: Rows) -> int:
-        """Arm that it would choose in one replication, had it learned `state` and nothing else."""
-        assert row.features is not None
-        mean, width2 = state.predict(as_numpy(self._context_model.inputs(row.features)), Rows.all(state.theta))
-        radius = self._radius
-        if self.rule.radius == "oful":
-            radius = self.rule.adaptive_radius(self.problem, state.logdet)
-        scores = like(self.rule.scores(mean, width2, radius, lambda: state.pulls), self.problem.reference)
-        return int(self.largest(scores, row, self.rule.ties)[0])
+def checked_dim(dim: int | None, problem: Problem) -> int:
+    """Number of features to learn in: as given, or all."""
+    return problem.dim if dim is None else integer(dim, "dim", most=problem.dim, meaning="the number of features")
 
 
 @dataclass(frozen=True)
-class Greedy(Policy):
+class Greedy(LinearPolicy):
     """Pull the arm with the largest ridge estimate (`LinUCB` with radius 0).
 
     A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
@@ -346,12 +108,15 @@ class Greedy(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        return linucb_of(self, radius=0.0).learner(problem, streams)
+    def model_for(self, problem: Problem) -> LinearModel:
+        return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem), memory=self.memory)
+
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return Optimism(problem, model, self.ties, Confidence(radius=0.0))
 
 
 @dataclass(frozen=True)
-class TaperedLinUCB(Policy):
+class TaperedLinUCB(LinearPolicy):
     """Learn in all features at once, with a ridge that grows with the index: lambda_j = ridge * j^taper.
 
     A soft truncation: feature j is shrunk harder the later it comes, so late features cost little until the data speak
@@ -400,15 +165,20 @@ class TaperedLinUCB(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        ridge = self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
-        policy = linucb_of(self, ridge=ridge)
-        weights = like(taper_weights(self.taper, problem.dim), problem.reference)
-        return LinUCBLearner(policy, problem, streams, policy.model(problem, weights))
+    def ridge_for(self, problem: Problem) -> float:
+        """Ridge of the first feature: as given, or by the size of a leading coefficient."""
+        return self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
+
+    def model_for(self, problem: Problem) -> LinearModel:
+        return LinearModel(problem, RidgePrior(self.ridge_for(problem), self.taper), form=self.form, memory=self.memory)
+
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        confidence = Confidence(self.bonus, self.radius, self.scale, self.ridge_for(problem), self.theta_norm)
+        return Optimism(problem, model, self.ties, confidence)
 
 
 @dataclass(frozen=True)
-class RegretBalancingLinear(Policy):
+class RegretBalancingLinear(LinearPolicy):
     """Pull the arm whose gap to the optimistic best value is smallest in units of its squared width.
 
     With b the largest upper value of any arm, the arm with the least (b - mean) / width^2 is pulled: 1 / width^2 plays
@@ -442,28 +212,16 @@ class RegretBalancingLinear(Policy):
     form: Form = "auto"
     ties: Ties = "random"
 
-    def learner(self, problem: Problem, streams: Streams) -> Learner:
-        # It is LinUCB with the same parameters, but for the score of an arm.
-        return _RegretScoredLinUCB(**vars(self)).learner(problem, streams)
+    def model_for(self, problem: Problem) -> LinearModel:
+        return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem), form=self.form)
 
-
-def empirical_regrets(mean: Array, width2: Array, radius: Array) -> tuple[Array, Array]:
-    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K), huge at width 0."""
-    xp = namespace(mean)
-    best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
-    return best, (best[:, None] - mean) / clamp(width2, 1e-300)
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        confidence = Confidence("norm", self.radius, self.scale, self.ridge, self.theta_norm, regret_score)
+        return Optimism(problem, model, self.ties, confidence)
 
 
 @dataclass(frozen=True)
-class _RegretScoredLinUCB(LinUCB):
-    """LinUCB whose score is minus the empirical regret."""
-
-    def scores(self, mean: Array, width2: Array, radius: Array, pulls: Callable[[], Array]) -> Array:
-        return -empirical_regrets(mean, width2, radius)[1]
-
-
-@dataclass(frozen=True)
-class LinTS(Policy):
+class LinTS(LinearPolicy):
     """Draw a parameter from the posterior in every round, and pull the arm that is best for it.
 
     Use it where many arms are nearly as good as the best, since it spreads its choices over them, or where rewards come
@@ -498,37 +256,9 @@ class LinTS(Policy):
     ties: Ties = "random"
     memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
 
+    def model_for(self, problem: Problem) -> LinearModel:
+        dim = checked_dim(self.dim, problem)
+        return LinearModel(problem, RidgePrior(self.ridge), dim=dim, memory=self.memory, samples=True)
 
-class LinTSLearner(LinearLearner, of=LinTS):
-    """State of `LinTS`: a model from which parameters can be drawn."""
-
-    model: FactorModel
-
-    def __init__(self, policy: LinTS, problem: Problem, streams: Streams) -> None:
-        self.rule, self.deviation = policy, policy.scale * problem.noise
-        dim = problem.dim if policy.dim is None else integer(policy.dim, "dim", most=problem.dim)
-        if policy.memory is None:
-            model = FactorModel(problem, policy.ridge, dim=dim)
-        else:
-            model = ForgettingModel(policy.memory, problem, policy.ridge, dim=dim)
-        super().__init__(problem, streams, model)
-        self.normal_streams = streams.child(0)
-
-    def sample(self, rows: Rows) -> Array:
-        """Parameters drawn from the posteriors, (n, d); (n * K, d) if each arm has one."""
-        generators, dim = self.normal_streams.generators, self.model.dim
-        count = self.model.blocks * dim
-        drawn = np.array([generators[r].standard_normal(count) for r in rows.ids.tolist()]).reshape(-1, dim)
-        return self.model.sample(self.deviation * like(drawn, self.problem.reference)[:, None], rows)[:, 0]
-
-    def scores(self, rows: Rows) -> Array:
-        return self.model.means(self.sample(rows), rows)
-
-    def resume(self, decided: int, streams: Streams) -> None:
-        super().resume(decided, streams)
-        self.normal_streams = streams.child(0)
-
-    def more_scores(self, rows: Rows, draws: int) -> Array | None:
-        assert rows.features is not None
-        spread = self.deviation * self.normal_streams.generators[0].standard_normal((draws, self.model.dim))
-        return self.model.sampled_means(spread, rows.features[0])
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return Thompson(problem, model, self.ties, streams, self.scale * problem.noise)

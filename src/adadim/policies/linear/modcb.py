@@ -345,8 +345,11 @@ class ModCB(Policy):
     def _delta0(self, classes: int, horizon: int) -> float:
         return self.confidence(horizon) / (10 * classes**2 * horizon**2)
 
+    def learner(self, problem: Problem, streams: Streams) -> ModCBLearner:
+        return ModCBLearner(self, problem, streams)
 
-class ModCBLearner(RoundLearner, of=ModCB):
+
+class ModCBLearner(RoundLearner):
     """State of `ModCB`: the class, what was explored, and a learner for each class."""
 
     policy: ModCB

@@ -144,8 +144,11 @@ class OSOM(Policy):
         bound = self.theta_norm if self.corrected else 0.0
         return optimistic_mean(mean, pulls, ball.noise, ball.arms, ball.dim, ball.delta, bound)
 
+    def learner(self, problem: Problem, streams: Streams) -> OSOMLearner:
+        return OSOMLearner(self, problem, streams)
 
-class OSOMLearner(RoundLearner, of=OSOM):
+
+class OSOMLearner(RoundLearner):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
     policy: OSOM
@@ -277,8 +280,11 @@ class ALBDim(Policy):
         least = relevant[-1] + 1 if relevant else 1
         return list(range(next((d for d in dims if d >= least), dims[-1])))
 
+    def learner(self, problem: Problem, streams: Streams) -> ALBDimLearner:
+        return ALBDimLearner(self, problem, streams)
 
-class ALBDimLearner(RoundLearner, of=ALBDim):
+
+class ALBDimLearner(RoundLearner):
     """State of `ALBDim`: the phase, the regression of its play, and the moments of all exploration."""
 
     policy: ALBDim
@@ -426,8 +432,11 @@ class ALBNorm(Policy):
             return min(problem.dim, max(1, problem.horizon // 8))
         return min(self.pairs, problem.horizon)  # no room is kept for pairs after the horizon
 
+    def learner(self, problem: Problem, streams: Streams) -> ALBNormLearner:
+        return ALBNormLearner(self, problem, streams)
 
-class ALBNormLearner(RoundLearner, of=ALBNorm):
+
+class ALBNormLearner(RoundLearner):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
 
     policy: ALBNorm

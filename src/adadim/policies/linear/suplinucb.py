@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, at_each, like, squared_lengths
-from adadim.core.checks import integer
+from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
-from adadim.core.state import check_positions, saved_keys
+from adadim.core.state import saved_keys
 from adadim.core.ties import TOLERANCE, argmax
 from adadim.errors import InvalidValueError
-from adadim.models import context_posterior, posterior
-from adadim.models.fixed import check_precision
+from adadim.models.linear import LinearModel
+from adadim.models.priors import RidgePrior
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import fixed_radius
+from adadim.policies.linear.linucb import checked_dim
 from adadim.policies.parameters import Dim, Form, Radius, RadiusScale, Ridge, ThetaNorm, Ties
 
 
@@ -74,8 +72,11 @@ class SupLinUCB(Policy):
         """Radius in force on a sub-problem."""
         return self.scale * float(fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm))
 
+    def learner(self, problem: Problem, streams: Streams) -> SupLinUCBLearner:
+        return SupLinUCBLearner(self, problem, streams)
 
-class SupLinUCBLearner(Learner, of=SupLinUCB):
+
+class SupLinUCBLearner(Learner):
     """State of `SupLinUCB`: its levels."""
 
     policy: SupLinUCB
@@ -88,34 +89,23 @@ class SupLinUCBLearner(Learner, of=SupLinUCB):
     def __init__(self, policy: SupLinUCB, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy = policy
-        dim, arms = problem.dim if policy.dim is None else policy.dim, problem.arms
-        self.levels: AccuracyLevels
-        if problem.contextual:
-            self.dim = integer(dim, "dim", most=problem.dim)
-            self.levels = ContextLevels(problem, problem.horizon, policy.ridge, dim)
-        else:
-            actions, self._pull = problem.actions.truncate(dim)
-            check_precision(actions, policy.ridge, problem.horizon)
-            self.levels, arms = ArmLevels(problem, problem.horizon, policy.ridge, actions, policy.form), actions.arms
-        self.radius = policy.width_multiplier(problem.noise, problem.horizon, arms)
+        dim = checked_dim(policy.dim, problem)
 
-    def check_restored(self) -> None:
-        super().check_restored()
-        if not self.problem.contextual:
-            check_positions(self, _pull=self.problem.arms)
+        def model() -> LinearModel:
+            return LinearModel(problem, RidgePrior(policy.ridge), dim=dim, form=policy.form)
+
+        self.levels = AccuracyLevels(problem, problem.horizon, model)
+        self.radius = policy.width_multiplier(problem.noise, problem.horizon, self.levels.unpulled.arms)
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
-        if rows.features is not None:
-            chosen, memo = self.levels.choose(self.radius, draws, rows)
-            return chosen, {**memo, "features": at_each(rows.features[..., : self.dim], chosen)}
-        if rows.allowed is not None:
-            rows = rows.offering(None, rows.allowed[:, self._pull])
-        chosen, memo = self.levels.choose(self.radius, draws, rows)
-        return self._pull[chosen], {**memo, "within": chosen}
+        model = self.levels.unpulled
+        chosen, memo = self.levels.choose(self.radius, draws, rows, model.offer.mask(rows))
+        arms, pulled = model.choice(chosen, rows)
+        return arms, {**memo, **pulled}
 
     def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        self.levels.absorb(memo["features"] if self.problem.contextual else memo["within"], rewards, rows, memo)
+        self.levels.absorb(arms, rewards, rows, memo)
 
     def arms_added(self) -> None:
         self.levels.arms_added()
@@ -124,45 +114,58 @@ class SupLinUCBLearner(Learner, of=SupLinUCB):
         return self.described(rounds_per_level=self.levels.sizes, exploit_rounds=self.levels.exploits)
 
 
-class AccuracyLevels(ABC):
-    """The levels s = 1..S of SupLinUCB and the climb of a round through them; a regression is made on first use."""
+class AccuracyLevels:
+    """The levels s = 1..S of SupLinUCB and the climb of a round through them; a model is made on first use.
 
-    def __init__(self, problem: Problem, horizon: int, ridge: float) -> None:
-        self.problem, self.ridge = problem, ridge
+    `extra` arms that are unrelated to the others, with a dimension each, may follow those of the models: a level has
+    mean s / (ridge + n) and squared width 1 / (ridge + n) of each, by its own n pulls and sum s of rewards.
+    """
+
+    def __init__(self, problem: Problem, horizon: int, model: Callable[[], LinearModel], extra: int = 0) -> None:
+        self.problem, self._model, self.extra = problem, model, extra
         self.count = max(1, math.ceil(math.log(horizon)))
         self.finest = 1 / math.sqrt(horizon)
         self.sizes = np.zeros((len(problem), self.count), dtype=np.int64)
         self.exploits = np.zeros(len(problem), dtype=np.int64)
-        self._posteriors: list[Any] = [None] * self.count
+        self.unpulled = model()  # what levels without a pull predict
+        self.ridge = float(self.unpulled.ridge[0])
+        self._models: list[LinearModel | None] = [None] * self.count
+        self._extra_sums = np.zeros((self.count, 2, len(problem), extra))
 
-    @abstractmethod
-    def new_regression(self) -> Any:
-        """A regression before any pull."""
-
-    @abstractmethod
-    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
-        """Mean and squared width of every arm at a level (counted from 0)."""
-
-    def posterior(self, level: int) -> Any:
-        """Regression of a level (counted from 0), made when first asked for."""
-        if self._posteriors[level] is None:
-            self._posteriors[level] = self.new_regression()
-        return self._posteriors[level]
+    def model(self, level: int) -> LinearModel:
+        """Model of a level (counted from 0), made when first asked for."""
+        model = self._models[level]
+        if model is None:
+            self._models[level] = model = self._model()
+        return model
 
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Make the regressions that a saved state has."""
-        for level in saved_keys(saved["_posteriors"]):
-            self.posterior(level)
+        """Make the models that a saved state has."""
+        for level in saved_keys(saved["_models"]):
+            self.model(level)
 
-    def choose(self, radius: Array, draws: Array | None, rows: Rows) -> tuple[Array, Memo]:
-        """Arm of each replication in `rows`, and the level that chose it (-1: exploit, nothing to learn)."""
+    def predict(self, level: int, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm at a level (counted from 0)."""
+        mean, width2 = (self._models[level] or self.unpulled).predict(rows)
+        if not self.extra:
+            return mean, width2
+        pulls, sums = (rows.of(like(part, mean)) for part in self._extra_sums[level])
+        xp = self.problem.xp
+        mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
+        return mean, xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
+
+    def choose(self, radius: Array, draws: Array | None, rows: Rows, masked: Rows) -> tuple[Array, Memo]:
+        """Position chosen in each replication of `rows`, and the level that chose it (-1: exploit, nothing to learn).
+
+        `masked` are the rows with a mask over the arms that `predict` covers.
+        """
         xp, reference, count = self.problem.xp, self.problem.reference, len(rows)
         chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
         undecided = np.ones(count, dtype=bool)
-        alive = rows.allowed
+        alive = masked.allowed
         lowest = like(0.0, reference) - math.inf
         for level in range(self.count):
-            mean, width2 = self.statistics(level, rows)
+            mean, width2 = self.predict(level, rows)
             alive = xp.ones_like(mean, dtype=xp.bool) if alive is None else alive
             width = radius * xp.sqrt(width2)
             ucb = xp.where(alive, mean + width, lowest)
@@ -183,78 +186,32 @@ class AccuracyLevels(ABC):
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
         return like(chosen, reference), {"level": like(chosen_by, reference)}
 
-    def absorb(self, pulled: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Give the rewards of what was pulled to the levels that chose it; those of pure exploitation to none."""
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        """Give the rewards of arms to the levels that chose them; those of pure exploitation to none.
+
+        Arms from `Problem.arms` on are the extra ones.
+        """
         for level, members, at in rows.split(as_numpy(memo["level"])):
             if level < 0:
                 self.exploits[members.ids] += 1
-            else:
-                self.sizes[members.ids, level] += 1
-                self.learn(level, pulled[at], rewards[at], members)
+                continue
+            self.sizes[members.ids, level] += 1
+            part = {key: values[at] for key, values in memo.items()}
+            self._learn(level, arms[at], rewards[at], members, part)
 
-    def learn(self, level: int, pulled: Array, rewards: Array, rows: Rows) -> None:
-        """Let one level learn."""
-        self.posterior(level).absorb(pulled, rewards, rows)
+    def _learn(self, level: int, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if not self.extra:
+            self.model(level).absorb(arms, rewards, rows, memo)
+            return
+        pulled, values, real = as_numpy(arms), as_numpy(rewards), self.problem.arms
+        for i in np.flatnonzero(pulled >= real):
+            self._extra_sums[level, :, rows.ids[i], pulled[i] - real] += (1.0, values[i])
+        if (pulled < real).any():
+            at = like(np.flatnonzero(pulled < real), arms)
+            self.model(level).absorb(arms[at], rewards[at], rows.pick(at), {})
 
     def arms_added(self) -> None:
         """Let each level compute mean and width of arms that were added."""
-        for state in self._posteriors:
-            if state is not None:
-                state.refactor(state.everyone)
-
-
-class ArmLevels(AccuracyLevels):
-    """The levels over one action set, whose arms have numbers; `extra` unrelated ones may follow, a dimension each."""
-
-    def __init__(
-        self, problem: Problem, horizon: int, ridge: float, actions: ActionSet, form: Form, extra: int = 0
-    ) -> None:
-        super().__init__(problem, horizon, ridge)
-        self.actions, self.form, self.extra = actions, form, extra
-        self._virtual = np.zeros((self.count, 2, len(problem), extra))
-
-    def new_regression(self) -> Any:
-        return posterior(self.actions, self.ridge, self.form)
-
-    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
-        state = self._posteriors[level]
-        if state is None:
-            width2 = rows.of(self.actions.squared_norms()) / self.ridge
-            mean = width2 * 0.0
-        else:
-            mean, width2 = rows.of(state.mean), rows.of(state.width2)
-        if self.extra:
-            pulls, sums = (rows.of(like(part, mean)) for part in self._virtual[level])
-            xp = self.actions.xp
-            mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
-            width2 = xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
-        return mean, width2
-
-    def learn(self, level: int, pulled: Array, rewards: Array, rows: Rows) -> None:
-        if not self.extra:
-            super().learn(level, pulled, rewards, rows)
-            return
-        arms, values, real = as_numpy(pulled), as_numpy(rewards), self.actions.arms
-        for i in np.flatnonzero(arms >= real):
-            self._virtual[level, :, rows.ids[i], arms[i] - real] += (1.0, values[i])
-        if (arms < real).any():
-            at = like(np.flatnonzero(arms < real), pulled)
-            super().learn(level, pulled[at], rewards[at], rows.pick(at))
-
-
-class ContextLevels(AccuracyLevels):
-    """The levels where features come with each round; an arm pulled is given by its features."""
-
-    def __init__(self, problem: Problem, horizon: int, ridge: float, dim: int) -> None:
-        super().__init__(problem, horizon, ridge)
-        self.dim = dim
-
-    def new_regression(self) -> Any:
-        return context_posterior(self.problem.reference, self.dim, self.ridge)
-
-    def statistics(self, level: int, rows: Rows) -> tuple[Array, Array]:
-        assert rows.features is not None
-        x, state = rows.features[..., : self.dim], self._posteriors[level]
-        if state is None:
-            return x[..., 0] * 0.0, squared_lengths(x) / self.ridge
-        return state.predict(x, rows)  # type: ignore[no-any-return]
+        for model in (self.unpulled, *self._models):
+            if model is not None:
+                model.offer.arms_added()

@@ -109,6 +109,9 @@ class DynamicBalancing(Master):
         """Bases to draw from, given those whose potential is least among the active ones', and which are active."""
         return tied & active
 
+    def learner(self, problem: Problem, streams: Streams) -> BalancingLearner:
+        return BalancingLearner(self, problem, streams)
+
 
 class ClaimsLearner(CountingMasterLearner):
     """Keeps the claims of the bases (`potential`) and which are active; the active base that claims least plays."""
@@ -126,7 +129,7 @@ class ClaimsLearner(CountingMasterLearner):
         return self.describe_counts(active=self.active)
 
 
-class BalancingLearner(ClaimsLearner, of=DynamicBalancing):
+class BalancingLearner(ClaimsLearner):
     """State of `DynamicBalancing`."""
 
     policy: DynamicBalancing
@@ -192,8 +195,11 @@ class BoundBalancing(Master):
     c: WidthScale = 1.0
     reward_scale: RewardScale | None = None
 
+    def learner(self, problem: Problem, streams: Streams) -> BoundBalancingLearner:
+        return BoundBalancingLearner(self, problem, streams)
 
-class BoundBalancingLearner(ClaimsLearner, of=BoundBalancing):
+
+class BoundBalancingLearner(ClaimsLearner):
     """State of `BoundBalancing`."""
 
     policy: BoundBalancing
@@ -248,8 +254,11 @@ class RegretBalancing(Master):
     bound: RegretBound = field(default_factory=SqrtBound)
     reward_scale: RewardScale | None = None
 
+    def learner(self, problem: Problem, streams: Streams) -> RegretBalancingLearner:
+        return RegretBalancingLearner(self, problem, streams)
 
-class RegretBalancingLearner(CountingMasterLearner, of=RegretBalancing):
+
+class RegretBalancingLearner(CountingMasterLearner):
     """State of `RegretBalancing`."""
 
     policy: RegretBalancing
@@ -357,8 +366,11 @@ class D3RB(DataDriven):
     rewards must be known. The largest potential is never above three times the least.
     """
 
+    def learner(self, problem: Problem, streams: Streams) -> D3RBLearner:
+        return D3RBLearner(self, problem, streams)
 
-class D3RBLearner(DataDrivenLearner, of=D3RB):
+
+class D3RBLearner(DataDrivenLearner):
     """State of `D3RB`."""
 
     def updated(self, rows: Rows) -> tuple[Array, Array]:
@@ -388,8 +400,11 @@ class ED2RB(DataDriven):
     above twice the least.
     """
 
+    def learner(self, problem: Problem, streams: Streams) -> ED2RBLearner:
+        return ED2RBLearner(self, problem, streams)
 
-class ED2RBLearner(DataDrivenLearner, of=ED2RB):
+
+class ED2RBLearner(DataDrivenLearner):
     """State of `ED2RB`."""
 
     def updated(self, rows: Rows) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Learner, Memo, Policy, started
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.player import marked, merged, part_of, unmarked
 from adadim.policies.plusplus.iterations import Solver
@@ -155,7 +155,7 @@ class NestedLinUCB(Bases):
         for lane, dim in enumerate(dims):
             actions, arms = problem.actions.truncate(dim, supported=self.policy.only_supported)
             excluded[lane, as_numpy(arms)] = False
-            radii.append(self.policy.width_multiplier(problem, actions.arms))
+            radii.append(self.policy.confidence.width_multiplier(problem, actions.arms))
         self.radii = like(np.asarray(radii), self.reference)
         self.excluded = like(excluded, self.reference) if excluded.any() else None
         if self.policy.ties == "random":
@@ -167,7 +167,7 @@ class NestedLinUCB(Bases):
     def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
         lanes, at = self.lanes, (rows.positions, chosen)
         radius = self.radii[chosen][:, None]
-        scores = self.policy.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
+        scores = self.policy.confidence.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
@@ -209,7 +209,7 @@ class MasterLearner(Learner):
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
         """The learners of all bases, each with its streams."""
-        return [p.learner(problem, s) for p, s in zip(self.policies, children, strict=True)]
+        return [started(p, problem, s) for p, s in zip(self.policies, children, strict=True)]
 
     def sequence(self) -> Hashable:
         return self.bases.sequence()

@@ -88,8 +88,11 @@ class Corral(CorralMaster):
         eta = self.eta or 1 / math.sqrt(problem.horizon)
         return LogBarrier(problem.reference, len(policies), eta, problem.horizon)
 
+    def learner(self, problem: Problem, streams: Streams) -> CorralLearner:
+        return CorralLearner(self, problem, streams)
 
-class CorralLearner(MasterLearner, of=Corral):
+
+class CorralLearner(MasterLearner):
     """State of `Corral`."""
 
     policy: CorralMaster
@@ -264,8 +267,11 @@ class TsallisCorral(CorralMaster):
             self.eta, like(self.penalties(dims, horizon), reference), horizon, start, threshold, reference
         )
 
+    def learner(self, problem: Problem, streams: Streams) -> TsallisCorralLearner:
+        return TsallisCorralLearner(self, problem, streams)
 
-class TsallisCorralLearner(CorralLearner, of=TsallisCorral):
+
+class TsallisCorralLearner(CorralLearner):
     """State of `TsallisCorral`."""
 
     needs_sets = "iid"

@@ -91,8 +91,11 @@ class Guarded(Policy):
         guard = self.guard or default
         return [self.policy or recommended(problem), guard, guard]
 
+    def learner(self, problem: Problem, streams: Streams) -> GuardedLearner:
+        return GuardedLearner(self, problem, streams)
 
-class GuardedLearner(CountingMasterLearner, of=Guarded):
+
+class GuardedLearner(CountingMasterLearner):
     """State of `Guarded`: plays and rewards of the policy and of the guard, and whether the policy was dropped."""
 
     no_allowed = "the guarantee of Guarded compares averages over different rounds, which needs the same arms in each"

@@ -6,7 +6,6 @@ These are Bandit Combiner (Cutkosky, Das and Purohit 2020) and UCB-C (Arora, Mar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -21,10 +20,8 @@ from adadim.core.rows import Rows
 from adadim.core.state import check_positions
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.fixed import FewPulls
-from adadim.models.linear import FixedModel
-from adadim.policies.base import Learner, Policy
-from adadim.policies.linear.linucb import LinUCB, LinUCBLearner
+from adadim.policies.base import Policy
+from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.masters.base import (
     BaseNumbers,
     CountingMasterLearner,
@@ -123,6 +120,9 @@ class BanditCombiner(Master):
         middle = promise_factor(exponents) * coefficients ** (1 / exponents) * horizon * h**power
         return np.asarray(plain + middle + self.constant * log * horizon * h + (1 / h).sum() - 1 / h)
 
+    def learner(self, problem: Problem, streams: Streams) -> BanditCombinerLearner:
+        return BanditCombinerLearner(self, problem, streams)
+
 
 def promise_factor(a: FloatArray) -> FloatArray:
     """k(a) = (1-a)^((1-a)/a) (1+a)^(1/a) / a^((1-a)/a)."""
@@ -130,7 +130,7 @@ def promise_factor(a: FloatArray) -> FloatArray:
     return (1 - a) ** power * (1 + a) ** (1 / a) / a**power
 
 
-class BanditCombinerLearner(CountingMasterLearner, of=BanditCombiner):
+class BanditCombinerLearner(CountingMasterLearner):
     """State of `BanditCombiner`: plays, rewards and deviation of each base, and whether it is still active."""
 
     policy: BanditCombiner
@@ -246,8 +246,11 @@ class UCBCorral(Master):
         regret = xp.sqrt(2.0 * bound) if self.variant == "printed" else self.factor * bound
         return (regret + xp.sqrt(2.0 * plays * xp.log(steps))) / plays
 
+    def learner(self, problem: Problem, streams: Streams) -> UCBCorralLearner:
+        return UCBCorralLearner(self, problem, streams)
 
-class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
+
+class UCBCorralLearner(CountingMasterLearner):
     """State of `UCBCorral`: plays and rewards of every copy (those of one base in a row), and where the round is."""
 
     policy: UCBCorral
@@ -267,22 +270,6 @@ class UCBCorralLearner(CountingMasterLearner, of=UCBCorral):
         # In a form that suits many copies of few pulls each: no K x K matrix for every one of them.
         lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
         return tuple(base for base in lean for _ in range(self.copies))
-
-    def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
-        """The copies; those of a LinUCB share their prior (NumPy)."""
-        if problem.contextual or not is_numpy(problem.reference):
-            return super().base_learners(problem, children)
-        makers = [FewPulls(problem.horizon, self.copies) for _ in self.originals]
-        learners: list[Learner] = []
-        for i, (policy, streams) in enumerate(zip(self.policies, children, strict=True)):
-            base, make = self.originals[i // self.copies], makers[i // self.copies]
-            if type(base) is LinUCB and base.form == "auto" and base.memory is None:
-                dim, supported = base.checked_dim(problem), base.only_supported
-                model = FixedModel(problem, base.ridge, dim=dim, supported=supported, make=make)
-                learners.append(LinUCBLearner(base, problem, streams, model))
-            else:
-                learners.append(policy.learner(problem, streams))
-        return learners
 
     def scores(self, rows: Rows) -> Array:
         """Index of every base (n, M), as it is between two rounds; infinite for one never played."""

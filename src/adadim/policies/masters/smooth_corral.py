@@ -26,7 +26,8 @@ from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
-from adadim.policies.linear.linucb import LinUCBLearner
+from adadim.policies.linear.learner import LinearLearner
+from adadim.policies.linear.rules import Optimism
 from adadim.policies.masters.base import Bases, Master, MasterLearner, loss
 from adadim.policies.masters.corral import LearningRate, LogBarrier
 from adadim.policies.parameters import Beta, LossRange
@@ -92,8 +93,11 @@ class SmoothCorral(Master):
             return Exp3P(reference, bases, rounds, (self.eta or q / bases, q, q / 2))
         return LogBarrier(reference, bases, self.eta or horizon**-self.beta, rounds)
 
+    def learner(self, problem: Problem, streams: Streams) -> SmoothCorralLearner:
+        return SmoothCorralLearner(self, problem, streams)
 
-class SmoothCorralLearner(MasterLearner, of=SmoothCorral):
+
+class SmoothCorralLearner(MasterLearner):
     """State of `SmoothCorral`."""
 
     needs_sets = "iid"
@@ -330,9 +334,9 @@ class StoredPolicies(SmoothedBases):
     def __init__(self, policy: Any, bases: Bases, master: LogBarrier | Exp3P, horizon: int, streams: Streams) -> None:
         super().__init__(policy, bases, master, horizon, streams)
         self.history = self.history[:, :, :1]  # arms of earlier rounds are not needed
-        learners = check_stored(bases.learners)
+        self.stored = learners = check_stored(bases.learners)
         count = len(self.played)
-        self.past = [PastRegression(count, one.model.dim, one.rule.ridge) for one in learners]
+        self.past = [PastRegression(count, one.model.dim, float(one.model.ridge[0])) for one in learners]
 
     def check_kept(self) -> None:
         if (as_numpy(self.counts) > np.stack([one.pulls for one in self.past], axis=1)).any():
@@ -341,13 +345,20 @@ class StoredPolicies(SmoothedBases):
     def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
         for i, (b, n) in enumerate(zip(base.tolist(), nth.tolist(), strict=True)):
-            row = rows.pick(like([i], self.base))
-            arms[i] = self.bases.learners[b].chosen_by(self.past[b].after(int(row.ids[0]), n), row)
+            row, learner = rows.pick(like([i], self.base)), self.stored[b]
+            state = self.past[b].after(int(row.ids[0]), n)
+            offer: Any = learner.model.offer
+            inputs = as_numpy(offer.inputs(offer.offered(row), row))
+            rule: Any = learner.rule
+            scores = rule.past_scores(*state.predict(inputs, Rows.all(state.theta)), state.logdet, state.pulls)
+            arms[i] = int(learner.largest(like(scores, self.base), row, rule.ties)[0])
         return like(arms, self.base)
 
     def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
         for i, (r, b) in enumerate(zip(rows.ids.tolist(), base.tolist(), strict=True)):
-            self.past[b].add(r, as_numpy(unmarked(memo, b)["features"][i]), float(rewards[i]))
+            offer: Any = self.stored[b].model.offer
+            x = offer.inputs(unmarked(memo, b)["features"][i : i + 1], rows.pick(like([i], self.base)))
+            self.past[b].add(r, as_numpy(x)[0], float(rewards[i]))
 
     def make_room(self) -> None:
         return
@@ -356,12 +367,17 @@ class StoredPolicies(SmoothedBases):
         """None: a replay reads the past on the host."""
 
 
-def check_stored(learners: Sequence[Any]) -> list[LinUCBLearner]:
-    """The base learners, if their past choices can be replayed: each a LinUCB whose radius rewards do not change."""
-    stored = [one for one in learners if type(one) is LinUCBLearner and one.clock is None and one.rule.memory is None]
+def check_stored(learners: Sequence[Any]) -> list[LinearLearner]:
+    """The base learners, if their past choices can be replayed: optimism over a prior that is told."""
+    stored = [one for one in learners if isinstance(one, LinearLearner) and _can_be_replayed(one)]
     if len(stored) != len(learners):
         raise InvalidValueError(
             "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "
             "Greedy and TaperedLinUCB have that forget nothing; use these, or Corral, which replays nothing"
         )
     return stored
+
+
+def _can_be_replayed(learner: LinearLearner) -> bool:
+    told = not learner.model.prior.learns and learner.model.memory is None
+    return told and type(learner.rule) is Optimism and learner.rule.clock is None

@@ -18,13 +18,14 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
-from adadim.models import posterior
 from adadim.models.fixed import check_precision
+from adadim.models.linear import LinearModel
+from adadim.models.priors import RidgePrior
 from adadim.policies.arms import UCB, UCBStatistics
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import fixed_radius, optimism
-from adadim.policies.linear.linucb import linucb_of
-from adadim.policies.linear.suplinucb import ArmLevels
+from adadim.policies.linear.linucb import LinUCB
+from adadim.policies.linear.suplinucb import AccuracyLevels
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
@@ -117,8 +118,11 @@ class LinUCBPlusPlus(Policy):
         """Radius for arms with this noise, in an iteration of `horizon` rounds out of `total`."""
         return self.scale * fixed_radius(self.radius, noise, horizon, arms, self.ridge, self.theta_norm, total)
 
+    def learner(self, problem: Problem, streams: Streams) -> LinUCBPlusPlusLearner:
+        return LinUCBPlusPlusLearner(self, problem, streams)
 
-class LinUCBPlusPlusLearner(IteratedLearner, of=LinUCBPlusPlus):
+
+class LinUCBPlusPlusLearner(IteratedLearner):
     """State of `LinUCBPlusPlus`."""
 
     policy: LinUCBPlusPlus
@@ -177,6 +181,7 @@ class _ModifiedProblem(Solver):
         self.virtual = iteration.index - 1
         actions, self.real = problem.actions.truncate(iteration.dim, supported=learner.expressive)
         self.actions = actions.rescaled() if policy.rescales else actions
+        self.truncated = problem.with_actions(self.actions, problem.replications, problem.reward_range)
         self.all_arms = actions.arms == problem.arms
         if not self.all_arms:
             choices = np.concatenate([as_numpy(self.real), problem.arms + np.arange(self.virtual)])
@@ -186,6 +191,10 @@ class _ModifiedProblem(Solver):
         self.size = (iteration.length, actions.arms + self.virtual, problem.horizon)
         self.radius = policy.width_multiplier(problem.noise, *self.size)
         self.virtual_noise = learner.virtual_noise(self.virtual)
+
+    def model(self) -> LinearModel:
+        """A model of the truncated real arms, before any pull."""
+        return LinearModel(self.truncated, RidgePrior(self.policy.ridge), form=self.policy.form)
 
     def virtual_radius(self, rows: Rows) -> Array:
         """Radius of every mixture-arm."""
@@ -214,7 +223,7 @@ class _LinUCBSolver(_ModifiedProblem):
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
-        self.posterior = posterior(self.actions, self.policy.ridge, self.policy.form)
+        self.reals = self.model()
         self.known: Array | None = None  # scores of the real arms, until one of them is pulled (NumPy)
         self.pulls, self.sums = self.virtual_noise * 0.0, self.virtual_noise * 0.0
         if self.policy.reuse:  # views: later iterations keep what is learned here
@@ -227,21 +236,21 @@ class _LinUCBSolver(_ModifiedProblem):
 
     def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
-        self.posterior.rebuild(counts[:, self.real], sums[:, self.real], rows)
+        self.reals.regression.rebuild(counts[:, self.real], sums[:, self.real], rows)
         self.known = None
 
     def arms_added(self) -> None:
         """Compute mean and width of arms that were added."""
-        self.posterior.refactor(self.posterior.everyone)
+        self.reals.offer.arms_added()
         self.known = None
 
     def scores(self, rows: Rows) -> Array:
         """Optimistic score of every real arm and mixture-arm."""
-        state, bonus, ridge = self.posterior, self.policy.bonus, self.policy.ridge
+        bonus, ridge = self.policy.bonus, self.policy.ridge
         if rows.everyone and self.known is not None:
             real = self.known
         else:
-            real = optimism(rows.of(state.mean), rows.of(state.width2), self.radius, bonus)
+            real = optimism(*self.reals.predict(rows), self.radius, bonus)
             self.known = real if rows.everyone and is_numpy(real) else None
         if not self.virtual:
             return real
@@ -268,7 +277,7 @@ class _LinUCBSolver(_ModifiedProblem):
                 members.add(self.sums, positions, earned)
             else:
                 self.known = None
-                self.posterior.absorb(positions, earned, members)
+                self.reals.absorb(positions, earned, members, {})
 
 
 class _SupLinUCBSolver(_ModifiedProblem):
@@ -276,10 +285,7 @@ class _SupLinUCBSolver(_ModifiedProblem):
 
     def __init__(self, learner: LinUCBPlusPlusLearner, iteration: Iteration) -> None:
         super().__init__(learner, iteration)
-        policy = self.policy
-        self.levels = ArmLevels(
-            learner.problem, iteration.length, policy.ridge, self.actions, policy.form, self.virtual
-        )
+        self.levels = AccuracyLevels(self.truncated, iteration.length, self.model, self.virtual)
 
     def radii(self, rows: Rows) -> Any:
         """Radius of every real arm, then of every mixture-arm."""
@@ -292,7 +298,7 @@ class _SupLinUCBSolver(_ModifiedProblem):
 
     def choose(self, rows: Rows) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
-        chosen, memo = self.levels.choose(self.radii(rows), draws, self.offered(rows))
+        chosen, memo = self.levels.choose(self.radii(rows), draws, rows, self.offered(rows))
         return self.to_choice(chosen), memo
 
     def arms_added(self) -> None:
@@ -347,8 +353,11 @@ class LinUCBPlusPlusCorral(Policy):
     expressive: bool | None = None
     ties: Ties = "random"
 
+    def learner(self, problem: Problem, streams: Streams) -> LinUCBPlusPlusCorralLearner:
+        return LinUCBPlusPlusCorralLearner(self, problem, streams)
 
-class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
+
+class LinUCBPlusPlusCorralLearner(IteratedLearner):
     """State of `LinUCBPlusPlusCorral`."""
 
     policy: LinUCBPlusPlusCorral
@@ -362,7 +371,9 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner, of=LinUCBPlusPlusCorral):
         policy, problem, earlier = self.policy, self.problem, iteration.index - 1
         streams = self.streams.child(iteration.index)
         inner = problem.with_horizon(iteration.length)
-        linucb = linucb_of(policy, dim=iteration.dim, only_supported=self.expressive).learner(inner, self.streams)
+        shared = {name: getattr(policy, name) for name in ("ridge", "bonus", "radius", "scale", "ties")}
+        base = LinUCB(dim=iteration.dim, only_supported=self.expressive, **shared)
+        linucb = base.learner(inner, self.streams)
         if not earlier:
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))

@@ -76,8 +76,11 @@ class MOSSPlusPlus(IteratedMOSS):
     8
     """
 
+    def learner(self, problem: Problem, streams: Streams) -> IteratedMOSSLearner:
+        return IteratedMOSSLearner(self, problem, streams)
 
-class IteratedMOSSLearner(IteratedLearner, of=MOSSPlusPlus):
+
+class IteratedMOSSLearner(IteratedLearner):
     """State of `MOSSPlusPlus`."""
 
     policy: IteratedMOSS
@@ -172,8 +175,11 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     8
     """
 
+    def learner(self, problem: Problem, streams: Streams) -> EmpMOSSPlusPlusLearner:
+        return EmpMOSSPlusPlusLearner(self, problem, streams)
 
-class EmpMOSSPlusPlusLearner(IteratedMOSSLearner, of=EmpMOSSPlusPlus):
+
+class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
     """State of `EmpMOSSPlusPlus`: besides that of MOSS++, what is known of every arm and mixture-arm."""
 
     def __init__(self, policy: EmpMOSSPlusPlus, problem: Problem, streams: Streams) -> None:
@@ -252,8 +258,11 @@ class MeDZO(IteratedMOSS):
     4
     """
 
+    def learner(self, problem: Problem, streams: Streams) -> MeDZOLearner:
+        return MeDZOLearner(self, problem, streams)
 
-class MeDZOLearner(IteratedMOSSLearner, of=MeDZO):
+
+class MeDZOLearner(IteratedMOSSLearner):
     """State of `MeDZO`."""
 
     in_play = "cells"
@@ -350,6 +359,9 @@ class ParallelMOSS(Policy):
         sizes = [min(size, problem.arms) for size in parallel_sizes(problem.horizon)]
         return [MOSS(sample=size, scale=self.scale, ties=self.ties) for size in sizes]
 
+    def learner(self, problem: Problem, streams: Streams) -> ParallelMOSSLearner:
+        return ParallelMOSSLearner(self, problem, streams)
+
 
 def parallel_sizes(horizon: int) -> list[int]:
     """Arms of each copy: min(ceil(T^(j/q) ln(sqrt(T))), T) for j = 1..q, q = ceil(ln T)."""
@@ -357,7 +369,7 @@ def parallel_sizes(horizon: int) -> list[int]:
     return [max(1, min(math.ceil(horizon ** (j / q) * math.log(math.sqrt(horizon))), horizon)) for j in range(1, q + 1)]
 
 
-class ParallelMOSSLearner(CountingMasterLearner, of=ParallelMOSS):
+class ParallelMOSSLearner(CountingMasterLearner):
     """State of `ParallelMOSS`: plays and rewards of the copies, and which one plays how much longer."""
 
     policy: ParallelMOSS

@@ -1,30 +1,64 @@
-"""What a ridge regression has to know of its data: X^T X, X^T r, sum r^2 and how many there were.
+"""Sums over the data: all that a regression and its prior have to know of them.
 
-These are sums, so the order of the data does not matter, and rewards may be added late, replaced and forgotten.
+Sums do not depend on the order of the data, and rewards may be added late, replaced and faded. There are two shapes:
+by arm (`ArmSums`), where arms stay, and by feature (`Moments`), where they come with the round.
 
-Pulls that were decided and whose rewards are not known yet count in widths, not in means: the width of an arm depends
-on which arms were pulled, not on what they earned (Desautels, Krause and Burdick 2014, "Parallelizing
-exploration-exploitation tradeoffs"). A regression therefore has a second one beside it as soon as a pull is open: over
-all pulls that were asked for, with no rewards. Means, noise and ridge are those of the first, widths those of the
-second. Answered at once, a pull is never open and there is no second one.
+Pulls that were decided and whose rewards are not known yet are pending: they count in widths, not in means, since the
+width of an arm depends on which arms were pulled, not on what they earned (Desautels, Krause and Burdick 2014,
+"Parallelizing exploration-exploitation tradeoffs").
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, device_of, namespace
-from adadim.core.rows import Rows
+from adadim.core.arrays import FloatArray
 from adadim.errors import InvalidValueError
 
 FORGOTTEN = 1e-9  # sum of weights, in pulls, below which all data count as forgotten
+
+
+class QuadraticForm(NamedTuple):
+    """X^T X and X^T r of columns as a prior has them; or X X^T and r, with `whole` = r^T r, where these are smaller."""
+
+    gram: FloatArray
+    b: FloatArray
+    whole: float | None = None
+
+
+@dataclass(frozen=True)
+class ArmSums:
+    """Sums by arm: features (p, d) of the arms pulled, pulls and sums of rewards of each; and sum r^2 of all pulls."""
+
+    features: FloatArray
+    counts: FloatArray
+    sums: FloatArray
+    squares: float
+
+    @property
+    def n(self) -> float:
+        """Number of pulls."""
+        return float(self.counts.sum())
+
+    @property
+    def total(self) -> float:
+        """Sum of the rewards."""
+        return float(self.sums.sum())
+
+    def form(self, weights: FloatArray, centred: bool, mean: float, column: float | None = None) -> QuadraticForm:
+        """As `Moments.form`, of the smaller side: X X^T and X^T X share their spectrum."""
+        root, x = np.sqrt(self.counts), self.features
+        if centred:
+            x = x - self.counts @ x / self.n
+        x, means = x * weights * root[:, None], self.sums / root - root * mean
+        if len(x) <= x.shape[1]:
+            return QuadraticForm(x @ x.T, means, float(means @ means))
+        return QuadraticForm(x.T @ x, x.T @ means)
 
 
 @dataclass
@@ -65,6 +99,26 @@ class Moments:
         """Moments of data whose largest values were not recorded."""
         return cls(second, moment, squares, weight, 0.0, np.zeros(len(moment)), first=first, total=total)
 
+    @property
+    def n(self) -> float:
+        """Sum of the weights: the number of pulls, if nothing is forgotten."""
+        return self.weight
+
+    def form(self, weights: FloatArray, centred: bool, mean: float, column: float | None = None) -> QuadraticForm:
+        """X^T X and X^T r of features times `weights`, rewards less their `mean`; features less theirs if `centred`.
+
+        With `column`, a constant of this size stands before the features, which then stay as they are.
+        """
+        if column is not None:
+            extended, wide = self.with_constant(), np.concatenate([[column], weights])
+            moment = extended.moment - mean * extended.second[0]
+            return QuadraticForm(extended.second * (wide[:, None] * wide), moment * wide)
+        second, moment = self.second, self.moment
+        if centred:
+            second = second - self.first[:, None] * (self.first / self.weight)
+            moment = moment - mean * self.first
+        return QuadraticForm(second * (weights[:, None] * weights), moment * weights)
+
     def copy(self) -> Moments:
         """A copy that shares no array with this one."""
         return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
@@ -73,6 +127,18 @@ class Moments:
         """The sums with rewards divided by a number."""
         squares = self.squares / size / size
         return replace(self, moment=self.moment / size, squares=squares, total=self.total / size)
+
+    def less(self, amount: float, nothing: bool = False) -> Moments:
+        """The same sums of rewards less an amount; with `nothing`, these differences are rounding, and count as 0."""
+        if nothing:
+            return replace(self, moment=np.zeros_like(self.moment), total=0.0, squares=0.0)
+        squares = self.squares - amount * (2.0 * self.total - amount * self.weight)
+        return replace(
+            self,
+            moment=self.moment - amount * self.first,
+            total=self.total - amount * self.weight,
+            squares=max(squares, 0.0),
+        )
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, with rewards of zero."""
@@ -138,39 +204,3 @@ def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> Fl
     matrix[0, 0], matrix[1:, 1:] = weight, second
     matrix[0, 1:] = matrix[1:, 0] = 0.0 if first is None else first
     return matrix
-
-
-class CountsOpenPulls(ABC):
-    """A regression beside which a second one, `asked`, counts all pulls decided, while some of them are open."""
-
-    asked: Any = None
-
-    @abstractmethod
-    def answer(self, pulled: Array, rewards: Array, rows: Rows) -> None:
-        """Learn the rewards of pulls that `expect` has counted, one in each replication of `rows`."""
-
-    @abstractmethod
-    def without_rewards(self) -> Any:
-        """A regression with the same pulls, whose rewards are all zero."""
-
-    def absorb(self, pulled: Array, rewards: Array, rows: Rows) -> None:
-        """Learn from one pull in each replication of `rows` that `expect` has not counted."""
-        self.answer(pulled, rewards, rows)
-        if self.asked is not None:
-            self.asked.answer(pulled, rewards * 0.0, rows)
-
-    def expect(self, pulled: Array, rows: Rows) -> None:
-        """Count one pull in each replication of `rows` whose reward is not known yet."""
-        if self.asked is None:
-            self.asked = self.without_rewards()
-        xp = namespace(pulled)
-        self.asked.answer(pulled, xp.zeros(len(pulled), dtype=xp.float64, device=device_of(pulled)), rows)
-
-    def drop_expected(self) -> None:
-        """Count only the pulls that are answered."""
-        self.asked = None
-
-    def prepare_restore(self, saved: Mapping[str, Any]) -> None:
-        """Make the second regression if a saved state has one."""
-        if saved.get("asked") is not None:
-            self.asked = self.without_rewards()

@@ -1,0 +1,306 @@
+"""What is believed before the data, given the sums over them: priors as functions from statistics to a belief.
+
+A prior says how large the coefficient of each column is, theta_j ~ N(0, sigma^2 scale_j^2 / ridge): `RidgePrior` is
+told, `EvidencePrior` chooses by the evidence of the data, with which it estimates the noise too. Neither knows a
+learner: both can be called with sums over any data.
+
+The evidence of a prior on the data of n pulls, with sigma^2 integrated out under 1/sigma^2, is up to a constant
+
+    det(V / ridge)^(-1/2) S^(-n/2),   S = sum r^2 - b^T V^-1 b,
+
+for columns multiplied by their scale, V = ridge I + sum x x^T and b = sum r x. A constant in the rewards with a flat
+prior is integrated out by features and rewards less their means over the pulls, and n - 1 in the place of n.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from scipy.linalg.lapack import dpttrf, dsytrd
+
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import not_negative, positive
+from adadim.models.statistics import ArmSums, Moments, QuadraticForm
+
+RELATIVE_RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
+"""Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest row has norm 1."""
+
+EXPONENTS = (0.0, 0.9, 1.75)  # of the recommended policy
+RAW_FACTOR = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing of its weight
+ROUNDING = 4 * float(np.finfo(float).eps)  # share of a sum of squares below which a difference of such is nothing
+MIN_RESIDUAL_SHARE = 1e-12  # of the rewards' sum of squares; a residual below is rounding
+CONSTANT_WIDTH = 1.5  # prior width of the constant, in units of the effect of the longest row, at least the noise
+ALIKE_LOGS = 1e-6  # log evidences that differ by less count as equal, as those of all exponents are after two rewards
+REPORTED_FACTOR = 10.0  # Bayes factor from which data that contradict the order of the features are reported
+TRIDIAGONAL_FROM = 12  # rows from which a tridiagonal matrix is found sooner than eigenvectors (measured)
+
+
+def taper_weights(taper: float, dim: int) -> FloatArray:
+    """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on columns so multiplied."""
+    return np.arange(1.0, dim + 1) ** (-taper / 2)
+
+
+def prior_precisions(ridge: float, taper: float, dim: int) -> FloatArray:
+    """lambda_j = ridge j^taper for j = 1, ..., dim."""
+    positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+    return ridge * np.arange(1.0, dim + 1) ** not_negative(taper, "taper")
+
+
+_shared_weights = lru_cache(maxsize=64)(taper_weights)  # the cached array, not to be written to
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of one regression: column j has the prior variance ``noise^2 scale[j]^2 / ridge``.
+
+    Attributes
+    ----------
+    ridge : float
+        Ridge of the regression on columns that are multiplied by their scale.
+    scale : array (d,) or (1 + d,), optional
+        What each column is multiplied by, the constant first if there is one; None for 1.
+    offset : float
+        What rewards are learned less.
+    noise : float
+        Estimated standard deviation of the noise, one standard error above; NaN if nothing is known of it.
+    exponent : float
+        How fast importance fades with the index.
+    evidence : array (exponents, ridges)
+        Log evidence of every prior that was compared, up to a constant; empty if none was.
+    size : int, optional
+        Number of leading columns in use, where later ones are as good as ruled out; None for all.
+    """
+
+    ridge: float
+    scale: FloatArray | None = None
+    offset: float = 0.0
+    noise: float = math.nan
+    exponent: float = 0.0
+    evidence: FloatArray = field(default_factory=lambda: np.zeros((1, 0)))
+    size: int | None = None
+
+    @property
+    def by_exponent(self) -> FloatArray:
+        """Log evidence of each exponent, summed over the ridges."""
+        return np.asarray(np.logaddexp.reduce(self.evidence, axis=1))
+
+    def contradiction(self, exponents: Sequence[float]) -> str | None:
+        """A sentence on the order of the features if some exponent is far likelier than the last one."""
+        logs = self.by_exponent
+        gain = logs.max() - logs[-1]
+        if gain < math.log(REPORTED_FACTOR):
+            return None
+        times = f"{math.exp(gain):.0f}" if gain < math.log(1e6) else "more than a million"
+        says = "little" if self.exponent else "nothing"
+        likely, usual = self.exponent, exponents[-1]
+        return f"the order of your features says {says}: exponent {likely:g} is {times} times as likely as {usual:g}"
+
+
+class Prior(ABC):
+    """What is believed before the data, given sums over them."""
+
+    learns = False
+    """Whether the belief depends on the data, so that it has to be found again as they grow."""
+
+    constant = False
+    """Whether a constant in the rewards stands before the columns."""
+
+    @abstractmethod
+    def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
+        """The belief about parameters of which `data` are the sums, one entry for each that shares the prior.
+
+        `longest` is the squared length of the longest row in these units, by which the columns are divided; `pending`
+        is how many decisions wait for their rewards.
+        """
+
+
+@dataclass(frozen=True)
+class RidgePrior(Prior):
+    """The ridge lambda j^taper, as told.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> belief = RidgePrior(0.1, taper=2.0)([Moments.zeros(3)], 1.0, np.ones(3), 0)
+    >>> belief.ridge, belief.scale
+    (0.1, array([1.        , 0.5       , 0.33333333]))
+    """
+
+    ridge: float
+    taper: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+
+    def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
+        return Belief(self.ridge, self.scale(len(units)), exponent=self.taper)
+
+    def scale(self, dim: int) -> FloatArray | None:
+        """What each of `dim` columns is multiplied by; None for 1."""
+        return taper_weights(self.taper, dim) if self.taper else None
+
+
+@dataclass(frozen=True)
+class EvidencePrior(Prior):
+    """The ridge lambda j^s with lambda, and s if there are several exponents, chosen by the evidence of the data.
+
+    Of the exponents within a Bayes factor `doubt` of the likeliest the smallest is taken, for which late columns matter
+    most, and of the ridges within `factor` the smallest; if all exponents are alike, the largest. A prior in doubt is
+    kept so that its arms are explored further. Decisions that wait for their reward explore already: both factors count
+    by the share of the decisions that have their reward.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.standard_normal((200, 5))
+    >>> data = Moments.zeros(5)
+    >>> data.add(x, 7.0 + x[:, 0] + 0.1 * rng.standard_normal(200))
+    >>> belief = EvidencePrior((0.0, 1.75), factor=20.0, constant=True)([data], 5.0, np.ones(5), 0)
+    >>> round(belief.noise, 2), round(belief.offset, 1), belief.exponent
+    (0.1, 6.9, 1.75)
+    """
+
+    exponents: tuple[float, ...]
+    factor: float
+    doubt: float = 1.0
+    constant: bool = False
+    learns = True
+
+    def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
+        n = sum(one.n for one in data)
+        mean = sum(one.total for one in data) / n if self.constant and n else 0.0
+        whole = sum(one.squares for one in data)
+        squares, degrees = whole - n * mean * mean, n - 1 if self.constant else n
+        if not (degrees > 0 and squares > ROUNDING * whole):
+            return self.undecided(longest, units, mean)
+        dim, column = len(units), None
+        if self.constant and len(data) > 1:  # the constants of the parameters differ, and stay: see `column_width`
+            column = CONSTANT_WIDTH * math.sqrt(longest)
+        shapes = [
+            [one.form(_shared_weights(s, dim) / units, self.constant, mean, column) for one in data]
+            for s in self.exponents
+        ]
+        logs, variances = log_evidences(shapes, squares, degrees, RELATIVE_RIDGES * longest)
+        at, chosen = self.choice(logs, degrees / (degrees + pending))
+        noise = math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
+        return self._belief(self.exponents[at], float(RELATIVE_RIDGES[chosen]), longest, units, mean, noise, logs)
+
+    def undecided(self, longest: float, units: FloatArray, offset: float = 0.0) -> Belief:
+        """The belief while no reward says anything."""
+        return self._belief(self.exponents[-1], float(RELATIVE_RIDGES[0]), longest, units, offset)
+
+    def choice(self, logs: FloatArray, answered: float) -> tuple[int, int]:
+        """Which exponent and which ridge to use, by the log evidence (exponents, ridges) of each.
+
+        `answered` is the share of the decisions that have their reward.
+        """
+        shapes = np.logaddexp.reduce(logs, axis=1)
+        most = shapes.max()
+        at = int(np.flatnonzero(shapes >= most - ALIKE_LOGS)[-1])
+        if shapes.min() < most - ALIKE_LOGS:
+            at = min(at, int(np.argmax(shapes >= most - math.log(self.doubt) * answered)))
+        return at, int(np.argmax(logs[at] >= logs[at].max() - math.log(self.factor) * answered))
+
+    def _belief(
+        self,
+        exponent: float,
+        relative: float,
+        longest: float,
+        units: FloatArray,
+        offset: float,
+        noise: float = math.nan,
+        evidence: FloatArray | None = None,
+    ) -> Belief:
+        scale = _shared_weights(exponent, len(units)) / units
+        if self.constant:  # so wide that it is as good as flat, whatever the rewards less their mean
+            column = CONSTANT_WIDTH * math.sqrt(longest) * max(1.0, math.sqrt(relative))
+            scale = np.concatenate([[column], scale])
+        table = np.zeros((len(self.exponents), len(RELATIVE_RIDGES))) if evidence is None else evidence
+        return Belief(relative * longest, scale, offset, noise, exponent, table)
+
+
+def like_units(extent: FloatArray) -> FloatArray:
+    """What to divide columns of these largest values by: the values if the columns are in raw units, or else 1."""
+    if 0 < extent.max() <= RAW_FACTOR * extent.min():  # the usual case, and quick
+        return np.ones_like(extent)
+    above_zero = np.where(extent > 0, extent, np.inf)
+    if not np.any(extent > RAW_FACTOR * np.minimum.accumulate(above_zero)):
+        return np.ones_like(extent)
+    return np.where(extent > 0, extent, 1.0)
+
+
+def log_evidence(logdets: FloatArray, residuals: FloatArray, n: float, squares: float) -> FloatArray:
+    """Log evidence of regressions up to a constant, -logdet / 2 - n/2 ln S, with 1/sigma^2 as prior of the noise.
+
+    A residual below rounding of the rewards' sum of squares counts as that; rewards that are all zero say nothing.
+    """
+    if squares <= 0.0:
+        return np.zeros_like(logdets)
+    return -0.5 * (logdets + n * np.log(np.maximum(residuals, MIN_RESIDUAL_SHARE * squares)))
+
+
+def log_evidences(
+    priors: Sequence[Sequence[QuadraticForm]], squares: float, n: float, ridges: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log evidence and noise variance S/n, (priors, ridges), from the sums of each prior's parameters."""
+    parts = [part for prior in priors for part in prior]
+    forms = _tridiagonal_forms(parts, ridges) if len(parts[0].b) >= TRIDIAGONAL_FROM else None
+    logdets, values = _spectral_forms(parts, ridges) if forms is None else forms
+    whole = np.array([math.nan if part.whole is None else part.whole for part in parts])[:, None]
+    explained = np.where(np.isnan(whole), values, whole - ridges * values)  # X X^T (X X^T + c)^-1 = 1 - c (...)^-1
+    logdets, explained = (each.reshape(len(priors), -1, len(ridges)).sum(axis=1) for each in (logdets, explained))
+    residuals = np.maximum(squares - explained, MIN_RESIDUAL_SHARE * squares)
+    return log_evidence(logdets, residuals, n, squares), residuals / n
+
+
+def _tridiagonal_forms(parts: Sequence[QuadraticForm], ridges: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """ln det(G / ridge + 1) and b^T (G + ridge)^-1 b, (parts, ridges); None where rounding is larger than a ridge.
+
+    G is made tridiagonal by reflections, the first of which turns b into its length: that of the matrix bordered by b
+    does both. With L D L^T = T + ridge from the last row to the first, the form is b^T b over the last of D.
+    """
+    count, size = len(parts), len(parts[0].b)
+    # All parts and ridges in one matrix: blocks on its diagonal, with a zero beside the end of each.
+    blocks, between = np.empty((count, len(ridges), size)), np.zeros((count, len(ridges), size))
+    lengths = np.empty((count, 1))
+    for i, part in enumerate(parts):
+        bordered = np.zeros((size + 1, size + 1), order="F")
+        bordered[1:, 0], bordered[1:, 1:] = part.b, part.gram
+        _, diagonal, beside, _, _ = dsytrd(bordered, lower=1, lwork=32 * (size + 1), overwrite_a=1)
+        np.add(diagonal[:0:-1], ridges[:, None], out=blocks[i])
+        between[i, :, :-1], lengths[i] = beside[:0:-1], beside[0]
+    pivots, _, failed = dpttrf(blocks.ravel(), between.ravel()[:-1])
+    if failed:
+        return None
+    pivots = pivots.reshape(blocks.shape)
+    return np.log(pivots).sum(axis=2) - size * np.log(ridges), lengths**2 / pivots[..., -1]
+
+
+def _spectral_forms(parts: Sequence[QuadraticForm], ridges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """As `_tridiagonal_forms`, by eigenvectors."""
+    logdets, values = np.empty((len(parts), len(ridges))), np.empty((len(parts), len(ridges)))
+    for i, part in enumerate(parts):
+        spectrum, basis = np.linalg.eigh(part.gram)
+        spectrum = np.maximum(spectrum, 0.0)
+        logdets[i] = np.log1p(spectrum / ridges[:, None]).sum(axis=1)
+        values[i] = ((basis.T @ part.b) ** 2 / (ridges[:, None] + spectrum)).sum(axis=1)
+    return logdets, values
+
+
+def order_contradiction(data: Moments) -> str | None:
+    """What the data say against the order of the features, if they do; a constant in the rewards does not matter."""
+    if data.n < 3 or math.isnan(data.total) or not data.extent.any():  # without the last the units are unknown
+        return None
+    units = like_units(data.extent)
+    second = np.diag(data.second) - data.first**2 / data.n
+    longest = float((second / units**2).sum()) / data.n  # squared length of a row, on average
+    if longest <= 0:
+        return None
+    prior = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
+    return prior([data], longest, units, 0).contradiction(EXPONENTS)

@@ -1,0 +1,190 @@
+"""The regression that keeps its sums alone, and factorises them for a decision.
+
+For what no rank-one step leads to: old pulls that count less from one decision to the next (the sums fade and the prior
+does not), parameters drawn from the posterior, and the regressions on all prefixes of the columns. With V = ridge I +
+sum x x^T = L L^T and b = sum r x, the leading m x m block of L is the factor of the leading block of V. So with z(a) =
+L^-1 a and w = L^-1 b, for every prefix of m columns at once,
+
+    mean_m(a) = sum_{j<=m} z_j w_j,   width_m^2(a) = sum_{j<=m} z_j^2,   logdet_m = 2 sum_{j<=m} ln L_jj,
+    S_m = sum r^2 - sum_{j<=m} w_j^2   (the regularised sum of squared residuals).
+
+A decision costs d^3 / 3 operations for L and as many for L^-1, a pull d^2.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, zeros
+from adadim.core.checks import check_fits, positive
+from adadim.core.rows import Rows
+from adadim.errors import PrecisionWarning
+from adadim.models.context import MOST_INFLATED
+from adadim.models.regression import Regression
+from adadim.models.statistics import Moments
+
+EPSILON = float(np.finfo(float).eps)
+
+
+class SumsRegression(Regression):
+    """Ridge regressions as sums, on NumPy or torch, one for each entry of `reference` (R, ...).
+
+    `inverse` is L^-1 and `w` L^-1 b as of the last `factorise`; `weight` is the sum of the weights of the pulls, and
+    `epoch` the decision whose pull has weight 1, where they fade (`memory`, the half-life in decisions).
+    """
+
+    def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
+        count, xp = len(reference), namespace(reference)
+        self.dim, self.memory = dim, memory
+        check_fits(16.0 * count * dim**2, dim=dim, replications=count)
+        self.ridge = zeros(reference, count) + positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
+        self.second, self.b = zeros(reference, count, dim, dim), zeros(reference, count, dim)
+        self.squares, self.weight, self.epoch, self.total = (zeros(reference, count) for _ in range(4))
+        self.first = zeros(reference, count, dim)  # sum x, and `total` is sum r
+        self.pulls = zeros(reference, count, integers=True)
+        self.inverse = self.second + xp.eye(dim, dtype=xp.float64, device=device_of(reference)) / math.sqrt(ridge)
+        self.w, self.logdet = zeros(reference, count, dim), zeros(reference, count)
+
+    def without_rewards(self) -> SumsRegression:
+        regression = SumsRegression(self.w, self.dim, 1.0, self.memory)
+        for name in ("ridge", "second", "weight", "epoch", "pulls", "inverse", "logdet"):
+            getattr(regression, name)[...] = getattr(self, name)
+        return regression
+
+    def fade(self, number: Array, rows: Rows) -> None:
+        """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
+        later = namespace(number).maximum(number, rows.of(self.epoch))
+        factor = 2.0 ** ((rows.of(self.epoch) - later) / self.memory)
+        for sums in (self.second, self.b, self.squares, self.weight, self.first, self.total):
+            rows.put(sums, rows.of(sums) * factor.reshape(-1, *[1] * (sums.ndim - 1)))
+        rows.put(self.epoch, later)
+        if self.asked is not None:
+            self.asked.fade(number, rows)
+
+    def answer(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Rows) -> None:
+        """Learn from features (n, d) and the numbers (n,) of the decisions, where old ones fade."""
+        x, number = pulled
+        weighted, weight = x, 1.0
+        if number is not None:
+            self.fade(number, rows)
+            weight = 2.0 ** ((number - rows.of(self.epoch)) / self.memory)
+            weighted = weight[:, None] * x
+        rows.put(self.second, rows.of(self.second) + weighted[:, :, None] * x[:, None, :])
+        rows.put(self.b, rows.of(self.b) + weighted * rewards[:, None])
+        rows.put(self.squares, rows.of(self.squares) + weight * rewards * rewards)
+        rows.put(self.weight, rows.of(self.weight) + weight)
+        rows.put(self.first, rows.of(self.first) + weighted)
+        rows.put(self.total, rows.of(self.total) + weight * rewards)
+        rows.put(self.pulls, rows.of(self.pulls) + 1)
+
+    def expect(self, pulled: tuple[Array, Array | None], rows: Rows) -> None:
+        if self.asked is None:
+            self.asked = self.without_rewards()
+        self.asked.answer(pulled, pulled[0][:, 0] * 0.0, rows)
+
+    def factorise_leading(self, r: int, size: int) -> None:
+        """Make the leading block of L^-1 and of `w` again in one regression (NumPy)."""
+        inverse, _ = inverse_factor(self.second[r : r + 1, :size, :size], self.ridge[r : r + 1])
+        self.inverse[r, :size, :size], self.w[r, :size] = inverse[0], inverse[0] @ self.b[r, :size]
+        if self.asked is not None:
+            self.asked.factorise_leading(r, size)
+
+    def factorise(self, rows: Rows) -> None:
+        """Make L^-1, `w` and `logdet` again, from the sums."""
+        xp, ridge = namespace(self.w), rows.of(self.ridge)
+        inverse, logdet = inverse_factor(rows.of(self.second), ridge)
+        rows.put(self.inverse, inverse)
+        rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
+        rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
+        if self.asked is not None:
+            self.asked.factorise(rows)
+
+    def whiten(self, features: Array, rows: Rows) -> Array:
+        """z(a) of arms (n, K, d), as (n, d, K)."""
+        xp = namespace(features)
+        return xp.matmul(rows.of(self.inverse), xp.matrix_transpose(features))
+
+    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+        """Mean and squared width of every arm offered, (n, K); pending pulls count in the width."""
+        xp, z = namespace(features), self.whiten(features, rows)
+        mean = xp.sum(z * rows.of(self.w)[:, :, None], axis=1)
+        if self.asked is not None:
+            z = self.asked.whiten(features, rows)
+        return mean, xp.sum(z * z, axis=1)
+
+    def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+        """As `predict`, by answered pulls alone."""
+        xp, z = namespace(features), self.whiten(features, rows)
+        return xp.sum(z * rows.of(self.w)[:, :, None], axis=1), xp.sum(z * z, axis=1)
+
+    def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
+        """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
+        x = namespace(contexts).stack([contexts] * count, axis=1).reshape(-1, 1, contexts.shape[-1])
+        regressions = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
+        mean, width2 = self.predict(x, regressions)
+        return mean.reshape(len(rows), -1), width2.reshape(len(rows), -1)
+
+    def sample(self, spread: Array, rows: Rows) -> Array:
+        """theta_hat + spread L^-1 (n, m, d) of spreads; pending pulls count in L alone."""
+        mean, inverse = rows.of(self.w)[:, None, :], rows.of(self.inverse)
+        if self.asked is None:
+            return (mean + spread) @ inverse
+        return mean @ inverse + spread @ rows.of(self.asked.inverse)
+
+    def moments(self, r: int) -> tuple[Array, Array]:
+        """The weighted sums of x x^T and r x of a regression."""
+        return as_numpy(self.second[r]), as_numpy(self.b[r])
+
+    def residual(self, r: int) -> float:
+        """Regularised sum of squared residuals as of the last `factorise`."""
+        return max(float(self.squares[r] - (self.w[r] ** 2).sum()), 0.0)
+
+    def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
+        """Set the sums of a regression to these, of features times `weights`; `refresh` has to follow."""
+        second, moment = sums.truncated(self.dim, weights)
+        self.second[r], self.b[r] = like(second, self.w), like(moment, self.w)
+        self.squares[r], self.weight[r], self.total[r] = sums.squares, sums.weight, sums.total
+        self.first[r] = like(sums.first[: self.dim] * (1.0 if weights is None else weights), self.w)
+        if self.memory is None:
+            self.pulls[r] = round(sums.weight)
+        if sums.asked is not None and self.asked is None:
+            self.asked = self.without_rewards()
+        if self.asked is not None:
+            self.asked.restart(r, sums.without_rewards(), weights)
+
+    def refresh(self, r: int, ridge: float) -> None:
+        """Use this ridge from the next `factorise` on."""
+        self.ridge[r] = ridge
+        if self.asked is not None:
+            self.asked.refresh(r, ridge)
+
+
+def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
+    """L^-1 and ln det V of V = L L^T = ridge I + second, (n, d, d), in units in which the diagonal of V is 1."""
+    xp, dim = namespace(second), second.shape[-1]
+    identity = xp.eye(dim, dtype=xp.float64, device=device_of(second))
+    v = second + ridge[:, None, None] * identity
+    units = xp.sqrt(xp.linalg.diagonal(v))
+    scaled = v / (units[:, :, None] * units[:, None, :])
+    try:
+        factor = xp.linalg.cholesky(scaled)
+    except (np.linalg.LinAlgError, RuntimeError):  # NumPy's error and torch's: the ridge is lost in rounding
+        factor = xp.linalg.cholesky(scaled + 4 * dim * EPSILON * identity)
+    if is_numpy(factor):
+        inverse = np.stack([solve_triangular(one, identity, lower=True) for one in factor])
+        inflated = float(np.square(inverse).sum(axis=1).max())  # V_jj (V^-1)_jj
+        if inflated > MOST_INFLATED:
+            warnings.warn(
+                f"some features are so nearly dependent, next to the ridge, that float64 knows widths only to about "
+                f"{EPSILON * inflated:.0e}; centre or scale them, leave some out or raise the ridge",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+    else:
+        inverse = xp.linalg.solve_triangular(factor, identity.expand(factor.shape), upper=False)
+    logdet = 2.0 * (xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1) + xp.sum(xp.log(units), axis=-1))
+    return inverse / units[:, None, :], logdet

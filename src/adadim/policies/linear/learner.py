@@ -1,0 +1,235 @@
+"""The learner of every policy that is a rule over a linear model, and what such a policy declares."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adadim.core.arrays import Array, as_numpy
+from adadim.core.problem import Problem
+from adadim.core.randomness import Draws, Streams
+from adadim.core.rows import Rows
+from adadim.errors import InvalidValueError
+from adadim.models.linear import LinearModel
+from adadim.models.offers import StayingArms
+from adadim.models.statistics import Moments
+from adadim.policies.arguments import logged_features
+from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.confidence import noise_radius
+from adadim.policies.linear.rules import Optimism, Rule
+from adadim.policies.player import choice_like, pulls_to_numpy
+
+
+@dataclass(frozen=True)
+class LinearPolicy(Policy):
+    """A policy that is a rule over a linear model: it declares both."""
+
+    @abstractmethod
+    def model_for(self, problem: Problem) -> LinearModel:
+        """Its model of what a problem offers."""
+
+    @abstractmethod
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        """Its rule over that model."""
+
+    def learner(self, problem: Problem, streams: Streams) -> LinearLearner:
+        learner = LinearLearner(problem, streams, self.model_for(problem))
+        learner.rule = self.rule_for(problem, learner.model, streams)
+        learner.policy = self
+        return learner
+
+
+class LinearLearner(Learner):
+    """State of a policy that is a rule over a linear model: of the rule's scores the largest is chosen."""
+
+    no_contexts = ""
+    no_disjoint = ""
+    contexts_on_devices = True
+    takes_new_arms = True
+    rule: Rule
+
+    def __init__(self, problem: Problem, streams: Streams, model: LinearModel) -> None:
+        super().__init__(problem, streams)
+        self.model = model
+        self.fixed_operations, self.bytes_per_round = model.fixed_operations, model.regression.streamed
+        self.takes_any_arm = not problem.contextual
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Random numbers in the library of the model."""
+        return self.streams if self.model.on_host else super().draws
+
+    def sequence(self) -> str | None:
+        return type(self.rule).__name__ if self.model.recordable else None
+
+    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+        model = self.model
+        model_rows = rows.to_numpy() if model.converts else rows
+        masked = model_rows if model.offer.all_arms else model.offer.mask(model_rows)
+        chosen = self.largest(self.rule.scores(model_rows), masked, self.rule.ties)
+        if self.rule.clock is not None:
+            self.rule.clock.tick(model_rows)
+        choice = model.choice(chosen, model_rows)
+        return choice_like(*choice, self.problem.reference) if model.converts else choice
+
+    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
+        self.model.absorb(arms, rewards, rows, memo)
+        self.rule.decided(rows)
+
+    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
+        self.model.expect(arms, rows, memo)
+        self.rule.decided(rows)
+
+    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
+        self.model.answer(arms, rewards, rows, memo)
+        self.rule.answered()
+
+    def drop_expected(self) -> None:
+        self.model.drop_expected()
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        if not self.problem.contextual or self.problem.disjoint:
+            super().learn(arms, rewards)
+            return
+        pulls = list(logged_features(self.problem, arms, rewards))
+        if pulls and self.model.prior.learns:
+            offered = np.stack([np.asarray(x, dtype=float) for x, _ in pulls], axis=1)
+            self.model.observe(offered, self.everyone.to_numpy())
+        for x, earned in pulls:
+            self.absorb(x, earned, self.everyone, self.model.logged_memo(x))
+
+    def arms_added(self) -> None:
+        self.model.offer.arms_added()
+
+    def check_arms(self, arms: Array) -> None:
+        self.model.offer.check_arms(arms)
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return self.model.pull_sums()
+
+    def context_sums(self) -> list[Moments] | None:
+        return self.model.moments()
+
+    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
+        return self.model.shifted_sums()
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """What the model has learned in each replication."""
+        return [{"replication": n, **self._described(r)} for r, n in enumerate(self.problem.replications)]
+
+    def _described(self, r: int) -> dict[str, Any]:
+        entries, model = self.model.describe(r), self.model
+        noise = entries.get("noise")
+        if noise is not None and isinstance(model.offer, StayingArms) and model.prior.constant:
+            rounds = max(1, int(model.pulls[r])) if self.problem.endless else self.problem.horizon
+            radius, state = noise_radius(noise, rounds, self.problem.arms), model.regression
+            mean, widths = as_numpy(state.mean[r]), np.sqrt(np.maximum(as_numpy(state.width2[r]), 0.0))
+            possible = mean + radius * widths >= (mean - radius * widths).max()
+            entries["arms_not_ruled_out"] = int(possible.sum())
+        return entries
+
+    # What an agent calls: on one replication, learning from sums over the data
+
+    def restart(self, sums: Moments) -> None:
+        """Replace everything learned by what these sums determine."""
+        self.model.restart(sums)
+        self.rule.answered()
+
+    def expect_features(self, features: Array) -> None:
+        """Count a pull of features (d,) whose reward is not known yet."""
+        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self.model.logged_memo(features[None]))
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        super().resume(decided, streams)
+        self.rule.resume(decided, streams)
+
+    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+        return self.rule.resample_scores(rows, draws)
+
+    def estimates(self, features: Array | None = None) -> tuple[Array, Array]:
+        """Estimated means of arms and their standard deviations, by the noise of the problem or an estimate (NumPy).
+
+        Of fixed arms, all of them, (K,), or (R, K) for R replications; where features come with the rounds, of arms
+        with these `features` (K, d), for a single problem. On fixed arms the order in which pulls were learned does not
+        matter, only which pulls and rewards they were.
+
+        Examples
+        --------
+        >>> import adadim, numpy as np
+        >>> learner = adadim.EvidenceLinUCB().start(adadim.Problem(np.eye(2), horizon=10))
+        >>> learner.learn([0, 1, 0, 1, 0], [0.9, 0.1, 0.7, 0.3, 0.8])
+        >>> means, deviations = learner.estimates()
+        >>> means.round(1)
+        array([0.8, 0.2])
+        """
+        if features is None:
+            return self._estimates_of_all()
+        model, pulls = self.model, int(self.model.pulls[0])
+        mean, width2 = model.predict_answered(features)
+        if self.problem.noise_known:
+            return mean, self.problem.noise * np.sqrt(width2)
+        if not pulls:
+            return mean, np.full(len(width2), math.inf)
+        return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
+
+    def _estimates_of_all(self) -> tuple[Array, Array]:
+        if not isinstance(self.model.offer, StayingArms):
+            raise InvalidValueError(
+                f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
+                "sums of fixed arms"
+            )
+        model = self._settled_model()
+        mean, width2, residuals = model.estimates()
+        if self.problem.noise_known:
+            noise = np.full(len(mean), float(self.problem.noise))
+        else:
+            pulls = as_numpy(model.pulls)
+            noise = np.sqrt(np.divide(residuals, pulls, out=np.full(len(mean), np.inf), where=pulls > 0))
+        deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
+        return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
+
+    def _settled_model(self) -> LinearModel:
+        """The model as its data determine it, whatever their order.
+
+        A prior in use was chosen after 1, 2, 4, ... rewards, by those that were first; this one is chosen by all.
+        """
+        sums = self.model.pull_sums()
+        if not self.model.prior.learns or sums is None:
+            return self.model
+        model: LinearModel = self.policy.model_for(self.problem)
+        model.restart_arms(*sums)
+        return model
+
+    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
+        if not isinstance(self.rule, Optimism):
+            return None
+        predicted = self.model.predict_in_turn(rounds)
+        return None if predicted is None else self._scores_in_turn(predicted, len(rounds), decided)
+
+    def _scores_in_turn(
+        self, predicted: Generator[tuple[Array, Array], int, None], count: int, decided: int
+    ) -> Generator[Array, int, None]:
+        """The rule over what a model predicts in turn."""
+        rule = self.rule
+        assert isinstance(rule, Optimism)
+        t = np.maximum(decided + np.arange(count), self.model.pulls[0])[:, None] + 1.0
+        radii = rule.radius(self.everyone, t) * np.ones((count, 1))  # one for each round, or the same for all
+        mean, width2 = next(predicted)
+        for radius in radii:
+            chosen = yield rule.confidence.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
+            try:
+                mean, width2 = predicted.send(chosen)
+            except StopIteration:
+                return

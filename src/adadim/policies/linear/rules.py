@@ -1,0 +1,243 @@
+"""Rules over a linear model: a score for every arm, of which the largest is chosen.
+
+A rule sees what the model predicts of the arms offered and nothing of what kind of offer it is. `Optimism` adds the
+width to the mean, `EvidenceOptimism` with the noise that the model estimates; `Thompson` and `PrefixThompson` draw.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
+from adadim.core.problem import Problem
+from adadim.core.randomness import Streams
+from adadim.core.recording import on_host
+from adadim.core.rows import Rows
+from adadim.models.linear import LinearModel
+from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism
+from adadim.policies.parameters import Bonus, Radius, Ties
+from adadim.policies.player import Clock
+
+FIRST_PROBES = 8  # decisions
+
+
+class Rule(ABC):
+    """Which arm to choose, given what a model predicts."""
+
+    clock: Clock | None = None  # what counts the rounds, where scores depend on them
+
+    def __init__(self, problem: Problem, model: LinearModel, ties: Ties) -> None:
+        self.problem, self.model, self.ties = problem, model, ties
+        self.everyone = Rows.all(model.reference)
+
+    @abstractmethod
+    def scores(self, rows: Rows) -> Array:
+        """Score of every arm that the model covers, in each replication of `rows`."""
+
+    def decided(self, rows: Rows) -> None:
+        """Count a decision that was answered at once, or is pending."""
+        return
+
+    def answered(self) -> None:
+        """Take note that a pending decision was answered."""
+        return
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        """Continue as if `decided` decisions had been made, with the random numbers of these streams."""
+        if self.clock is not None:
+            self.clock.set(self.everyone, decided)
+
+    def resample_scores(self, rows: Rows, draws: int) -> Array | None:
+        """Scores (draws, K) as `scores` would draw them again in one replication; None where it does not draw them."""
+        return None
+
+
+Pulls = Callable[[], Array]
+"""Gives how many pulls each replication has, (n,)."""
+
+
+def optimistic_score(mean: Array, width2: Array, radius: Any, bonus: Bonus, pulls: Pulls) -> Array:
+    """Mean plus radius times width of every arm."""
+    return optimism(mean, width2, radius, bonus)
+
+
+def regret_score(mean: Array, width2: Array, radius: Any, bonus: Bonus, pulls: Pulls) -> Array:
+    """Minus the empirical regret of every arm."""
+    return -empirical_regrets(mean, width2, radius)[1]
+
+
+def empirical_regrets(mean: Array, width2: Array, radius: Any) -> tuple[Array, Array]:
+    """The optimistic best value b (n,), and (b - mean) / width^2 of every arm (n, K), huge at width 0."""
+    xp = namespace(mean)
+    best = xp.max(mean + radius * xp.sqrt(width2), axis=-1)
+    return best, (best[:, None] - mean) / clamp(width2, 1e-300)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How wide an optimist believes its estimates to be, the parameters of `LinUCB` of these names, and its score."""
+
+    bonus: Bonus = "norm"
+    radius: Radius = "noise"
+    scale: float = 1.0
+    ridge: float = 1.0
+    theta_norm: float = 1.0
+    score: Callable[[Array, Array, Any, Bonus, Pulls], Array] = optimistic_score
+
+    def scores(self, mean: Array, width2: Array, radius: Any, pulls: Pulls) -> Array:
+        """Score of every arm, given its mean and squared width."""
+        return self.score(mean, width2, radius, self.bonus, pulls)
+
+    def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
+        """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""
+        if not isinstance(self.radius, str):
+            return self.scale * self.radius  # a number needs neither noise nor horizon
+        rounds = problem.horizon if t is None else t
+        return self.scale * fixed_radius(self.radius, problem.noise, rounds, arms, self.ridge, self.theta_norm)
+
+    def adaptive_radius(self, problem: Problem, logdet: Array, t: Array | None = None) -> Array:
+        """Radius of the rule "oful", which depends on the data: one for each replication, (n, 1)."""
+        delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
+        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
+
+
+class Optimism(Rule):
+    """Mean plus radius times width, or another score of a `Confidence`."""
+
+    def __init__(self, problem: Problem, model: LinearModel, ties: Ties, confidence: Confidence) -> None:
+        super().__init__(problem, model, ties)
+        self.confidence = confidence
+        if problem.endless and isinstance(confidence.radius, str):
+            problem.noise  # noqa: B018 - an unknown one is refused now, not in the first round
+            self.clock = Clock(model.reference)
+            self._radius = None
+        else:  # computed for every rule: an unknown noise is refused now
+            fixed = confidence.width_multiplier(problem, model.arms)
+            self._radius = None if confidence.radius == "oful" else fixed
+
+    def radius(self, rows: Rows, t: Array | None = None) -> Any:
+        """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
+        if self._radius is not None:
+            return self._radius
+        if t is None and self.clock is not None:
+            t = self.clock.now(rows, self.model.pulls)
+        if self.confidence.radius == "oful":
+            return self.confidence.adaptive_radius(self.problem, rows.of(self.model.logdet), t)
+        return self.confidence.width_multiplier(self.problem, self.model.arms, t)
+
+    def scores(self, rows: Rows) -> Array:
+        mean, width2 = self.model.predict(rows)
+        return self.confidence.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+
+    def past_scores(self, mean: Array, width2: Array, logdet: Array, pulls: Array) -> Array:
+        """Scores by what a regression predicted earlier, on a problem with an end."""
+        radius = self._radius
+        if self.confidence.radius == "oful":
+            radius = self.confidence.adaptive_radius(self.problem, logdet)
+        return self.confidence.scores(mean, width2, radius, lambda: pulls)
+
+
+class EvidenceOptimism(Optimism):
+    """Optimism with the radius scale sigma sqrt(2 ln(2 T^1.5 K)) of the noise sigma that the model estimates.
+
+    The first `probes` rounds after 8, 16, 32, ... decisions have the whole radius, as if the scale were 1.
+    """
+
+    def __init__(self, problem: Problem, model: LinearModel, ties: Ties, scale: float, probes: int) -> None:
+        super().__init__(problem, model, ties, Confidence(radius=0.0))
+        self._radius = None
+        self.scale, self.probes = scale, probes
+        if problem.endless:
+            self.clock = Clock(model.reference)
+        # Without end the noise alone, NaN while it is not known.
+        self.radii = zeros(model.reference, len(problem), 1) + (math.nan if problem.endless else 1.0)
+        self.probing: list[int] = []  # replications that probe in their next round
+
+    def radius(self, rows: Rows, t: Array | None = None) -> Array:
+        if self.model.changed:  # by predicting, where the model forgets
+            self._update_radii()
+        if self.clock is None:
+            return rows.of(self.radii)
+        if t is None:
+            t = self.clock.now(rows, self.model.pulls)
+        xp = namespace(t)
+        scale = xp.where(probes_next(t - 1, self.probes), 1.0, self.scale) if self.probes else self.scale
+        factor = scale * rows.of(self.radii)
+        return xp.where(xp.isnan(factor), 1.0, factor) * noise_radius(1.0, t, self.problem.arms)
+
+    def decided(self, rows: Rows) -> None:
+        on_host(self._decided, rows)
+
+    def answered(self) -> None:
+        on_host(self._update_radii)
+
+    def _decided(self, rows: Rows) -> None:
+        # Where some are pending, a probe may begin or end between two rewards.
+        if self.probes and np.count_nonzero(self.model.waiting):
+            self.model.changed.extend(rows.ids.tolist())
+        self._update_radii()
+
+    def _update_radii(self) -> None:
+        """Update the radii by the noise that the model estimates; without end `radius` depends on the round too."""
+        if not (self.model.changed or self.probing):
+            return
+        problem, noises = self.problem, self.model.noise
+        if problem.endless:
+            for r in self.model.changed:
+                self.radii[r] = float(noises[r])
+            self.model.changed.clear()
+            return
+        probing = probes_next(as_numpy(self.model.pulls) + self.model.waiting, self.probes)
+        for r in {*self.model.changed, *self.probing}:
+            noise, scale = float(noises[r]), 1.0 if probing[r] else self.scale
+            radius = noise_radius(noise, problem.horizon, problem.arms)
+            self.radii[r] = 1.0 if math.isnan(noise) else scale * radius
+        self.model.changed.clear()
+        self.probing = np.flatnonzero(probing).tolist()
+
+
+def probes_next(decided: Array, probes: int) -> Array:
+    """Whether the next round is one of the `probes` after 8, 16, 32, ... decisions."""
+    xp = namespace(decided)
+    power = 2.0 ** xp.floor(xp.log2(decided + 0.5))  # the largest up to it; the half keeps rounding away
+    return (decided >= FIRST_PROBES) & (decided - power < probes)
+
+
+class Thompson(Rule):
+    """Means by a parameter drawn from the posterior, `deviation` times as wide as L^-1."""
+
+    def __init__(self, problem: Problem, model: LinearModel, ties: Ties, streams: Streams, deviation: float) -> None:
+        super().__init__(problem, model, ties)
+        self.deviation, self.normals = deviation, streams.child(0)
+
+    def scores(self, rows: Rows) -> Array:
+        model, dim = self.model, self.model.dim
+        count = model.offer.blocks * dim
+        drawn = np.array([self.normals.generators[r].standard_normal(count) for r in rows.ids.tolist()])
+        spread = self.deviation * like(drawn.reshape(-1, 1, dim), model.reference)
+        return model.sampled_means(model.sample(spread, rows)[:, 0], rows)
+
+    def resume(self, decided: int, streams: Streams) -> None:
+        super().resume(decided, streams)
+        self.normals = streams.child(0)
+
+    def resample_scores(self, rows: Rows, draws: int) -> Array:
+        assert rows.features is not None
+        spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.dim))
+        return self.model.sample(spread, rows)[0] @ rows.features[0, :, : self.model.dim].T
+
+
+class PrefixThompson(Thompson):
+    """Means by d* and a parameter drawn from their posterior, `deviation` times as wide."""
+
+    def scores(self, rows: Rows) -> Array:
+        return self.model.sample_prefixes(rows, self.normals.generators, self.deviation)
+
+    def resample_scores(self, rows: Rows, draws: int) -> Array | None:
+        return None

@@ -1,0 +1,122 @@
+"""The regression that keeps its sums, against dense solves and against the other regressions."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import adadim
+from adadim.core.arrays import as_numpy
+from adadim.core.rows import Rows
+from adadim.models.linear import LinearModel
+from adadim.models.priors import RidgePrior
+from adadim.models.sums import SumsRegression
+from posterior_states import history, unit_rows
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 25), st.integers(0, 2**32))
+def test_one_factor_has_the_regressions_on_all_prefixes(arms, dim, steps, seed):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((arms, dim)) * 10.0 ** rng.integers(-2, 3, size=dim)
+    features /= np.linalg.norm(features, axis=-1).max()
+    chosen, rewards = history(rng, steps, arms, run=2)
+    ridge = 10.0 ** rng.integers(-2, 2)
+    state, row = SumsRegression(np.zeros(1), dim, ridge), Rows.all(np.zeros(1))
+    for x, reward in zip(chosen, rewards, strict=True):
+        state.absorb((features[x], None), reward, row)
+    state.factorise(row)
+    x, r = features[chosen[:, 0]], rewards[:, 0]
+    z = state.whiten(features[None], row)[0]
+    for m in range(1, dim + 1):
+        v = ridge * np.eye(m) + x[:, :m].T @ x[:, :m]
+        theta = np.linalg.solve(v, x[:, :m].T @ r)
+        np.testing.assert_allclose(state.w[0, :m] @ z[:m], features[:, :m] @ theta, rtol=1e-8, atol=1e-8)
+        width2 = np.vecdot(features[:, :m], np.linalg.solve(v, features[:, :m].T).T)
+        np.testing.assert_allclose((z[:m] ** 2).sum(axis=0), width2, rtol=1e-8, atol=1e-10)
+        found = -2 * np.log(np.diag(state.inverse[0])[:m]).sum()
+        np.testing.assert_allclose(found, np.linalg.slogdet(v)[1], rtol=1e-8, atol=1e-8)
+    leading = SumsRegression(np.zeros(1), dim, ridge)
+    leading.second[:], leading.b[:] = state.second, state.b
+    size = (dim + 1) // 2
+    leading.factorise_leading(0, size)
+    np.testing.assert_allclose(leading.inverse[0, :size, :size], state.inverse[0, :size, :size], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(leading.w[0, :size], state.w[0, :size], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("memory", [None, 7.0])
+def test_torch_equals_numpy(torch, some, memory):
+    rng = np.random.default_rng(7)
+    features = unit_rows(rng, 3, 9, 5)
+    near, far = (SumsRegression(reference, 5, 0.2, memory) for reference in (features, torch.asarray(features)))
+    for t, (x, reward) in enumerate(zip(*history(rng, 80, 9, 3), strict=True)):
+        ids = rng.permutation(3)[: rng.integers(1, 4)] if some else np.arange(3)
+        pulled, number = features[ids, x[ids]], None if memory is None else np.full(len(ids), float(t))
+        near.absorb((pulled, number), reward[ids], Rows.some(ids, features))
+        number = None if number is None else torch.asarray(number)
+        far.absorb((torch.asarray(pulled), number), torch.asarray(reward[ids]), Rows.some(ids, torch.asarray(features)))
+    for state, reference in ((near, features), (far, torch.asarray(features))):
+        state.factorise(Rows.all(reference))
+    for name in ("inverse", "w", "logdet", "second", "b", "squares", "weight", "pulls"):
+        assert isinstance(getattr(far, name), torch.Tensor)
+        np.testing.assert_allclose(getattr(far, name).numpy(), getattr(near, name), rtol=1e-9, atol=1e-10, err_msg=name)
+
+
+def test_weights_halve_after_as_many_decisions_as_the_memory():
+    state, row = SumsRegression(np.zeros(1), 1, 1.0, memory=4.0), Rows.all(np.zeros(1))
+    state.absorb((np.ones((1, 1)), np.array([1.0])), np.array([3.0]), row)
+    state.fade(np.array([9.0]), row)
+    assert (state.weight[0], state.second[0, 0, 0], state.b[0, 0], state.squares[0]) == (0.25, 0.25, 0.75, 2.25)
+    state.fade(np.array([2.0]), row)  # the past does not come back
+    assert state.weight[0] == 0.25
+
+
+def test_huge_features_round_the_ridge_away():
+    """Cholesky fails where the ridge is lost next to the data; what comes out is still finite and about right."""
+    x = np.array([[1e9, 1e9], [1e9, 1e9 * (1 + 1e-16)]])
+    state, row = SumsRegression(np.zeros(1), 2, 1.0), Rows.all(np.zeros(1))
+    for one in x:
+        state.absorb((one[None], None), np.ones(1), row)
+    with pytest.warns(adadim.PrecisionWarning):
+        state.factorise(row)
+    mean, width2 = state.predict(x[None], row)
+    assert np.isfinite(width2).all()
+    np.testing.assert_allclose(mean[0], 1.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("offer", ["fixed", "contexts", "disjoint"])
+@pytest.mark.parametrize("late", [False, True])
+def test_means_and_widths_are_those_of_the_other_regressions(offer, library, late):
+    rng = np.random.default_rng(2)
+    features = rng.standard_normal((2, 5, 4)) / 3
+    problem = adadim.Problem(
+        *([features] if offer == "fixed" else []),
+        **(
+            {} if offer == "fixed" else {"arms": 5, "dim": 4, "replications": range(2), "disjoint": offer == "disjoint"}
+        ),
+        horizon=50,
+        noise=0.1,
+    )
+    if library == "torch":
+        pytest.importorskip("torch")
+        problem = problem.to("cpu")
+    models = [LinearModel(problem, RidgePrior(0.3), dim=3, samples=samples) for samples in (True, False)]
+    everyone = Rows.all(problem.reference)
+    for t in range(12):
+        context = rng.standard_normal((2, 4)) if offer == "disjoint" else rng.standard_normal((2, 5, 4)) / 3
+        given = context if offer == "disjoint" else problem.xp.asarray(context)
+        rows = everyone if offer == "fixed" else everyone.offering(given, None)
+        predictions = [model.predict(rows.to_numpy() if model.converts else rows) for model in models]
+        for ours, theirs in zip(*predictions, strict=True):
+            np.testing.assert_allclose(as_numpy(ours), as_numpy(theirs), rtol=1e-9, atol=1e-12)
+        arms, rewards = problem.xp.asarray(rng.integers(5, size=2)), problem.xp.asarray(rng.standard_normal(2))
+        for model in models:
+            host = model.converts
+            pulled, earned = (as_numpy(arms), as_numpy(rewards)) if host else (arms, rewards)
+            rows_here = rows.to_numpy() if host else rows
+            _, memo = model.choice(pulled, rows_here)
+            if late and t % 3:
+                model.expect(pulled, rows_here, memo)
+            else:
+                model.absorb(pulled, earned, rows_here, memo)
